@@ -1,0 +1,41 @@
+"""What the engine says when it does not start."""
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """Where in its start the engine gives up, in the order it gets there."""
+
+    CONFIG = "config"
+    MODEL = "model"
+    DTYPE = "dtype"
+    BACKEND = "backend"
+    BLOCK_SIZE = "block_size"
+    PAGE_SIZE = "page_size"
+    GROUPING = "grouping"
+    MEMORY = "memory"
+
+
+class EngineRefusal(Exception):  # noqa: N818 - it is the engine's answer, not a fault of ours
+    """The engine would not start.
+
+    Attributes:
+        type: name of the exception class that the engine raises.
+        message: the engine's own words.
+        stage: where it is raised.
+        fixes: what a person can do about it.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        message: str,
+        *,
+        type: str = "ValueError",  # noqa: A002 - the contract's word
+        fixes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.type = type
+        self.message = message
+        self.fixes = fixes

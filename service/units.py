@@ -1,0 +1,21 @@
+"""Whole-number arithmetic of the memory model. Bytes are ``int``; GiB exist only as text."""
+
+from typing import Final
+
+GIB: Final = 1 << 30
+MIB: Final = 1 << 20
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Return ``numerator / denominator`` rounded up, for a positive denominator."""
+    return -(-numerator // denominator)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Return the smallest multiple of ``multiple`` that is not below ``value``."""
+    return ceil_div(value, multiple) * multiple
+
+
+def gib_text(size_bytes: int, digits: int = 2) -> str:
+    """Render a byte count in GiB, for people and messages only."""
+    return f"{size_bytes / GIB:.{digits}f}"
