@@ -1,1 +1,1 @@
-"""TODO"""
+"""Config to architecture: layers, heads, windows, states."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What each engine release does, as dated data."""

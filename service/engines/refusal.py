@@ -16,7 +16,7 @@ class Stage(StrEnum):
     MEMORY = "memory"
 
 
-class EngineRefusal(Exception):  # noqa: N818 - it is the engine's answer, not a fault of ours
+class EngineRefusal(Exception):
     """The engine would not start.
 
     Attributes:

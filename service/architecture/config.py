@@ -1,0 +1,187 @@
+"""A model's config.json as a hostile document: every value is asked for by type and range."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+MAX_DIMENSION: Final = 1 << 26
+"""No width, vocabulary or length of a real model comes near; beyond it arithmetic only wastes time."""
+MAX_COUNT: Final = 1 << 14
+"""Upper limit of layer, head and expert counts."""
+MAX_DEPTH: Final = 32
+MAX_BYTES: Final = 2 << 20
+
+
+class InvalidConfig(ValueError):
+    """The config cannot be read as a model.
+
+    Attributes:
+        pointer: JSON pointer (RFC 6901) of the field at fault.
+        detail: what is wrong with it.
+    """
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(f"{pointer or '/'}: {detail}")
+        self.pointer = pointer
+        self.detail = detail
+
+
+def parse_config(text: str | bytes) -> "Config":
+    """Read a config.json, bounded in size and depth.
+
+    Raises:
+        InvalidConfig: it is too large, not JSON, not an object, or nested too deeply.
+    """
+    if len(text) > MAX_BYTES:
+        raise InvalidConfig("", f"the config is larger than {MAX_BYTES} bytes")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfig("", f"the config is not JSON: {error}") from error
+    return read_document(document)
+
+
+def read_document(document: object) -> "Config":
+    """View a parsed JSON document as a config.
+
+    Raises:
+        InvalidConfig: it is not an object, or nested too deeply.
+    """
+    if not isinstance(document, Mapping):
+        raise InvalidConfig("", "the config is not a JSON object")
+    if _deeper_than(document, MAX_DEPTH):
+        raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
+    return Config(document)
+
+
+def _deeper_than(document: object, limit: int) -> bool:
+    level: list[Any] = [document]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            if isinstance(node, Mapping | list)
+            for child in (node.values() if isinstance(node, Mapping) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A read-only view of one JSON object that knows where it stands in the document.
+
+    A key that is absent and a key that is ``null`` mean the same, as they do to the engine.
+    """
+
+    fields: Mapping[str, Any]
+    pointer: str = ""
+
+    def __contains__(self, key: str) -> bool:
+        return self.fields.get(key) is not None
+
+    def at(self, key: str) -> str:
+        """Return the JSON pointer of one field."""
+        return f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+
+    def integer(
+        self, *names: str, default: int | None = None, minimum: int = 1, maximum: int = MAX_DIMENSION
+    ) -> int:
+        """Return the first present of several fields, a whole number within a range.
+
+        Raises:
+            InvalidConfig: none is present and there is no default, or the value is out of range.
+        """
+        value = self.optional_integer(*names, minimum=minimum, maximum=maximum)
+        if value is not None:
+            return value
+        if default is None:
+            raise InvalidConfig(self.at(names[0]), f"{' or '.join(names)} is missing")
+        return default
+
+    def count(self, *names: str, default: int | None = None, minimum: int = 1) -> int:
+        """Return a number of things (layers, heads, experts)."""
+        return self.integer(*names, default=default, minimum=minimum, maximum=MAX_COUNT)
+
+    def optional_integer(self, *names: str, minimum: int = 1, maximum: int = MAX_DIMENSION) -> int | None:
+        """Return the first present of several fields, or ``None``."""
+        for name in names:
+            if name in self:
+                return self._whole(name, self.fields[name], minimum, maximum)
+        return None
+
+    def number(self, name: str, default: float) -> float:
+        """Return a finite number."""
+        value = self.fields.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_DIMENSION:
+            raise InvalidConfig(self.at(name), "is not a number of a sensible size")
+        return float(value)
+
+    def boolean(self, name: str, *, default: bool = False) -> bool:
+        """Return a truth value."""
+        value = self.fields.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise InvalidConfig(self.at(name), "is not true or false")
+        return value
+
+    def text(self, *names: str, default: str = "") -> str:
+        """Return the first present of several fields, a string."""
+        for name in names:
+            if name in self:
+                value = self.fields[name]
+                if not isinstance(value, str):
+                    raise InvalidConfig(self.at(name), "is not a string")
+                return value
+        return default
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of strings; empty when absent."""
+        return self._sequence(name, lambda value: isinstance(value, str), "a list of strings")
+
+    def counts(self, name: str) -> tuple[int, ...]:
+        """Return a list of non-negative whole numbers; empty when absent."""
+        return self._sequence(
+            name,
+            lambda value: type(value) is int and 0 <= value <= MAX_DIMENSION,
+            "a list of whole numbers",
+        )
+
+    def section(self, name: str) -> "Config | None":
+        """Return a nested object, or ``None``."""
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise InvalidConfig(self.at(name), "is not an object")
+        return Config(value, self.at(name))
+
+    def sections(self) -> "Iterator[tuple[str, Config]]":
+        """Yield every nested object with its key."""
+        for key, value in self.fields.items():
+            if isinstance(value, Mapping):
+                yield key, Config(value, self.at(key))
+
+    def _whole(self, name: str, value: object, minimum: int, maximum: int) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidConfig(self.at(name), "is not a whole number")
+        if not minimum <= value <= maximum:
+            raise InvalidConfig(self.at(name), f"is {value}, not between {minimum} and {maximum}")
+        return value
+
+    def _sequence(self, name: str, fits: Callable[[Any], bool], kind: str) -> tuple[Any, ...]:
+        value = self.fields.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple) or len(value) > MAX_COUNT or not all(map(fits, value)):
+            raise InvalidConfig(self.at(name), f"is not {kind}")
+        return tuple(value)

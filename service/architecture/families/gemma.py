@@ -1,0 +1,157 @@
+"""Gemma 1 to 4: sliding and full attention mixed, larger global heads, caches shared between layers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from service.architecture.config import Config
+from service.architecture.families.family import (
+    Family,
+    dense,
+    head_size,
+    layer_types,
+    num_kv_heads,
+    num_layers,
+)
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    DenseFeedForward,
+    FeedForward,
+    MixtureOfExperts,
+    QueryKeyNorm,
+)
+
+SLIDING: Final = "sliding_attention"
+FULL: Final = "full_attention"
+
+
+def _types(text: Config, every: int) -> tuple[str, ...]:
+    """Return the kind of each layer: told, or every n-th one full."""
+    told = layer_types(text)
+    return told[: num_layers(text)] or tuple(
+        SLIDING if (index + 1) % every else FULL for index in range(num_layers(text))
+    )
+
+
+def _attention(text: Config, kind: str, norm: QueryKeyNorm = QueryKeyNorm.NONE) -> Attention:
+    size = head_size(text)
+    return Attention(
+        num_heads=text.count("num_attention_heads"),
+        num_kv_heads=num_kv_heads(text),
+        head_size=size,
+        head_size_v=size,
+        sliding_window=text.integer("sliding_window", default=4096) if kind == SLIDING else None,
+        qkv_bias=text.boolean("attention_bias"),
+        output_bias=text.boolean("attention_bias"),
+        query_key_norm=norm,
+    )
+
+
+def _gemma(text: Config) -> tuple[DecoderLayer, ...]:
+    return (DecoderLayer(_attention(text, FULL), dense(text)),) * num_layers(text)
+
+
+def _gemma2(text: Config) -> tuple[DecoderLayer, ...]:
+    feed_forward = dense(text)
+    return tuple(DecoderLayer(_attention(text, kind), feed_forward) for kind in _types(text, every=2))
+
+
+def _gemma3(text: Config) -> tuple[DecoderLayer, ...]:
+    every = text.count("sliding_window_pattern", "_sliding_window_pattern", default=6)
+    feed_forward = dense(text)
+    return tuple(
+        DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward)
+        for kind in _types(text, every)
+    )
+
+
+def _shared_caches(types: tuple[str, ...], num_shared: int) -> Callable[[int], int | None]:
+    """Return which earlier layer's cache a layer reads: the last unshared one of its own kind.
+
+    Source: vLLM 0.32.0, Gemma4Attention.__init__ (kv_sharing_target_layer_name).
+    """
+    first_shared = len(types) - num_shared
+    last_of_kind = {kind: index for index, kind in enumerate(types[:first_shared])}
+    return lambda index: last_of_kind.get(types[index]) if num_shared and index >= first_shared else None
+
+
+def _gemma3n(text: Config) -> tuple[DecoderLayer, ...]:
+    types = _types(text, every=5)
+    shares = _shared_caches(types, text.count("num_kv_shared_layers", default=15, minimum=0))
+    widths = (
+        text.counts("intermediate_size") if isinstance(text.fields.get("intermediate_size"), list) else ()
+    )
+
+    def feed_forward(index: int) -> FeedForward:
+        return DenseFeedForward(widths[index]) if widths else dense(text)
+
+    return tuple(
+        DecoderLayer(
+            replace(_attention(text, kind, QueryKeyNorm.PER_HEAD), shares_cache_of=shares(index)),
+            feed_forward(index),
+        )
+        for index, kind in enumerate(types)
+    )
+
+
+def _gemma4_attention(text: Config, kind: str, shared: int | None) -> Attention:
+    local = replace(_attention(text, kind, QueryKeyNorm.PER_HEAD), shares_cache_of=shared)
+    if kind == SLIDING:
+        return local
+    size = text.integer("global_head_dim", default=local.head_size)
+    keys_are_values = text.boolean("attention_k_eq_v")
+    heads = text.count("num_global_key_value_heads", default=local.num_kv_heads)
+    return replace(
+        local,
+        head_size=size,
+        head_size_v=size,
+        num_kv_heads=heads if keys_are_values else local.num_kv_heads,
+        keys_are_values=keys_are_values,
+    )
+
+
+def _gemma4_feed_forward(text: Config, *, shared: bool) -> FeedForward:
+    wide = 2 if shared and text.boolean("use_double_wide_mlp") else 1
+    network = DenseFeedForward(text.integer("intermediate_size") * wide)
+    if "num_experts" not in text:
+        return network
+    return MixtureOfExperts(
+        num_experts=text.count("num_experts"),
+        experts_per_token=text.count("top_k_experts", default=8),
+        intermediate_size=text.integer("moe_intermediate_size", "expert_intermediate_size"),
+        parallel_dense=network,
+    )
+
+
+def _gemma4(text: Config) -> tuple[DecoderLayer, ...]:
+    types = _types(text, every=6)
+    num_shared = text.count("num_kv_shared_layers", default=0, minimum=0)
+    shares = _shared_caches(types, num_shared)
+    return tuple(
+        DecoderLayer(
+            _gemma4_attention(text, kind, shares(index)),
+            _gemma4_feed_forward(text, shared=num_shared > 0 and index >= len(types) - num_shared),
+        )
+        for index, kind in enumerate(types)
+    )
+
+
+def _sees_media_both_ways(text: Config) -> bool:
+    return text.fields.get("use_bidirectional_attention") == "vision"
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "GemmaForCausalLM": Family(_gemma, tied_by_default=True),
+    "Gemma2ForCausalLM": Family(_gemma2, tied_by_default=True),
+    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True),
+    "Gemma3ForConditionalGeneration": Family(
+        _gemma3, multimodal=True, tied_by_default=True, bidirectional_media=lambda _: True
+    ),
+    "Gemma3nForCausalLM": Family(_gemma3n, tied_by_default=True),
+    "Gemma3nForConditionalGeneration": Family(_gemma3n, multimodal=True, tied_by_default=True),
+    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True),
+    "Gemma4ForConditionalGeneration": Family(
+        _gemma4, multimodal=True, tied_by_default=True, bidirectional_media=_sees_media_both_ways
+    ),
+}

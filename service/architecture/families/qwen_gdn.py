@@ -1,0 +1,78 @@
+"""Qwen3-Next, Qwen3.5 and Qwen3.6: gated delta nets with full attention in between."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture.config import Config
+from service.architecture.families.family import (
+    Family,
+    dense,
+    head_size,
+    layer_types,
+    num_kv_heads,
+    num_layers,
+)
+from service.architecture.families.qwen import experts, is_sparse
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    FeedForward,
+    GatedDeltaNet,
+    Mixer,
+    QueryKeyNorm,
+)
+
+
+def _gated_attention(text: Config) -> Attention:
+    size = head_size(text)
+    return Attention(
+        num_heads=text.count("num_attention_heads"),
+        num_kv_heads=num_kv_heads(text),
+        head_size=size,
+        head_size_v=size,
+        qkv_bias=text.boolean("attention_bias"),
+        query_key_norm=QueryKeyNorm.PER_HEAD,
+        output_gate=text.boolean("attn_output_gate", default=True),
+    )
+
+
+def _delta_net(text: Config) -> GatedDeltaNet:
+    return GatedDeltaNet(
+        num_key_heads=text.count("linear_num_key_heads"),
+        num_value_heads=text.count("linear_num_value_heads"),
+        key_head_dim=text.integer("linear_key_head_dim"),
+        value_head_dim=text.integer("linear_value_head_dim"),
+        conv_kernel=text.count("linear_conv_kernel_dim", default=4),
+    )
+
+
+def _mixers(text: Config) -> tuple[Mixer, ...]:
+    interval = text.count("full_attention_interval", default=4)
+    types = layer_types(text) or tuple(
+        "linear_attention" if (index + 1) % interval else "full_attention"
+        for index in range(num_layers(text))
+    )
+    full, linear = _gated_attention(text), _delta_net(text)
+    return tuple(
+        linear if kind == "linear_attention" else full
+        for kind, _ in zip(types, range(num_layers(text)), strict=False)
+    )
+
+
+def _layers(text: Config) -> tuple[DecoderLayer, ...]:
+    def feed_forward(index: int) -> FeedForward:
+        if not is_sparse(text, index):
+            return dense(text)
+        shared = text.integer("shared_expert_intermediate_size", default=0, minimum=0)
+        return experts(text, shared=shared, shared_gate=shared > 0)
+
+    return tuple(DecoderLayer(mixer, feed_forward(index)) for index, mixer in enumerate(_mixers(text)))
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "Qwen3NextForCausalLM": Family(_layers),
+    "Qwen3_5ForCausalLM": Family(_layers),
+    "Qwen3_5MoeForCausalLM": Family(_layers),
+    "Qwen3_5ForConditionalGeneration": Family(_layers, multimodal=True),
+    "Qwen3_5MoeForConditionalGeneration": Family(_layers, multimodal=True),
+}

@@ -1,0 +1,105 @@
+"""The layers of a decoder, as far as memory is concerned."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class QueryKeyNorm(StrEnum):
+    """How queries and keys are normalized before attention."""
+
+    NONE = "none"
+    PER_HEAD = "per_head"
+    """One weight per head dimension, shared by all heads."""
+    FULL = "full"
+    """One weight per projected channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Softmax attention with keys and values of every (kept) token in the cache."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    sliding_window: int | None = None
+    """Tokens that a query sees, itself included; ``None`` sees all."""
+    sinks: bool = False
+    """One learned logit per head joins every softmax (gpt-oss)."""
+    shares_cache_of: int | None = None
+    """Index of the earlier layer whose cache this one reads; such a layer owns none."""
+    qkv_bias: bool = False
+    output_bias: bool = False
+    query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
+    output_gate: bool = False
+    """The query projection also yields a gate of its own width (Qwen3-Next)."""
+    keys_are_values: bool = False
+    """One projection serves keys and values; both are cached all the same (Gemma 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (MLA): one compressed vector per token in the cache."""
+
+    num_heads: int
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    qkv_bias: bool = False
+
+    @property
+    def head_size(self) -> int:
+        """Elements that one token keeps in the cache."""
+        return self.kv_lora_rank + self.qk_rope_head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDeltaNet:
+    """Gated delta net: a convolution tail and a recurrent matrix per sequence, no per-token cache."""
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFeedForward:
+    """A gated or plain feed-forward network."""
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureOfExperts:
+    """Routed experts, with what accompanies them in the same layer."""
+
+    num_experts: int
+    experts_per_token: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0
+    """Width of the always-on experts together; 0 when there are none."""
+    shared_gate: bool = False
+    """A learned scalar gate weighs the shared expert (Qwen)."""
+    router_bias: bool = False
+    expert_bias: bool = False
+    parallel_dense: DenseFeedForward | None = None
+    """A dense network that runs beside the experts (Gemma 4)."""
+
+
+Mixer: TypeAlias = Attention | LatentAttention | GatedDeltaNet
+FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderLayer:
+    """One block of the decoder: what mixes tokens, and what transforms each."""
+
+    mixer: Mixer
+    feed_forward: FeedForward

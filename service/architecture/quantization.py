@@ -1,0 +1,100 @@
+"""How a checkpoint's weights and cache are quantized, as its config says."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.architecture.config import Config, InvalidConfig
+
+
+@dataclass(frozen=True, slots=True)
+class KvCacheScheme:
+    """The cache format that a checkpoint was calibrated for (``kv_cache_scheme``)."""
+
+    num_bits: int
+    type: str
+    dynamic: bool
+    symmetric: bool
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """A checkpoint's ``quantization_config``."""
+
+    method: str
+    """``quant_method`` in the engine's spelling, e.g. ``compressed-tensors`` or ``modelopt_fp4``."""
+    kv_cache_algorithm: str | None = None
+    """ModelOpt's ``kv_cache_quant_algo``, lower case."""
+    kv_cache_scheme: KvCacheScheme | None = None
+    bits: int | None = None
+    group_size: int | None = None
+    symmetric: bool = True
+
+    @property
+    def names_kv_cache(self) -> bool:
+        """Whether the checkpoint itself asks for a cache type."""
+        return self.kv_cache_algorithm is not None or self.kv_cache_scheme is not None
+
+
+MODELOPT_METHODS: Final = {
+    "fp8": "modelopt",
+    "fp8_per_channel_per_token": "modelopt",
+    "fp8_pb_wo": "modelopt",
+    "nvfp4": "modelopt_fp4",
+    "mixed_precision": "modelopt_mixed",
+}
+"""vLLM 0.32.0, ModelArchConfigConvertorBase._normalize_quantization_config."""
+
+
+def read_quantization(config: Config, text: Config) -> Quantization | None:
+    """Read the quantization of a checkpoint, from the whole config or else its text part.
+
+    Raises:
+        InvalidConfig: the section is malformed.
+    """
+    section = (
+        config.section("quantization_config")
+        or config.section("compression_config")
+        or text.section("quantization_config")
+        or text.section("compression_config")
+    )
+    if section is None:
+        return None
+    inner = section.section("quantization") or section
+    return Quantization(
+        method=_method(section, inner),
+        kv_cache_algorithm=_algorithm(section, inner),
+        kv_cache_scheme=_scheme(inner, section),
+        bits=section.optional_integer("bits", maximum=64),
+        group_size=section.optional_integer("group_size", minimum=-1),
+        symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
+    )
+
+
+def _method(section: Config, inner: Config) -> str:
+    method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
+    producer = section.section("producer")
+    if producer is not None and producer.text("name") == "modelopt":
+        algorithm = inner.text("quant_algo").lower()
+        method = MODELOPT_METHODS.get(algorithm, method or "modelopt")
+    if not method:
+        raise InvalidConfig(section.at("quant_method"), "is missing")
+    return method
+
+
+def _algorithm(section: Config, inner: Config) -> str | None:
+    algorithm = inner.text("kv_cache_quant_algo") or section.text("kv_cache_quant_algo")
+    return algorithm.lower() or None
+
+
+def _scheme(inner: Config, section: Config) -> KvCacheScheme | None:
+    scheme = inner.section("kv_cache_scheme") or section.section("kv_cache_scheme")
+    if scheme is None:
+        return None
+    return KvCacheScheme(
+        num_bits=scheme.integer("num_bits", maximum=64),
+        type=scheme.text("type"),
+        dynamic=scheme.boolean("dynamic"),
+        symmetric=scheme.boolean("symmetric", default=True),
+        strategy=scheme.text("strategy", default="tensor"),
+    )

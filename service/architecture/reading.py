@@ -1,0 +1,102 @@
+"""From a config.json to a ModelArchitecture, by the family of its architecture class."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from service.architecture.config import Config, InvalidConfig
+from service.architecture.context import read_context_length
+from service.architecture.families import deepseek, gemma, gpt_oss, llama, qwen, qwen_gdn
+from service.architecture.families.family import Family
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import read_quantization
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    **llama.FAMILIES,
+    **qwen.FAMILIES,
+    **qwen_gdn.FAMILIES,
+    **gemma.FAMILIES,
+    **gpt_oss.FAMILIES,
+    **deepseek.FAMILIES,
+}
+
+DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
+TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
+"""Where multimodal wrappers keep the part that generates text."""
+
+
+class UnknownArchitecture(ValueError):
+    """No reader knows this architecture class, so nothing is guessed.
+
+    Attributes:
+        class_name: what the config names.
+        nearest: known classes with similar names.
+    """
+
+    def __init__(self, class_name: str) -> None:
+        self.class_name = class_name
+        self.nearest = tuple(get_close_matches(class_name, FAMILIES, n=3, cutoff=0.5))
+        hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""
+        super().__init__(f"the architecture {class_name!r} is not known{hint}")
+
+
+def read_architecture(config: Config) -> ModelArchitecture:
+    """Read a model's config.json.
+
+    Raises:
+        UnknownArchitecture: no family claims its architecture class.
+        InvalidConfig: a field is missing, of the wrong type or out of range.
+    """
+    class_name, family = _family(config)
+    text = _text_part(config)
+    layers = family.layers(text)
+    if not layers:
+        raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
+    return ModelArchitecture(
+        class_name=class_name,
+        model_type=config.text("model_type"),
+        dtype=_dtype(config, text),
+        hidden_size=text.integer("hidden_size"),
+        vocab_size=text.integer("vocab_size"),
+        layers=layers,
+        tie_word_embeddings=_tied(config, text, default=family.tied_by_default),
+        context=read_context_length(text),
+        quantization=read_quantization(config, text),
+        multimodal=family.multimodal,
+        bidirectional_media=family.bidirectional_media(text),
+        state_dtype=text.text("mamba_ssm_dtype") or None,
+    )
+
+
+def _family(config: Config) -> tuple[str, Family]:
+    names = config.texts("architectures")
+    if not names:
+        raise InvalidConfig("/architectures", "No model architectures are specified")
+    for name in names:
+        if name in FAMILIES:
+            return name, FAMILIES[name]
+    raise UnknownArchitecture(names[0])
+
+
+def _text_part(config: Config) -> Config:
+    for name in TEXT_SECTIONS:
+        section = config.section(name)
+        if section is not None:
+            return section
+    return config
+
+
+def _dtype(config: Config, text: Config) -> str:
+    """Return the weights' type; the engine turns an untold (float32) one into bfloat16.
+
+    Source: vLLM 0.32.0, ModelArchConfigConvertorBase.get_torch_dtype and _resolve_auto_dtype.
+    """
+    named = config.text("dtype", "torch_dtype") or text.text("dtype", "torch_dtype")
+    named = named.removeprefix("torch.") or "float32"
+    if named not in DTYPES:
+        raise InvalidConfig("/dtype", f"{named!r} is not one of {', '.join(sorted(DTYPES))}")
+    return "bfloat16" if named == "float32" else named
+
+
+def _tied(config: Config, text: Config, *, default: bool) -> bool:
+    return config.boolean("tie_word_embeddings", default=text.boolean("tie_word_embeddings", default=default))
