@@ -1,1 +1,1 @@
-"""TODO"""
+"""Candidates, verdicts and the command to run."""

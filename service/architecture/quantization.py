@@ -49,6 +49,8 @@ MODELOPT_METHODS: Final = {
 def read_quantization(config: Config, text: Config) -> Quantization | None:
     """Read the quantization of a checkpoint, from the whole config or else its text part.
 
+    A section that names no method means an unquantized checkpoint to the engine, and so to us.
+
     Raises:
         InvalidConfig: the section is malformed.
     """
@@ -58,11 +60,12 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         or text.section("quantization_config")
         or text.section("compression_config")
     )
-    if section is None:
+    method = _method(section) if section is not None else ""
+    if section is None or not method:
         return None
     inner = section.section("quantization") or section
     return Quantization(
-        method=_method(section, inner),
+        method=method,
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
         bits=section.optional_integer("bits", maximum=64),
@@ -71,15 +74,15 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     )
 
 
-def _method(section: Config, inner: Config) -> str:
-    method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
+def _method(section: Config) -> str:
+    nested = section.section("quantization")
     producer = section.section("producer")
-    if producer is not None and producer.text("name") == "modelopt":
-        algorithm = inner.text("quant_algo").lower()
-        method = MODELOPT_METHODS.get(algorithm, method or "modelopt")
-    if not method:
-        raise InvalidConfig(section.at("quant_method"), "is missing")
-    return method
+    if nested is not None and producer is not None and producer.text("name") == "modelopt":
+        algorithm = nested.text("quant_algo").lower()
+        if algorithm not in MODELOPT_METHODS:
+            raise InvalidConfig(nested.at("quant_algo"), f"Unknown ModelOpt quant algo: {algorithm}")
+        return MODELOPT_METHODS[algorithm]
+    return section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
 
 
 def _algorithm(section: Config, inner: Config) -> str | None:

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Which attention backend reads a layer's cache."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Layers to specs, pages, groups, blocks and tokens."""

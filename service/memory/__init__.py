@@ -1,1 +1,1 @@
-"""TODO"""
+"""What each byte of a rank goes to."""

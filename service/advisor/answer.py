@@ -1,0 +1,92 @@
+"""An answer: every candidate with its verdict, best first."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.engines.refusal import Stage
+from service.gpus.catalog import GpuType
+from service.kv_cache.answer import KvCache
+from service.memory.budget import MemoryBudget
+
+
+class Verdict(StrEnum):
+    """Whether the engine starts."""
+
+    STARTS = "starts"
+    REFUSED = "does_not_start"
+    UNCERTAIN = "uncertain"
+    """It depends on bytes that the memory interval does not settle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a candidate does not start, in the engine's own words."""
+
+    type: str
+    message: str
+    stage: Stage
+    fix: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many requests of the workload run at once, by the release's own gate."""
+
+    blocks_per_group: tuple[int, ...]
+    """Blocks that one prompt must find free, group by group."""
+    blocks: int
+    free_blocks: int
+    admitted_at_once: int
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to serve the model on one GPU type."""
+
+    kv_cache_dtype: str
+    resolved_kv_cache_dtype: str | None
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    block_size: int | None
+    attention_backends: tuple[str, ...]
+    """Backends of the layers that keep a cache, most layers first."""
+    verdict: Verdict
+    error: Refusal | None
+    memory: MemoryBudget | None
+    kv_cache: KvCache | None
+    admission: Admission | None
+    warnings: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """All candidates on one GPU type."""
+
+    gpu: GpuType
+    recommended: Candidate | None
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole answer."""
+
+    model: Model
+    engine: EngineChoice
+    """With the release that was planned, never ``None``."""
+    plans: tuple[GpuPlan, ...]
+
+
+__all__ = [
+    "Admission",
+    "Candidate",
+    "EngineChoice",
+    "GpuPlan",
+    "Plan",
+    "PlanRequest",
+    "Refusal",
+    "Verdict",
+]

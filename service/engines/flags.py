@@ -1,0 +1,40 @@
+"""The flags of ``vllm serve`` that decide about memory, as a caller gives them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServeFlags:
+    """Flags by the engine's own names; ``None`` leaves the choice to the release.
+
+    ``kv_cache_memory_bytes`` is, as in the engine, bytes per rank that replace the memory estimate.
+    """
+
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    dtype: str = "auto"
+    quantization: str | None = None
+    max_model_len: int | None = None
+    """Tokens; ``-1`` asks the engine to fit it to the memory."""
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
+    kv_cache_dtype: str | None = None
+    kv_cache_dtype_skip_layers: tuple[str, ...] = ()
+    block_size: int | None = None
+    attention_backend: str | None = None
+    enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
+    async_scheduling: bool | None = None
+    enforce_eager: bool = False
+    disable_hybrid_kv_cache_manager: bool = False
+    mamba_cache_mode: str | None = None
+    mamba_block_size: int | None = None
+    mamba_cache_dtype: str | None = None
+    mamba_ssm_cache_dtype: str | None = None
+    language_model_only: bool = False

@@ -1,0 +1,97 @@
+"""What the Hub's refusals mean, by status and headers alone: a refusal's body is never read."""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+from huggingface_hub.errors import (
+    BadRequestError,
+    DisabledRepoError,
+    GatedRepoError,
+    HfHubHTTPError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import hf_raise_for_status, parse_ratelimit_headers
+
+from service.hub.errors import (
+    ConfigNotFound,
+    HubError,
+    HubRateLimited,
+    HubUnreachable,
+    InvalidModelId,
+    ModelGated,
+    ModelNotFound,
+    RevisionNotFound,
+)
+
+if TYPE_CHECKING:
+    from service.hub.transfer import Wanted
+
+_SECONDS: Final = re.compile(r"\d{1,6}", re.ASCII)
+_ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")
+
+
+def refusal(response: httpx2.Response, wanted: Wanted, endpoint: str) -> HubError:
+    """Name what an answer other than 200 means, the way huggingface_hub reads `X-Error-Code`."""
+    status = response.status_code
+    if status == httpx2.codes.TOO_MANY_REQUESTS:
+        return HubRateLimited(wanted.model_id, retry_after(response.headers))
+    named = _named_refusal(response, wanted, endpoint)
+    if named is not None:
+        return named
+    if status == httpx2.codes.NOT_FOUND:
+        return ModelNotFound(wanted.model_id)
+    return HubUnreachable(
+        wanted.model_id, f"it answered {status}", status=status, retry_after=retry_after(response.headers)
+    )
+
+
+def _named_refusal(response: httpx2.Response, wanted: Wanted, endpoint: str) -> HubError | None:
+    try:
+        hf_raise_for_status(_without_body(response))
+    except GatedRepoError:  # before its base class RepositoryNotFoundError
+        return ModelGated(wanted.model_id, f"{endpoint}/{wanted.model_id}")
+    except RevisionNotFoundError:
+        return RevisionNotFound(wanted.model_id, wanted.revision)
+    except RemoteEntryNotFoundError:
+        return ConfigNotFound(wanted.model_id, wanted.file)
+    except DisabledRepoError:
+        return ModelNotFound(wanted.model_id, f"the Hub has disabled access to {wanted.model_id}")
+    except RepositoryNotFoundError:
+        return ModelNotFound(wanted.model_id)
+    except BadRequestError:
+        return InvalidModelId(wanted.model_id, "the Hub refuses it or the revision as malformed")
+    except HfHubHTTPError:
+        return None
+    return None
+
+
+def _without_body(response: httpx2.Response) -> httpx2.Response:
+    # huggingface_hub would parse the body, unbounded, and log warning headers of the server's choosing.
+    headers = {name: response.headers[name] for name in _ERROR_HEADERS if name in response.headers}
+    return httpx2.Response(response.status_code, headers=headers, request=response.request)
+
+
+def retry_after(headers: httpx2.Headers) -> int | None:
+    """Return the seconds to wait by `RateLimit` (IETF draft) or else `Retry-After`; None where neither says."""
+    try:
+        limit = parse_ratelimit_headers(headers)
+    except ValueError:  # more digits than Python converts
+        limit = None
+    if limit is not None and limit.remaining == 0:
+        return limit.reset_in_seconds
+    value = headers.get("Retry-After", "").strip()
+    return int(value) if _SECONDS.fullmatch(value) else _seconds_until(value, headers.get("Date", ""))
+
+
+def _seconds_until(moment: str, now: str) -> int | None:
+    # The server's own Date, so that no clock of ours is read.
+    try:
+        return max(0, int((parsedate_to_datetime(moment) - parsedate_to_datetime(now)).total_seconds()))
+    except (ValueError, TypeError, OverflowError):
+        return None

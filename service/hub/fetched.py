@@ -1,0 +1,44 @@
+"""A model's config as it was found, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONFIG: Final = "config.json"
+HF_QUANT_CONFIG: Final = "hf_quant_config.json"
+WEIGHTS_INDEX: Final = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedConfig:
+    """The files that say what a model is, at one commit of its repository.
+
+    Attributes:
+        id: the model's id on the Hub.
+        revision: the commit's 40 hexadecimal digits; None where the source does not state it.
+        source: whether the Hub answered just now or the bundled snapshot did.
+        config: `config.json`.
+        quantization_config: `hf_quant_config.json`, in which ModelOpt states the dtypes of weights and cache;
+            None where the repository has none.
+        parameter_counts: parameters by safetensors dtype, as the Hub counts them: packed 4-bit weights are
+            counted unpacked under their container's dtype, so these are not bytes. None where unknown.
+        total_parameters: the Hub's count over all dtypes; None where unknown.
+        total_parameter_bytes: bytes of all tensors as stored; None where unknown.
+        provenance: for people, where the files and figures come from.
+        note: for people, what to know before relying on the answer; None where nothing.
+    """
+
+    id: str
+    revision: str | None
+    source: Literal["hub", "bundled"]
+    config: Mapping[str, Any]
+    quantization_config: Mapping[str, Any] | None = None
+    parameter_counts: Mapping[str, int] | None = None
+    total_parameters: int | None = None
+    total_parameter_bytes: int | None = None
+    provenance: str
+    note: str | None = None

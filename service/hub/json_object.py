@@ -1,0 +1,43 @@
+"""JSON from strangers: an object, not too deep, or a named refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from service.hub.errors import ConfigNotJson, ConfigTooDeep
+
+
+def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[str, Any]:
+    """Parse a JSON object of at most `depth` levels.
+
+    `Infinity` and `NaN` are accepted: transformers writes them (`time_step_limit` of Mamba models).
+
+    Raises:
+        ConfigNotJson: not UTF-8, not JSON, or not an object.
+        ConfigTooDeep: more than `depth` levels of objects and arrays.
+    """
+    try:
+        parsed = json.loads(body.decode("utf-8-sig"))
+    except RecursionError:
+        raise ConfigTooDeep(model_id, file, depth) from None
+    except UnicodeDecodeError:
+        raise ConfigNotJson(model_id, file, "it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ConfigNotJson(model_id, file, f"{error.msg} in line {error.lineno}") from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise ConfigNotJson(model_id, file, "a number is too long") from None
+    if not isinstance(parsed, dict):
+        raise ConfigNotJson(model_id, file, "its top level is another type")
+    if _deeper_than(parsed, depth):
+        raise ConfigTooDeep(model_id, file, depth)
+    return parsed
+
+
+def _deeper_than(container: dict[str, Any], depth: int) -> bool:
+    # Level by level, since recursion is what a hostile file would exhaust.
+    level: list[Any] = [container]
+    for _ in range(depth):
+        children = (child for node in level for child in (node.values() if isinstance(node, dict) else node))
+        level = [child for child in children if isinstance(child, dict | list)]
+    return bool(level)
