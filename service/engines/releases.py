@@ -1,0 +1,138 @@
+"""Releases and patches that can be planned, and the rules each brings."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from service.engines.rules import RULE_PARSERS, EngineRules
+from service.engines.timeline import InvalidTimeline, Timeline
+
+
+class UnknownRelease(ValueError):
+    """The release is not modelled, so nothing is said about it.
+
+    Attributes:
+        given: what was asked for.
+        newest: the newest release that is modelled.
+        nearest: modelled releases of the same minor version, or else all.
+    """
+
+    def __init__(self, given: str) -> None:
+        self.given = given
+        self.newest = str(RELEASES[-1])
+        minor = ".".join(given.split(".")[:2])
+        known = tuple(str(release) for release in RELEASES)
+        self.nearest = tuple(text for text in known if text.startswith(f"{minor}.")) or known
+        super().__init__(
+            f"vLLM {given} is not modelled; the newest known release is {self.newest}, "
+            f"the nearest: {', '.join(self.nearest)}"
+        )
+
+
+class UnknownPatch(ValueError):
+    """No patch of this name can be laid over a release."""
+
+    def __init__(self, given: str) -> None:
+        self.given = given
+        self.nearest = tuple(get_close_matches(given, PATCHES, n=3, cutoff=0.4)) or tuple(PATCHES)
+        super().__init__(f"the patch {given!r} is not known; known are {', '.join(PATCHES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """An unreleased pull request, as changes to rules."""
+
+    id: str
+    title: str
+    status: str
+    source: str
+    rules: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule's history."""
+
+    name: str
+    summary: str
+    timeline: Timeline[Any]
+
+
+def _load() -> Mapping[str, Any]:
+    return tomllib.loads(files("service.engines").joinpath("vllm.toml").read_text("utf-8"))
+
+
+def _read_rules(tables: Mapping[str, Any]) -> tuple[Rule, ...]:
+    unknown = tables.keys() ^ RULE_PARSERS.keys()
+    if unknown:
+        raise InvalidTimeline(f"rules without a reader, or readers without a rule: {sorted(unknown)}")
+    return tuple(
+        Rule(name, table["summary"], Timeline.parse(name, table["changes"], RULE_PARSERS[name]))
+        for name, table in tables.items()
+    )
+
+
+def _read_patches(tables: Mapping[str, Any]) -> Mapping[str, Patch]:
+    return {
+        name: Patch(
+            id=name,
+            title=table["title"],
+            status=table["status"],
+            source=table["source"],
+            rules={rule: RULE_PARSERS[rule](value) for rule, value in table["rules"].items()},
+        )
+        for name, table in tables.items()
+    }
+
+
+_DATA: Final = _load()
+RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
+"""Releases that can be planned, oldest first."""
+RULES: Final = _read_rules(_DATA["rules"])
+PATCHES: Final = _read_patches(_DATA["patches"])
+FLAG_SINCE: Final[Mapping[str, Version]] = {
+    name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
+}
+"""First release of the flags that not every release has."""
+
+
+def find_release(text: str | None) -> Version:
+    """Return the modelled release that a version names; post, dev and local parts map to their release.
+
+    Raises:
+        UnknownRelease: it is no version, or none that is modelled.
+    """
+    if text is None:
+        return RELEASES[-1]
+    try:
+        release = Version(Version(text.removeprefix("v")).base_version)
+    except InvalidVersion as error:
+        raise UnknownRelease(text) from error
+    if release not in RELEASES:
+        raise UnknownRelease(text)
+    return release
+
+
+@cache
+def _released(release: Version) -> EngineRules:
+    return EngineRules(release=release, **{rule.name: rule.timeline.at(release) for rule in RULES})
+
+
+def rules_for(release: Version, patches: Iterable[str] = ()) -> EngineRules:
+    """Return the rules of a release with patches laid over it, in the order given.
+
+    Raises:
+        UnknownPatch: no patch has this name.
+    """
+    rules = _released(release)
+    for name in patches:
+        if name not in PATCHES:
+            raise UnknownPatch(name)
+        rules = replace(rules, **PATCHES[name].rules)
+    return rules

@@ -1,0 +1,186 @@
+"""What one release does, as plain values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from packaging.version import Version
+
+
+class CheckpointScheme(StrEnum):
+    """What a compressed-tensors ``kv_cache_scheme`` does to the cache dtype."""
+
+    IGNORED = "ignored"
+    ALWAYS_FP8 = "always_fp8"
+    FP8_WHEN_AUTO = "fp8_when_auto"
+
+
+class E5m2Gate(StrEnum):
+    """Which quantized checkpoints refuse ``fp8_e5m2``."""
+
+    ANY_CACHE_METHOD = "any_cache_method"
+    UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME = "unless_compressed_tensors_without_scheme"
+
+
+class BlockSizeChoice(StrEnum):
+    """How the block size is found when none is given."""
+
+    DEFAULT = "default"
+    FIRST_BACKEND = "first_backend"
+    ALL_BACKENDS = "all_backends"
+
+
+class HybridBlockSize(StrEnum):
+    """When the attention block of a hybrid is aligned with the recurrent state."""
+
+    BEFORE_BACKENDS = "before_backends"
+    BY_BACKEND = "by_backend"
+
+
+class SlidingWindowBlock(StrEnum):
+    """Block size of sliding-window layers before unification."""
+
+    MODEL = "model"
+    SMALLEST_KERNEL = "smallest_kernel"
+    PAGE_BUDGET = "page_budget"
+
+
+class PageUnification(StrEnum):
+    """What happens to a layer whose page is smaller than the largest."""
+
+    NONE = "none"
+    DIVIDE = "divide"
+    DIVIDE_OR_PAD_STRIDED = "divide_or_pad_strided"
+    DIVIDE_OR_PAD_STRIDED_AND_STATES = "divide_or_pad_strided_and_states"
+    DIVIDE_OR_PAD_UNLESS_LATENT = "divide_or_pad_unless_latent"
+    DIVIDE_OR_PAD_TO_DIVISOR = "divide_or_pad_to_divisor"
+    """Pull request 40391: grow the page to the next divisor of the largest, then scale the block."""
+    DIVIDE_OR_PAD_TO_COMMON_MULTIPLE = "divide_or_pad_to_common_multiple"
+    """Pull request 40128: grow recurrent pages to the next multiple of the others' pages."""
+
+
+class StartupCheck(StrEnum):
+    """Which bytes must fit before the engine starts."""
+
+    LAYERS = "layers"
+    FIRST_GROUP = "first_group"
+    ALL_GROUPS = "all_groups"
+    ALL_GROUPS_BUT_NULL_BLOCK = "all_groups_but_null_block"
+
+
+class InFlightBatches(StrEnum):
+    """Batches whose tokens a sliding window keeps in reserve."""
+
+    ONE = "one"
+    CONCURRENT = "concurrent"
+
+
+class TokenReport(StrEnum):
+    """What "GPU KV cache size" counts."""
+
+    BLOCKS_PER_GROUP = "blocks_per_group"
+    CONCURRENCY = "concurrency"
+
+
+class AdmissionGate(StrEnum):
+    """How many sliding-window blocks a waiting request must find free."""
+
+    CHUNK_BY_CHUNK = "chunk_by_chunk"
+    WHOLE_PROMPT = "whole_prompt"
+    STARTUP_BOUND = "startup_bound"
+    WINDOW_PLUS_CHUNK = "window_plus_chunk"
+
+
+class YarnLength(StrEnum):
+    """Which length a YaRN config allows."""
+
+    ORIGINAL_TIMES_FACTOR = "original_times_factor"
+    AS_WRITTEN = "as_written"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDefaults:
+    """Default batch limits of one class of devices."""
+
+    min_gib: int
+    not_named: str
+    """A device whose lower-case name contains this is of another class; empty excludes none."""
+    tokens: int
+    seqs: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    """Behaviour of one release, patches included. Each field is a table of ``vllm.toml``."""
+
+    release: Version
+    kv_cache_dtypes: tuple[str, ...]
+    checkpoint_cache_algorithms: Mapping[str, str]
+    checkpoint_cache_scheme: CheckpointScheme
+    e5m2_gate: E5m2Gate
+    turboquant_on_hybrids: bool
+    nvfp4_on_latent_attention_refusal: str
+    sliding_window_packing: frozenset[str]
+    block_size_choice: BlockSizeChoice
+    hybrid_block_size: HybridBlockSize
+    hybrid_alignment_packing: frozenset[str]
+    skip_layer_alignment: bool
+    sliding_window_block: SlidingWindowBlock
+    page_unification: PageUnification
+    page_refusal: str
+    group_size_percent: int
+    promotion_refusal: str
+    promotion_keeps_packing: bool
+    in_flight_batches: InFlightBatches
+    startup_check: StartupCheck
+    override_counts_as_available: bool
+    token_report: TokenReport
+    report_lines: tuple[str, ...]
+    memory_refusal: str
+    no_memory_refusal: str
+    admission: AdmissionGate
+    gpu_memory_utilization: int
+    batch_defaults: tuple[BatchDefaults, ...]
+    async_scheduling: bool
+    pipeline_batches_beyond_stages: int
+    hybrid_prefix_caching: bool
+    configured_state_dtype: frozenset[str]
+    bidirectional_media_types: frozenset[str]
+    yarn_length: YarnLength
+
+
+def _pairs(value: list[str]) -> Mapping[str, str]:
+    return dict(entry.split("=", 1) for entry in value)
+
+
+def _batch_defaults(value: list[dict[str, Any]]) -> tuple[BatchDefaults, ...]:
+    return tuple(BatchDefaults(**entry) for entry in value)
+
+
+def _exactly(kind: type) -> Callable[[Any], Any]:
+    def check(value: object) -> object:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is not {kind.__name__}")
+        return value
+
+    return check
+
+
+PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
+    tuple[str, ...]: tuple,
+    frozenset[str]: frozenset,
+    Mapping[str, str]: _pairs,
+    tuple[BatchDefaults, ...]: _batch_defaults,
+    bool: _exactly(bool),
+    int: _exactly(int),
+    str: _exactly(str),
+}
+"""How a value of the data file becomes a field's type; enumerations parse themselves."""
+
+RULE_PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    field.name: PARSERS.get(field.type, field.type)  # type: ignore[arg-type]
+    for field in fields(EngineRules)
+    if field.name != "release"
+}
+"""Every rule by name, with the reader of its values."""
