@@ -23,7 +23,7 @@ class EngineRefusal(Exception):
         type: name of the exception class that the engine raises.
         message: the engine's own words.
         stage: where it is raised.
-        fixes: what a person can do about it.
+        detail: what the engine does not say: the numbers behind its words.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class EngineRefusal(Exception):
         message: str,
         *,
         type: str = "ValueError",  # noqa: A002 - the contract's word
-        fixes: tuple[str, ...] = (),
+        detail: str = "",
     ) -> None:
         super().__init__(message)
         self.stage = stage
         self.type = type
         self.message = message
-        self.fixes = fixes
+        self.detail = detail

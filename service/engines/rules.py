@@ -132,6 +132,7 @@ class EngineRules:
     group_size_percent: int
     promotion_refusal: str
     promotion_keeps_packing: bool
+    promotion_takes_full_block: bool
     in_flight_batches: InFlightBatches
     startup_check: StartupCheck
     override_counts_as_available: bool

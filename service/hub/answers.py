@@ -16,7 +16,10 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import hf_raise_for_status, parse_ratelimit_headers
+from huggingface_hub.utils import (  # type: ignore[attr-defined]  # exported without __all__
+    hf_raise_for_status,
+    parse_ratelimit_headers,
+)
 
 from service.hub.errors import (
     ConfigNotFound,
@@ -41,34 +44,40 @@ def refusal(response: httpx2.Response, wanted: Wanted, endpoint: str) -> HubErro
     status = response.status_code
     if status == httpx2.codes.TOO_MANY_REQUESTS:
         return HubRateLimited(wanted.model_id, retry_after(response.headers))
-    named = _named_refusal(response, wanted, endpoint)
-    if named is not None:
-        return named
-    if status == httpx2.codes.NOT_FOUND:
-        return ModelNotFound(wanted.model_id)
-    return HubUnreachable(
-        wanted.model_id, f"it answered {status}", status=status, retry_after=retry_after(response.headers)
-    )
-
-
-def _named_refusal(response: httpx2.Response, wanted: Wanted, endpoint: str) -> HubError | None:
     try:
         hf_raise_for_status(_without_body(response))
-    except GatedRepoError:  # before its base class RepositoryNotFoundError
-        return ModelGated(wanted.model_id, f"{endpoint}/{wanted.model_id}")
-    except RevisionNotFoundError:
-        return RevisionNotFound(wanted.model_id, wanted.revision)
-    except RemoteEntryNotFoundError:
-        return ConfigNotFound(wanted.model_id, wanted.file)
-    except DisabledRepoError:
-        return ModelNotFound(wanted.model_id, f"the Hub has disabled access to {wanted.model_id}")
-    except RepositoryNotFoundError:
+    except HfHubHTTPError as error:
+        return _named(error, wanted, endpoint) or _unnamed(response, wanted)
+    return _unnamed(response, wanted)
+
+
+def _named(error: HfHubHTTPError, wanted: Wanted, endpoint: str) -> HubError | None:
+    model_id = wanted.model_id
+    cause: HubError | None = None
+    match error:
+        case GatedRepoError():  # before its base class RepositoryNotFoundError
+            cause = ModelGated(model_id, f"{endpoint}/{model_id}")
+        case RevisionNotFoundError():
+            cause = RevisionNotFound(model_id, wanted.revision)
+        case RemoteEntryNotFoundError():
+            cause = ConfigNotFound(model_id, wanted.file)
+        case DisabledRepoError():
+            cause = ModelNotFound(model_id, f"the Hub has disabled access to {model_id}")
+        case RepositoryNotFoundError():
+            cause = ModelNotFound(model_id)
+        case BadRequestError():
+            cause = InvalidModelId(model_id, "the Hub refuses it or the revision as malformed")
+    return cause
+
+
+def _unnamed(response: httpx2.Response, wanted: Wanted) -> HubError:
+    status = response.status_code
+    if status == httpx2.codes.NOT_FOUND:
         return ModelNotFound(wanted.model_id)
-    except BadRequestError:
-        return InvalidModelId(wanted.model_id, "the Hub refuses it or the revision as malformed")
-    except HfHubHTTPError:
-        return None
-    return None
+    refused = status in {httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN}
+    reason = f"it answered {status}" + (", refusing this service's own access" if refused else "")
+    wait = retry_after(response.headers)
+    return HubUnreachable(wanted.model_id, reason, status=status, retry_after=wait)
 
 
 def _without_body(response: httpx2.Response) -> httpx2.Response:
@@ -78,7 +87,7 @@ def _without_body(response: httpx2.Response) -> httpx2.Response:
 
 
 def retry_after(headers: httpx2.Headers) -> int | None:
-    """Return the seconds to wait by `RateLimit` (IETF draft) or else `Retry-After`; None where neither says."""
+    """Return the seconds to wait by `RateLimit` or else `Retry-After`; None where neither says."""
     try:
         limit = parse_ratelimit_headers(headers)
     except ValueError:  # more digits than Python converts

@@ -1,4 +1,7 @@
-"""Asks the Hub for a model's config: one round of parallel requests, a second only if a branch moved between."""
+"""Asks the Hub for a model's config.
+
+One round of parallel requests; a second only if the branch moved between their answers.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ class _ModelInfo:
 class HubClient:
     """Fetches configs from one endpoint over a shared HTTP client, which stays the caller's to close.
 
-    The endpoint and the token belong to the service, never to a request: whoever may ask this service sees what
-    its token may see.
+    The endpoint and the token belong to the service, never to a request: whoever may ask this service sees
+    what its token may see.
 
     Raises:
         ValueError: the endpoint is not a plain http(s) address.
@@ -98,7 +101,9 @@ class HubClient:
             note=_note(model_id, info),
         )
 
-    async def _first_round(self, model_id: str, revision: str) -> tuple[_HubFile, _HubFile | None, _ModelInfo]:
+    async def _first_round(
+        self, model_id: str, revision: str
+    ) -> tuple[_HubFile, _HubFile | None, _ModelInfo]:
         config = asyncio.create_task(self._file(model_id, revision, CONFIG))
         quantization = asyncio.create_task(self._optional_file(model_id, revision, HF_QUANT_CONFIG))
         info = asyncio.create_task(self._info(model_id, revision))

@@ -3,7 +3,6 @@
 One tree, so that a caller may treat the whole of it (`HubError`) or one cause. No message holds a header, a
 token, or text that a server chose.
 """
-# ruff: noqa: N818 - a cause reads best by its own name; the root of the tree carries the suffix
 
 _QUOTED_CHARACTERS = 100
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # exported without __all__
 
 from service.hub.errors import InvalidModelId, InvalidRevision
 

@@ -88,9 +88,8 @@ class Transfer:
             if isinstance(answer, Download):
                 return answer
             url = answer
-        raise HubUnreachable(
-            wanted.model_id, f"it redirected more than {self._limits.redirects} times", status=httpx2.codes.FOUND
-        )
+        reason = f"it redirected more than {self._limits.redirects} times"
+        raise HubUnreachable(wanted.model_id, reason, status=httpx2.codes.FOUND)
 
     async def _get_once(self, url: httpx2.URL, wanted: Wanted) -> Download | httpx2.URL:
         try:
@@ -109,17 +108,11 @@ class Transfer:
             raise HubUnreachable(wanted.model_id, reason) from error
 
     def _next_url(self, response: httpx2.Response, wanted: Wanted) -> httpx2.URL:
-        try:
-            url = response.url.join(response.headers["Location"])
-        except (httpx2.InvalidURL, ValueError):
-            url = httpx2.URL()
-        if _origin(url) != self._origin or url.userinfo:
-            raise HubUnreachable(
-                wanted.model_id,
-                "it redirected to another host, which is not followed",
-                status=response.status_code,
-            )
-        return url
+        following = response.next_request
+        if following is None or _origin(following.url) != self._origin or following.url.userinfo:
+            reason = "it redirected to another host, which is not followed"
+            raise HubUnreachable(wanted.model_id, reason, status=response.status_code)
+        return following.url
 
     async def _read(self, response: httpx2.Response, wanted: Wanted) -> Download:
         media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()

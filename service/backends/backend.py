@@ -1,0 +1,62 @@
+"""An attention backend as the cache's layout sees it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT_BLOCK_SIZE: Final = 16
+"""Tokens; the engine's ``CacheConfig.DEFAULT_BLOCK_SIZE`` in every release."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBlockSizes:
+    """The block sizes, in tokens, that a backend's kernels read.
+
+    Mirrors ``get_supported_kernel_block_sizes``: fixed sizes, and sizes of which every multiple will do.
+    """
+
+    fixed: tuple[int, ...] = ()
+    multiples_of: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.units or min(self.units) < 1:
+            raise ValueError(f"kernel block sizes must be positive: {self.fixed} {self.multiples_of}")
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Every declared size, fixed ones first."""
+        return self.fixed + self.multiples_of
+
+    @property
+    def minimum(self) -> int:
+        """The smallest declared size."""
+        return min(self.units)
+
+    def accepts(self, block_size: int) -> bool:
+        """Say whether a cache block can be cut into kernel blocks (``supports_block_size``)."""
+        return any(block_size % unit == 0 for unit in self.units)
+
+    def preferred(self, default: int = DEFAULT_BLOCK_SIZE) -> int:
+        """Return the block size of this backend when the user names none (``get_preferred_block_size``)."""
+        return default if self.accepts(default) else self.minimum
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailure:
+    """An exception of the engine, in its own words."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionBackend:
+    """The backend chosen for one layer, as it behaves for that layer."""
+
+    name: str
+    kernel_block_sizes: KernelBlockSizes
+    indexes_kv_by_block_stride: bool
+    """Its kernels find a page by the block stride, so pages may be padded."""
+    flash_attn_version: int | None = None
+    """The FlashAttention version this layer would run with; None: none runs on this GPU."""
+    failure_when_run: EngineFailure | None = None
+    """The engine accepts the layer, then fails at its first forward pass or graph capture."""

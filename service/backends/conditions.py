@@ -1,0 +1,150 @@
+"""The small language in which the bundled data says when something holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from service.backends.request import AttentionRequest
+from service.gpus.capability import ComputeCapability
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One request on one GPU: what conditions are asked of."""
+
+    request: AttentionRequest
+    capability: ComputeCapability
+    chosen: str | None = None
+    """The backend that the user named."""
+    quantized: bool = False
+    """The release counts the layer's cache dtype as quantized."""
+    flash_attn_available: frozenset[int] = frozenset()
+    """FlashAttention versions whose kernels run on this GPU."""
+    flash_attn: int | None = None
+    """The FlashAttention version of the model as a whole; None: none runs."""
+    flash_attn_of_layer: int | None = None
+    """The one this layer ends up with, its head size considered."""
+
+    @property
+    def model_head_size(self) -> int:
+        """The model's head size; the layer's own where the model has but one."""
+        return self.request.model_head_size or self.request.head_size
+
+    @property
+    def grouped_queries(self) -> bool:
+        """Several query heads read each key head."""
+        heads, kv_heads = self.request.num_heads, self.request.num_kv_heads
+        return kv_heads > 0 and heads > kv_heads and heads % kv_heads == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate(Generic[T]):
+    """One word of the language: how its operand is written and when it holds."""
+
+    parse: Callable[[Any], T]
+    holds: Callable[[Subject, T], bool]
+
+
+def _within(fact: Callable[[Subject], object]) -> Predicate[frozenset[object]]:
+    return Predicate(frozenset, lambda subject, allowed: fact(subject) in allowed)
+
+
+def _is(fact: Callable[[Subject], bool]) -> Predicate[bool]:
+    return Predicate(bool, lambda subject, expected: fact(subject) is expected)
+
+
+def _misaligned(subject: Subject, unit: int) -> bool:
+    size = subject.request.block_size
+    return size is not None and size % unit != 0
+
+
+PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
+    "capability_major": _within(lambda s: s.capability.major),
+    "capability_at_least": Predicate(ComputeCapability.parse, lambda s, least: s.capability >= least),
+    "capability_at_most": Predicate(ComputeCapability.parse, lambda s, most: s.capability <= most),
+    "capability_below": Predicate(ComputeCapability.parse, lambda s, limit: s.capability < limit),
+    "dtype": _within(lambda s: s.request.dtype),
+    "kv_cache_dtype": _within(lambda s: s.request.kv_cache_dtype),
+    "quantized": _is(lambda s: s.quantized),
+    "head_size": _within(lambda s: s.request.head_size),
+    "head_size_above": Predicate(int, lambda s, limit: s.request.head_size > limit),
+    "head_size_at_least": Predicate(int, lambda s, least: s.request.head_size >= least),
+    "head_size_at_most": Predicate(int, lambda s, most: s.request.head_size <= most),
+    "head_size_multiple_of": Predicate(int, lambda s, unit: s.request.head_size % unit == 0),
+    "model_head_size": _within(lambda s: s.model_head_size),
+    "block_size_not_multiple_of": Predicate(int, _misaligned),
+    "num_heads_at_most": Predicate(int, lambda s, most: s.request.num_heads <= most),
+    "grouped_queries": _is(lambda s: s.grouped_queries),
+    "qk_nope_head_dim": _within(lambda s: s.request.qk_nope_head_dim),
+    "mla": _is(lambda s: s.request.mla),
+    "sinks": _is(lambda s: s.request.sinks),
+    "mm_prefix": _is(lambda s: s.request.mm_prefix),
+    "logits_soft_cap": _is(lambda s: s.request.logits_soft_cap),
+    "flash_attn_available": Predicate(int, lambda s, version: version in s.flash_attn_available),
+    "flash_attn": _within(lambda s: s.flash_attn),
+    "flash_attn_of_layer": _within(lambda s: s.flash_attn_of_layer),
+    "chosen": _within(lambda s: s.chosen or ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Clauses that must all hold; none at all always holds."""
+
+    clauses: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> "Condition":
+        """Read ``{capability_major = [9], flash_attn = [3]}``.
+
+        Raises:
+            KeyError: a word is not in the language.
+        """
+        return cls(tuple((word, PREDICATES[word].parse(operand)) for word, operand in raw.items()))
+
+    def holds(self, subject: Subject) -> bool:
+        """Say whether every clause holds."""
+        return all(PREDICATES[word].holds(subject, operand) for word, operand in self.clauses)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Alternatives, one of which must hold; none at all never holds."""
+
+    alternatives: tuple[Condition, ...]
+
+    @classmethod
+    def parse(cls, raw: Any) -> "AnyOf":  # noqa: ANN401 - a table or an array of tables, as TOML gives it
+        """Read one condition or an array of them."""
+        alternatives = (raw,) if isinstance(raw, Mapping) else raw
+        return cls(tuple(Condition.parse(alternative) for alternative in alternatives))
+
+    def holds(self, subject: Subject) -> bool:
+        """Say whether some alternative holds."""
+        return any(alternative.holds(subject) for alternative in self.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[T]):
+    """An outcome and the conditions under which it is the outcome."""
+
+    outcome: T
+    when: AnyOf
+    unless: AnyOf
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], parse_outcome: Callable[[Mapping[str, Any]], T]) -> "Rule[T]":
+        """Read a table of ``when``, ``unless`` and, in its other keys, the outcome."""
+        outcome = {key: value for key, value in raw.items() if key not in {"when", "unless"}}
+        return cls(parse_outcome(outcome), AnyOf.parse(raw.get("when", {})), AnyOf.parse(raw.get("unless", ())))
+
+    def applies(self, subject: Subject) -> bool:
+        """Say whether this is the outcome for the subject."""
+        return self.when.holds(subject) and not self.unless.holds(subject)
+
+
+def first_outcome(rules: tuple[Rule[T], ...], subject: Subject) -> T | None:
+    """Return the outcome of the first rule that applies."""
+    return next((rule.outcome for rule in rules if rule.applies(subject)), None)

@@ -1,0 +1,1 @@
+"""GPU types: what CUDA says of each card, with its source."""

@@ -1,0 +1,165 @@
+"""The GPU types dryserve knows."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Self
+
+from service.gpus.capability import ComputeCapability
+from service.gpus.derivation import Memory, memory_of
+from service.gpus.evidence import MemoryEvidence, Reader
+from service.gpus.gpu_type import EccState, GpuType, TotalKind, TotalVariant, Vendor
+from service.gpus.totals import MemoryTotal
+
+_NEAREST: Final = 5
+_ALIKE: Final = 0.6
+
+
+class InvalidCatalog(ValueError):
+    """The bundled GPU data contradicts itself."""
+
+
+class UnknownGpu(LookupError):
+    """No GPU type has this id.
+
+    Attributes:
+        id: the id that was asked for.
+        nearest: ids that could have been meant, best first.
+    """
+
+    def __init__(self, gpu_id: str, nearest: tuple[str, ...]) -> None:
+        hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+        super().__init__(f"unknown GPU {gpu_id!r}{hint}")
+        self.id = gpu_id
+        self.nearest = nearest
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCatalog:
+    """GPU types in the order of the bundled data.
+
+    Raises:
+        InvalidCatalog: two types share an id.
+    """
+
+    types: tuple[GpuType, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for gpu in self.types:
+            if gpu.id in seen:
+                raise InvalidCatalog(f"two GPU types have the id {gpu.id!r}")
+            seen.add(gpu.id)
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
+        """Read the bundled TOML's ``reader`` and ``gpu`` tables.
+
+        Raises:
+            InvalidCatalog: a table lacks a key, has an unknown one, or a figure is out of range.
+        """
+        try:
+            readers = {name: Reader(**table) for name, table in raw["reader"].items()}
+            evidence = [MemoryEvidence.parse(table, readers) for table in raw["gpu"]]
+            return cls(
+                tuple(
+                    _gpu_type(table, memory_of(own, evidence))
+                    for table, own in zip(raw["gpu"], evidence, strict=True)
+                )
+            )
+        except InvalidCatalog:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidCatalog(f"bundled GPU data: {error!r}") from error
+
+    def __iter__(self) -> Iterator[GpuType]:
+        return iter(self.types)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def find(self, gpu_id: str) -> GpuType:
+        """Return the type with this id.
+
+        Raises:
+            UnknownGpu: there is none; a name such as ``RTX 3090`` is answered with the ids it can mean.
+        """
+        for gpu in self.types:
+            if gpu.id == gpu_id:
+                return gpu
+        raise UnknownGpu(gpu_id, self.nearest(gpu_id))
+
+    def nearest(self, text: str) -> tuple[str, ...]:
+        """Return up to five ids that ``text`` could have meant, best first."""
+        scored = ((_likeness(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types))
+        best = sorted((-score, position, gpu_id) for score, position, gpu_id in scored if score >= _ALIKE)
+        return tuple(gpu_id for *_, gpu_id in best[:_NEAREST])
+
+
+@cache
+def gpu_catalog() -> GpuCatalog:
+    """Return the bundled catalog, read once.
+
+    Raises:
+        InvalidCatalog: the bundled data contradicts itself.
+    """
+    return GpuCatalog.parse(tomllib.loads(files(__package__).joinpath("gpus.toml").read_text("utf-8")))
+
+
+def find_gpu(gpu_id: str) -> GpuType:
+    """Return the bundled type with this id.
+
+    Raises:
+        UnknownGpu: there is none.
+    """
+    return gpu_catalog().find(gpu_id)
+
+
+def _likeness(text: str, gpu: GpuType) -> float:
+    """Rate how well ``text`` means ``gpu``: 1 and more where all its words are there, up to 1 by spelling."""
+    wanted, spelt = _words(text), "-".join(_words(text))
+    spelling = SequenceMatcher(None, spelt, gpu.id).ratio()
+    offered = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
+    return 1 + spelling if wanted and offered.issuperset(wanted) else spelling
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+[0-9]+[a-z]*|[0-9]+[a-z]*|[a-z]+", text.lower())
+
+
+_TAKEN_ALONE: Final = frozenset(
+    {"id", "name", "architecture", "unmodelled", "marketing_gb", "driver_total_mib"}
+    | {"bandwidth_gb_s", "sm_count", "nvlink", "unified_memory", "form_factor"}
+)
+_EVIDENCE: Final = frozenset({"vendor", "marketing_low_gb", "readings", "unnamed"})
+_PARSED: Final = frozenset({"compute_capability", "variants", "ecc", "cautions"})
+
+
+def _gpu_type(raw: Mapping[str, Any], memory: Memory) -> GpuType:
+    if unknown := raw.keys() - _TAKEN_ALONE - _EVIDENCE - _PARSED:
+        raise InvalidCatalog(f"{raw['id']}: unknown keys {sorted(unknown)}")
+    capability = raw.get("compute_capability")
+    if capability is None and "unmodelled" not in raw:
+        raise InvalidCatalog(f"{raw['id']}: modelled without a compute capability")
+    return GpuType(
+        vendor=Vendor(raw["vendor"]),
+        memory_bytes=memory.total.value,
+        memory_low_bytes=memory.total.low,
+        memory_high_bytes=memory.total.high,
+        memory_basis=memory.basis,
+        source=memory.source,
+        compute_capability=None if capability is None else ComputeCapability.parse(capability),
+        variants=tuple(_variant(variant) for variant in raw.get("variants", ())),
+        ecc=EccState(raw["ecc"]),
+        cautions=tuple(raw.get("cautions", ())),
+        **{key: raw[key] for key in _TAKEN_ALONE & raw.keys()},
+    )
+
+
+def _variant(raw: Mapping[str, Any]) -> TotalVariant:
+    MemoryTotal.printed(raw["total"])
+    return TotalVariant(raw["total"], TotalKind(raw["of"]), raw["when"])

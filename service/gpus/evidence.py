@@ -1,0 +1,104 @@
+"""What was printed about one GPU type's memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from service.gpus.gpu_type import Vendor
+from service.gpus.totals import MemoryTotal
+from service.units import GIB, MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A tool that prints CUDA's total."""
+
+    label: str
+    quantity: str
+    """Which of the runtime's figures it prints."""
+    slack_mib: int = 0
+    """By how much that figure was seen to differ from cudaMemGetInfo's total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A CUDA total that a card of this name printed on native Linux."""
+
+    text: str
+    reader: Reader
+
+    @property
+    def total(self) -> MemoryTotal:
+        """The bytes it stands for."""
+        return MemoryTotal.printed(self.text).widened(self.reader.slack_mib * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvidence:
+    """Everything observed of one GPU type's memory.
+
+    Raises:
+        ValueError: a size is not positive, or a printed total lies above the driver's.
+    """
+
+    id: str
+    name: str
+    vendor: Vendor
+    silicon: str | None
+    """Compute capability or target name: cards that share it lose alike to the driver."""
+    unified: bool
+    marketing_gb: int
+    marketing_low_gb: int
+    """Equal to ``marketing_gb`` unless the vendor states two sizes."""
+    driver_total_mib: int | None
+    readings: tuple[Reading, ...]
+    unnamed: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.marketing_low_gb <= self.marketing_gb:
+            raise ValueError(f"{self.id}: marketing sizes {self.marketing_low_gb} to {self.marketing_gb} GB")
+        if self.driver_total_mib is not None and self.driver_total_mib <= 0:
+            raise ValueError(f"{self.id}: the driver's total is {self.driver_total_mib} MiB")
+        for total in (reading.total for reading in self.readings):
+            if self.driver_total is not None and total.value > self.driver_total:
+                raise ValueError(f"{self.id}: CUDA's total {total.value} is above the driver's")
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], readers: Mapping[str, Reader]) -> Self:
+        """Read one ``[[gpu]]`` table of the bundled data."""
+        return cls(
+            id=raw["id"],
+            name=raw["name"],
+            vendor=Vendor(raw["vendor"]),
+            silicon=raw.get("compute_capability", raw.get("architecture")),
+            unified=raw.get("unified_memory", False),
+            marketing_gb=raw["marketing_gb"],
+            marketing_low_gb=raw.get("marketing_low_gb", raw["marketing_gb"]),
+            driver_total_mib=raw.get("driver_total_mib"),
+            readings=tuple(Reading(read["total"], readers[read["by"]]) for read in raw.get("readings", ())),
+            unnamed=tuple(raw.get("unnamed", ())),
+        )
+
+    @property
+    def driver_total(self) -> int | None:
+        """The driver's total in bytes."""
+        return None if self.driver_total_mib is None else self.driver_total_mib * MIB
+
+    @property
+    def nominal(self) -> int:
+        """The size as sold, in bytes, taking the vendor's GB for GiB."""
+        return self.marketing_gb * GIB
+
+    @property
+    def printed(self) -> MemoryTotal | None:
+        """The first reading, spanning all of them and never above the driver's total."""
+        if not self.readings:
+            return None
+        first, *others = (reading.total for reading in self.readings)
+        total = first.spanning(others)
+        return total if self.driver_total is None else total.below(self.driver_total)
+
+    @property
+    def unnamed_totals(self) -> tuple[MemoryTotal, ...]:
+        """The totals of printouts that fit this card without naming it."""
+        return tuple(MemoryTotal.printed(text) for text in self.unnamed)

@@ -1,0 +1,134 @@
+"""Writes the bundled snapshot from a folder of configs: `python -m service.hub.build_snapshot FOLDER`.
+
+FOLDER holds `INDEX.jsonl`, one object a line for each file: `repo_id`, `file`, `path` (within FOLDER),
+`sha256`, `verbatim`, `source`, `licence_of_source` and, where known, `commit`, `total_params`,
+`total_params_source`, `total_tensor_bytes`, `bytes_source`. Only verbatim files are bundled. Of a weights
+index, only the total is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
+from service.hub.identity import check_model_id, commit_or_none
+from service.hub.json_object import parse_object
+from service.hub.snapshot import PACKAGE_DATA
+from service.hub.transfer import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+_NAMED_ORIGINS = ("github ", "pypi ", "byte-exact")
+_REVISION_MARK = "HF revision"
+
+
+def build(folder: Path) -> bytes:
+    """Return the snapshot of a folder; the same folder gives the same bytes.
+
+    Raises:
+        ValueError: a file leaves the folder, differs from its SHA-256, or is listed twice; a model lacks its
+            config.json.
+        HubError: an id or a file is one that the Hub client would refuse.
+    """
+    rows: dict[str, dict[str, Row]] = defaultdict(dict)
+    for line in (folder / "INDEX.jsonl").read_text(encoding="utf-8").splitlines():
+        row: Row = json.loads(line)
+        if not row["verbatim"]:
+            continue
+        if row["file"] in rows[row["repo_id"]]:
+            raise ValueError(f"{row['repo_id']} lists {row['file']} twice")
+        rows[row["repo_id"]][row["file"]] = row
+    models = {model_id: _model(folder, model_id, files) for model_id, files in rows.items()}
+    if len({model_id.lower() for model_id in models}) < len(models):
+        raise ValueError("two ids differ by case alone")
+    text = json.dumps({"models": models}, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
+
+
+def _model(folder: Path, model_id: str, rows: Mapping[str, Row]) -> dict[str, Any]:
+    check_model_id(model_id)
+    if CONFIG not in rows:
+        raise ValueError(f"{model_id} has no {CONFIG}")
+    config = rows[CONFIG]
+    return {
+        "revision": _revision(config),
+        "files": {name: _file(folder, rows[name]) for name in (CONFIG, HF_QUANT_CONFIG) if name in rows},
+        "total_parameters": _figure(config.get("total_params"), config.get("total_params_source")),
+        "total_parameter_bytes": _total_bytes(folder, rows),
+    }
+
+
+def _file(folder: Path, row: Row) -> dict[str, Any]:
+    content = _read(folder, row)
+    # What the Hub client would refuse is not bundled either.
+    parse_object(content, model_id=row["repo_id"], file=row["file"], depth=DEFAULT_LIMITS.depth)
+    return {
+        "text": content.decode("utf-8"),
+        "sha256": row["sha256"],
+        "source": _source(row),
+        "commit": commit_or_none(row.get("commit")),
+        "licence_of_source": row["licence_of_source"],
+    }
+
+
+def _read(folder: Path, row: Row) -> bytes:
+    path = (folder / row["path"]).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise ValueError(f"{row['path']} leaves the folder")
+    content: bytes = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != row["sha256"]:
+        raise ValueError(f"{row['path']} differs from its SHA-256")
+    return content
+
+
+def _source(row: Row) -> str:
+    # An origin is named where a reader can go and look.
+    source: str = row["source"]
+    return source if source.startswith(_NAMED_ORIGINS) else "a public repository, not named"
+
+
+def _revision(config: Row) -> str | None:
+    # `commit` is of the place the file was found in, unless the row says that it is the model's own revision.
+    commit = commit_or_none(config.get("commit"))
+    said = " ".join(config.get(key, "") for key in ("notes", "sha256_verified", "bytes_source"))
+    return commit if commit and _REVISION_MARK in said and commit in said else None
+
+
+def _total_bytes(folder: Path, rows: Mapping[str, Row]) -> dict[str, Any] | None:
+    if WEIGHTS_INDEX not in rows:
+        return _figure(rows[CONFIG].get("total_tensor_bytes"), rows[CONFIG].get("bytes_source"))
+    row = rows[WEIGHTS_INDEX]
+    total = json.loads(_read(folder, row))["metadata"]["total_size"]
+    return _figure(total, f"{WEIGHTS_INDEX} ({row['sha256']}), {_source(row)}")
+
+
+def _figure(value: float | None, source: str | None) -> dict[str, Any] | None:
+    if value is None or source is None:
+        return None
+    if int(value) != value:  # some writers state whole bytes as a float
+        raise ValueError(f"{value} is not a whole number ({source})")
+    return {"value": int(value), "source": source}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Build the snapshot and write it into the package, or where `--output` says."""
+    parser = argparse.ArgumentParser(
+        prog="service.hub.build_snapshot", description="Write the bundled snapshot."
+    )
+    parser.add_argument("folder", type=Path, help="folder that holds INDEX.jsonl")
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name(PACKAGE_DATA))
+    given = parser.parse_args(arguments)
+    given.output.write_bytes(build(given.folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The configs bundled with the package: what answers when the Hub does not.
+
+The package data is one gzip-compressed JSON object, written by `service.hub.build_snapshot`:
+
+    {"models": {"<id>": {
+        "revision": "<commit or null>",
+        "files": {"config.json": {"text", "sha256", "source", "commit", "licence_of_source"}, ...},
+        "total_parameters": {"value", "source"} or null,
+        "total_parameter_bytes": {"value", "source"} or null}}}
+
+Texts are kept as they were found, so that their SHA-256 can be checked. `commit` is of the place named by
+`source`; only `revision` is a commit of the model's own repository.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from difflib import get_close_matches
+from functools import cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PACKAGE_DATA: Final = "snapshot.json.gz"
+
+_SIMILARITY: Final = 0.6
+
+
+def _package_data() -> bytes:
+    return files("service.hub").joinpath(PACKAGE_DATA).read_bytes()
+
+
+class BundledSnapshot:
+    """Configs by model id, read on first use; ids are matched without regard to case."""
+
+    def __init__(self, read: Callable[[], bytes] = _package_data) -> None:
+        self._read = read
+
+    @cached_property
+    def _models(self) -> Mapping[str, Mapping[str, Any]]:
+        models: Mapping[str, Mapping[str, Any]] = json.loads(gzip.decompress(self._read()))["models"]
+        return models
+
+    @cached_property
+    def _canonical_ids(self) -> Mapping[str, str]:
+        return {model_id.lower(): model_id for model_id in self._models}
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all bundled models, in alphabetical order."""
+        return tuple(sorted(self._models, key=str.lower))
+
+    def get(self, model_id: str) -> FetchedConfig | None:
+        """Return the bundled config of a model under its canonical id; None if it is not bundled."""
+        canonical = self._canonical_ids.get(model_id.lower())
+        return None if canonical is None else _fetched(canonical, self._models[canonical])
+
+    def search(self, text: str) -> tuple[str, ...]:
+        """Return the ids that hold every word of `text`, in alphabetical order."""
+        words = text.lower().split()
+        return tuple(model_id for model_id in self.ids() if all(word in model_id.lower() for word in words))
+
+    def nearest(self, model_id: str, count: int = 3) -> tuple[str, ...]:
+        """Return up to `count` ids spelt most like `model_id`, best first; none if nothing is alike."""
+        wanted = model_id.lower()
+        alike = get_close_matches(wanted, self._canonical_ids, n=count, cutoff=_SIMILARITY)
+        return tuple(self._canonical_ids[found] for found in alike)
+
+
+def _fetched(model_id: str, model: Mapping[str, Any]) -> FetchedConfig:
+    # Texts are parsed for each caller: what one does to its config, no other sees.
+    kept = model["files"]
+    parameters, size = model["total_parameters"], model["total_parameter_bytes"]
+    return FetchedConfig(
+        id=model_id,
+        revision=model["revision"],
+        source="bundled",
+        config=json.loads(kept[CONFIG]["text"]),
+        quantization_config=json.loads(kept[HF_QUANT_CONFIG]["text"]) if HF_QUANT_CONFIG in kept else None,
+        total_parameters=parameters["value"] if parameters else None,
+        total_parameter_bytes=size["value"] if size else None,
+        provenance=_provenance(model),
+    )
+
+
+def _provenance(model: Mapping[str, Any]) -> str:
+    parts = []
+    for name, file in model["files"].items():
+        commit = f", commit {file['commit']}" if file["commit"] else ""
+        source = f"{file['source']}{commit}, licence {file['licence_of_source']}"
+        parts.append(f"{name} ({file['sha256']}) from {source}")
+    for label, key in (("parameters", "total_parameters"), ("bytes", "total_parameter_bytes")):
+        if model[key]:
+            parts.append(f"{label} from {model[key]['source']}")
+    return "bundled snapshot: " + "; ".join(parts)

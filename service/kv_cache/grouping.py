@@ -1,0 +1,130 @@
+"""Layers that share a block table: the engine's KV cache groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules
+from service.kv_cache.formats import unpacked
+from service.kv_cache.specs import AttentionSpec, CacheKind, Demand, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.unification import unify_page_sizes
+from service.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers with one block table.
+
+    In a *uniform type* group pages differ from layer to layer; a block id then costs their sum.
+    """
+
+    layers: tuple[LayerCache, ...]
+    uniform_type: bool = False
+
+    @property
+    def spec(self) -> LayerSpec:
+        """The spec that all layers share, or the first of a uniform type."""
+        return self.layers[0].spec
+
+    @property
+    def kind(self) -> CacheKind:
+        """What the layers keep."""
+        return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of one block: of one layer, or of all layers of a uniform type."""
+        return (
+            sum(layer.spec.page_size for layer in self.layers) if self.uniform_type else self.spec.page_size
+        )
+
+    @property
+    def unpadded_page_size(self) -> int:
+        """As ``page_size``, without padding."""
+        if self.uniform_type:
+            return sum(layer.spec.unpadded_page_size for layer in self.layers)
+        return self.spec.unpadded_page_size
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes that one block id costs in this group."""
+        return sum(layer.spec.page_size for layer in self.layers)
+
+    def blocks_per_request(self, demand: Demand) -> int:
+        """Return the block ids that one request takes from the pool for this group."""
+        return max(layer.spec.blocks_per_request(demand) for layer in self.layers)
+
+
+def group_layers(
+    caches: tuple[LayerCache, ...], rules: EngineRules, *, hybrid_manager: bool = True
+) -> tuple[Group, ...]:
+    """Split the cache-owning layers of the whole model into groups.
+
+    Source: vLLM 0.19.0 to 0.32.0, v1/core/kv_cache_utils.py get_kv_cache_groups.
+
+    Raises:
+        EngineRefusal: layers cannot be promoted to one kind, or pages cannot be unified.
+    """
+    if not hybrid_manager:
+        caches = _promote(caches, rules)
+    if len({cache.spec for cache in caches}) == 1:
+        return (Group(caches),)
+    if _of_one_type(caches):
+        return (Group(caches, uniform_type=True),)
+    return _of_one_page_size(unify_page_sizes(caches, rules), rules)
+
+
+def _type_key(spec: LayerSpec) -> tuple[object, ...]:
+    """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""
+    if isinstance(spec, StateSpec):
+        return (CacheKind.MAMBA, spec.block_size, spec.pages_per_request, spec.page_size)
+    if spec.kind is CacheKind.SLIDING_WINDOW:
+        return (CacheKind.SLIDING_WINDOW, spec.block_size, spec.sliding_window)
+    return (CacheKind.FULL_ATTENTION, spec.block_size)
+
+
+def _of_one_type(caches: Sequence[LayerCache]) -> bool:
+    return len({_type_key(cache.spec) for cache in caches}) == 1
+
+
+def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...]:
+    buckets: dict[LayerSpec, list[LayerCache]] = {}
+    for cache in caches:
+        buckets.setdefault(cache.spec, []).append(cache)
+    smallest = min(map(len, buckets.values()))
+    largest = max(map(len, buckets.values()))
+    size = largest if largest * 100 < smallest * rules.group_size_percent else smallest
+    return tuple(
+        Group(tuple(bucket[first::count]))
+        for bucket in buckets.values()
+        for count in (ceil_div(len(bucket), size),)
+        for first in range(count)
+    )
+
+
+def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerCache, ...]:
+    """Turn sliding layers into full ones where both occur.
+
+    Source: vLLM 0.19.0 to 0.32.0, unify_hybrid_kv_cache_specs.
+    """
+    if len({cache.spec for cache in caches}) == 1 or _of_one_type(caches):
+        return caches
+    full_blocks = {c.spec.block_size for c in caches if c.spec.kind is CacheKind.FULL_ATTENTION}
+    if full_blocks:
+        block_size = full_blocks.pop() if rules.promotion_takes_full_block and len(full_blocks) == 1 else None
+        caches = tuple(replace(cache, spec=_promoted(cache.spec, block_size, rules)) for cache in caches)
+    if len({cache.spec for cache in caches}) > 1 and not _of_one_type(caches):
+        raise EngineRefusal(Stage.GROUPING, rules.promotion_refusal)
+    return caches
+
+
+def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> LayerSpec:
+    if not isinstance(spec, AttentionSpec) or spec.kind is not CacheKind.SLIDING_WINDOW:
+        return spec
+    return replace(
+        spec,
+        kind=CacheKind.FULL_ATTENTION,
+        block_size=block_size or spec.block_size,
+        format=spec.format if rules.promotion_keeps_packing else unpacked(spec.format),
+        sliding_window=None,
+    )

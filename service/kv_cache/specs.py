@@ -1,0 +1,133 @@
+"""What one layer asks of the cache: the engine's KVCacheSpec."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from service.kv_cache.formats import CacheFormat
+from service.units import ceil_div
+
+
+class CacheKind(StrEnum):
+    """Kinds of layers by what they keep, in the engine's names."""
+
+    FULL_ATTENTION = "full_attention"
+    SLIDING_WINDOW = "sliding_window"
+    MLA_ATTENTION = "mla_attention"
+    MAMBA = "mamba"
+    UNIFORM_TYPE = "uniform_type"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one request of the maximum length asks for."""
+
+    max_model_len: int
+    """Tokens of the request."""
+    in_flight_tokens: int
+    """Tokens that may be scheduled while older blocks are not yet freed."""
+    context_parallel: int = 1
+    """Ranks that share the tokens of a request (decode context parallelism)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSpec:
+    """Keys and values of every token that is kept."""
+
+    kind: CacheKind
+    block_size: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    """0 where one vector per token serves as both (MLA)."""
+    format: CacheFormat
+    sliding_window: int | None = None
+    page_size_padded: int | None = None
+    strided: bool = field(default=True, compare=False)
+    """Whether the layer's backend finds pages by a stride, so that they may be padded."""
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of one token in this layer on one rank."""
+        return self.num_kv_heads * self.format.head_bytes(self.head_size, self.head_size_v)
+
+    @property
+    def unpadded_page_size(self) -> int:
+        """Bytes of one block without padding."""
+        return self.block_size * self.bytes_per_token
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of one block of this layer on one rank."""
+        return self.page_size_padded or self.unpadded_page_size
+
+    def blocks_per_request(self, demand: Demand) -> int:
+        """Return the blocks that one request holds at most.
+
+        Source: vLLM 0.32.0, FullAttentionSpec and SlidingWindowSpec.max_memory_usage_bytes.
+        """
+        if self.sliding_window is None or self.kind is not CacheKind.SLIDING_WINDOW:
+            return ceil_div(ceil_div(demand.max_model_len, demand.context_parallel), self.block_size)
+        # One more block, since the window need not start where a block does.
+        held = min(self.sliding_window - 1 + demand.in_flight_tokens, demand.max_model_len)
+        return ceil_div(held, self.block_size) + 1
+
+    def scaled(self, ratio: int) -> "AttentionSpec":
+        """Return the spec with a block of ``ratio`` times as many tokens."""
+        return replace(self, block_size=self.block_size * ratio)
+
+    def padded(self, page_size: int) -> "AttentionSpec":
+        """Return the spec with a page of ``page_size`` bytes."""
+        return replace(self, page_size_padded=page_size)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """One recurrent state per sequence (the engine's MambaSpec)."""
+
+    block_size: int
+    """Tokens between two kept states; the maximum length when only the last is kept."""
+    state_bytes: int
+    pages_per_request: int
+    page_size_padded: int | None = None
+
+    @property
+    def kind(self) -> CacheKind:
+        """Every recurrent state is of kind ``mamba`` to the engine."""
+        return CacheKind.MAMBA
+
+    @property
+    def unpadded_page_size(self) -> int:
+        """Bytes of one state without padding."""
+        return self.state_bytes
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of one state as allocated."""
+        return self.page_size_padded or self.state_bytes
+
+    def blocks_per_request(self, demand: Demand) -> int:  # noqa: ARG002 - states do not grow with the request
+        """Return the states that one request holds."""
+        return self.pages_per_request
+
+    def padded(self, page_size: int) -> "StateSpec":
+        """Return the spec with a page of ``page_size`` bytes."""
+        return replace(self, page_size_padded=page_size)
+
+
+LayerSpec: TypeAlias = AttentionSpec | StateSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """One layer that owns a cache."""
+
+    index: int
+    """Position in the decoder."""
+    spec: LayerSpec
+
+
+def page_sizes(caches: Iterable[LayerCache]) -> frozenset[int]:
+    """Return the distinct page sizes of some layers."""
+    return frozenset(cache.spec.page_size for cache in caches)

@@ -1,0 +1,137 @@
+"""A Hub that speaks the real one's headers, counts what it is asked, and can be told to misbehave."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import httpx2
+from service.hub.client import HubClient
+from service.hub.transfer import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+ENDPOINT = "https://hub.test"
+TOKEN = "hf_notARealToken"  # noqa: S105 - a made-up secret whose way is followed
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER_COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
+MODEL = "acme/tiny"
+LLAMA = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2}
+
+_RESOLVE = re.compile(r"/(?P<model>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<file>[^/]+)")
+_CACHED = re.compile(r"/api/resolve-cache/models/(?P<model>[^/]+/[^/]+)/(?P<revision>[^/]+)/(?P<file>[^/]+)")
+_INFO = re.compile(r"/api/models/(?P<model>[^/]+(?:/[^/]+)?)/revision/(?P<revision>[^/]+)")
+
+
+def refused(status: int, code: str, **headers: str) -> httpx2.Response:
+    """Refuse as the Hub does: a status, the machine's word in X-Error-Code, a sentence in the body."""
+    return httpx2.Response(
+        status, headers={"X-Error-Code": code, **headers}, json={"error": f"{code}: sorry"}
+    )
+
+
+@dataclass
+class Repository:
+    """A model's files by name; `branches` maps the names of revisions to commits."""
+
+    files: dict[str, bytes]
+    branches: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
+    gated: bool | str = False
+    parameters: dict[str, int] | None = None
+
+    def commit(self, revision: str) -> str | None:
+        return revision if revision in self.branches.values() else self.branches.get(revision)
+
+
+@dataclass
+class FakeHub:
+    """Answers by `repositories`, unless a fault is set for what the path ends with."""
+
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    faults: dict[str, Callable[[httpx2.Request], Awaitable[httpx2.Response]]] = field(default_factory=dict)
+    redirects_to_cache: bool = False
+    requests: list[httpx2.Request] = field(default_factory=list)
+
+    def client(self, *, token: str | None = TOKEN, limits: Limits = DEFAULT_LIMITS) -> HubClient:
+        http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
+        return HubClient(http, endpoint=ENDPOINT, token=token, limits=limits)
+
+    def play(self, ending: str, response: Callable[[], httpx2.Response]) -> None:
+        async def fault(_: httpx2.Request) -> httpx2.Response:
+            return response()
+
+        self.faults[ending] = fault
+
+    def paths(self) -> list[str]:
+        return sorted(request.url.raw_path.decode().partition("?")[0] for request in self.requests)
+
+    async def answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(request)
+        path = request.url.raw_path.decode().partition("?")[0]
+        for ending, fault in self.faults.items():
+            if path.endswith(ending):
+                return await fault(request)
+        if match := _CACHED.fullmatch(path) or _RESOLVE.fullmatch(path):
+            return self._file(match, redirect=self.redirects_to_cache and not path.startswith("/api/"))
+        if match := _INFO.fullmatch(path):
+            return self._info(match)
+        return httpx2.Response(404)
+
+    def _locate(self, match: re.Match[str]) -> tuple[Repository, str] | httpx2.Response:
+        repository = self.repositories.get(match["model"])
+        if repository is None:
+            return refused(401, "RepoNotFound")
+        commit = repository.commit(unquote(match["revision"]))
+        return (repository, commit) if commit else refused(404, "RevisionNotFound")
+
+    def _file(self, match: re.Match[str], *, redirect: bool) -> httpx2.Response:
+        located = self._locate(match)
+        if isinstance(located, httpx2.Response):
+            return located
+        repository, commit = located
+        headers = {"X-Repo-Commit": commit}
+        if match["file"] not in repository.files:
+            return refused(404, "EntryNotFound", **headers)
+        if redirect:
+            location = f"/api/resolve-cache/models/{match['model']}/{commit}/{match['file']}"
+            return httpx2.Response(307, headers={"Location": location, **headers})
+        headers["Content-Type"] = "text/plain; charset=utf-8"
+        return httpx2.Response(200, headers=headers, content=repository.files[match["file"]])
+
+    def _info(self, match: re.Match[str]) -> httpx2.Response:
+        located = self._locate(match)
+        if isinstance(located, httpx2.Response):
+            return located
+        repository, commit = located
+        info: dict[str, Any] = {"id": match["model"], "sha": commit, "gated": repository.gated}
+        if repository.parameters is not None:
+            total = sum(repository.parameters.values())
+            info["safetensors"] = {"parameters": repository.parameters, "total": total}
+        return httpx2.Response(200, json=info)
+
+
+def hub_with_model(
+    *,
+    branches: dict[str, str] | None = None,
+    gated: bool | str = False,
+    parameters: dict[str, int] | None = None,
+) -> FakeHub:
+    """Return a Hub that holds one small model, `MODEL`."""
+    files = {"config.json": json.dumps(LLAMA).encode()}
+    return FakeHub({MODEL: Repository(files, branches or {"main": COMMIT}, gated, parameters)})
+
+
+class EndlessBody(httpx2.AsyncByteStream):
+    """A body of a stated length that counts how much of it was taken."""
+
+    def __init__(self, size: int, chunk: int = 1 << 16) -> None:
+        self.size, self.chunk, self.sent = size, chunk, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.sent < self.size:
+            self.sent += self.chunk
+            yield b" " * self.chunk

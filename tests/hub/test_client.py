@@ -1,0 +1,184 @@
+"""What the client asks of the Hub and makes of good answers."""
+
+import json
+
+import httpx2
+import pytest
+from service.hub.client import HubClient
+from service.hub.errors import ConfigNotFound, RevisionNotFound
+
+from tests.hub.fake_hub import (
+    COMMIT,
+    ENDPOINT,
+    LLAMA,
+    MODEL,
+    OTHER_COMMIT,
+    TOKEN,
+    FakeHub,
+    Repository,
+    hub_with_model,
+    refused,
+)
+
+CONFIG_AT_MAIN = f"/{MODEL}/resolve/main/config.json"
+
+
+async def test_a_branch_is_resolved_to_the_commit_that_answered() -> None:
+    fetched = await hub_with_model().client().fetch(MODEL, "main")
+    assert (fetched.id, fetched.revision, fetched.source) == (MODEL, COMMIT, "hub")
+    assert fetched.config == LLAMA
+    assert fetched.provenance == f"{ENDPOINT}/{MODEL} at commit {COMMIT}"
+    assert fetched.quantization_config is None
+    assert fetched.note is None
+
+
+async def test_one_round_asks_for_config_quantization_and_counts() -> None:
+    hub = hub_with_model()
+    await hub.client().fetch(MODEL)
+    assert hub.paths() == [
+        f"/{MODEL}/resolve/main/config.json",
+        f"/{MODEL}/resolve/main/hf_quant_config.json",
+        f"/api/models/{MODEL}/revision/main",
+    ]
+    info = next(request for request in hub.requests if request.url.path.startswith("/api/"))
+    assert info.url.params.get_list("expand[]") == ["safetensors", "sha", "gated"]
+
+
+async def test_the_kv_dtype_of_a_modelopt_checkpoint_arrives() -> None:
+    hub = hub_with_model()
+    quantization = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    hub.repositories[MODEL].files["hf_quant_config.json"] = json.dumps(quantization).encode()
+    assert (await hub.client().fetch(MODEL)).quantization_config == quantization
+
+
+async def test_parameters_are_counted_by_dtype() -> None:
+    fetched = await hub_with_model(parameters={"BF16": 7, "F8_E4M3": 30}).client().fetch(MODEL)
+    assert fetched.parameter_counts == {"BF16": 7, "F8_E4M3": 30}
+    assert fetched.total_parameters == 37
+
+
+@pytest.mark.parametrize("parameters", [{"BF16": -1}, {"BF16": "7"}, {"BF16": True}, {"BF16": 1.5}, {}])
+async def test_counts_that_are_no_counts_are_not_passed_on(parameters: dict[str, int]) -> None:
+    hub = hub_with_model()
+    info = {"sha": COMMIT, "safetensors": {"parameters": parameters}}
+    hub.play("/revision/main", lambda: httpx2.Response(200, json=info))
+    assert (await hub.client().fetch(MODEL)).parameter_counts is None
+
+
+async def test_a_pull_request_revision_stays_one_segment_of_the_path() -> None:
+    hub = hub_with_model(branches={"refs/pr/3": COMMIT})
+    assert (await hub.client().fetch(MODEL, "refs/pr/3")).revision == COMMIT
+    assert f"/{MODEL}/resolve/refs%2Fpr%2F3/config.json" in hub.paths()
+
+
+async def test_a_model_without_an_organisation() -> None:
+    hub = FakeHub({"gpt2": Repository({"config.json": b"{}"})})
+    assert (await hub.client().fetch("gpt2")).config == {}
+
+
+async def test_redirects_within_the_endpoint_are_followed() -> None:
+    hub = hub_with_model()
+    hub.redirects_to_cache = True
+    fetched = await hub.client().fetch(MODEL)
+    assert (fetched.config, fetched.revision) == (LLAMA, COMMIT)
+    assert f"/api/resolve-cache/models/{MODEL}/{COMMIT}/config.json" in hub.paths()
+
+
+async def test_files_of_two_commits_are_never_mixed() -> None:
+    """The branch moves after config.json was read: the rest is read again at config.json's commit."""
+    hub = hub_with_model(branches={"main": COMMIT, "next": OTHER_COMMIT}, parameters={"BF16": 7})
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b'{"at": "config.json\'s commit"}'
+    newer = {"X-Repo-Commit": OTHER_COMMIT}
+    hub.play("main/hf_quant_config.json", lambda: httpx2.Response(200, headers=newer, json={"at": "newer"}))
+    moved = {"sha": OTHER_COMMIT, "safetensors": {"parameters": {"BF16": 8}}}
+    hub.play("/revision/main", lambda: httpx2.Response(200, json=moved))
+    fetched = await hub.client().fetch(MODEL)
+    assert fetched.revision == COMMIT
+    assert fetched.quantization_config == {"at": "config.json's commit"}
+    assert fetched.parameter_counts is None
+
+
+async def test_without_a_commit_header_the_model_info_states_it() -> None:
+    hub = hub_with_model()
+    hub.play("config.json", lambda: httpx2.Response(200, json=LLAMA))
+    assert (await hub.client().fetch(MODEL)).revision == COMMIT
+
+
+@pytest.mark.parametrize("header", ["../../etc", COMMIT[:7], COMMIT.upper(), ""])
+async def test_a_commit_header_that_is_no_commit_is_ignored(header: str) -> None:
+    hub = hub_with_model()
+    hub.play("config.json", lambda: httpx2.Response(200, headers={"X-Repo-Commit": header}, json=LLAMA))
+    hub.play("/revision/main", lambda: httpx2.Response(500))
+    assert (await hub.client().fetch(MODEL)).revision is None
+
+
+async def test_missing_counts_do_not_stand_in_the_way_of_a_config() -> None:
+    hub = hub_with_model()
+    hub.play("/revision/main", lambda: httpx2.Response(503))
+    fetched = await hub.client().fetch(MODEL)
+    assert fetched.config == LLAMA
+    assert fetched.note is not None
+    assert "503" in fetched.note
+
+
+async def test_a_gated_model_that_the_token_opens_says_so() -> None:
+    fetched = await hub_with_model(gated="manual").client().fetch(MODEL)
+    assert fetched.note is not None
+    assert "gated" in fetched.note
+
+
+async def test_a_quantization_config_that_cannot_be_read_is_not_taken_for_none() -> None:
+    hub = hub_with_model()
+    hub.play("hf_quant_config.json", lambda: refused(404, "RevisionNotFound"))
+    with pytest.raises(RevisionNotFound):
+        await hub.client().fetch(MODEL)
+
+
+async def test_a_repository_without_a_config_is_named_so() -> None:
+    hub = FakeHub({MODEL: Repository({})})
+    with pytest.raises(ConfigNotFound, match=r"acme/tiny holds no config\.json"):
+        await hub.client().fetch(MODEL)
+
+
+async def test_every_request_carries_the_services_token_and_name() -> None:
+    hub = hub_with_model()
+    await hub.client().fetch(MODEL)
+    assert {request.headers["Authorization"] for request in hub.requests} == {f"Bearer {TOKEN}"}
+    assert all(request.headers["User-Agent"].startswith("dryserve/") for request in hub.requests)
+
+
+async def test_without_a_token_none_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    hub = hub_with_model()
+    await hub.client(token=None).fetch(MODEL)
+    assert not any("Authorization" in request.headers for request in hub.requests)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        "hub.test",
+        "file:///etc",
+        "https://user:secret@hub.test",
+        "https://hub.test?x=1",
+        "https://",
+        "https://hub.test:x",
+    ],
+)
+def test_an_endpoint_that_is_no_plain_address_is_refused(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="endpoint") as refusal:
+        HubClient(httpx2.AsyncClient(), endpoint=endpoint)
+    assert "secret" not in str(refusal.value)
+
+
+async def test_an_endpoint_may_lie_under_a_path() -> None:
+    asked: list[str] = []
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        return httpx2.Response(200, json=LLAMA)
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    await HubClient(http, endpoint="http://mirror.test:8080/hf/").fetch(MODEL)
+    assert sorted(asked)[:2] == [f"/hf{CONFIG_AT_MAIN}", f"/hf/{MODEL}/resolve/main/hf_quant_config.json"]
