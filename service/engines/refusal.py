@@ -24,6 +24,7 @@ class EngineRefusal(Exception):
         message: the engine's own words.
         stage: where it is raised.
         detail: what the engine does not say: the numbers behind its words.
+        fixes: single changes that were tried and get past this refusal.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class EngineRefusal(Exception):
         *,
         type: str = "ValueError",  # noqa: A002 - the contract's word
         detail: str = "",
+        fixes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.stage = stage
         self.type = type
         self.message = message
         self.detail = detail
+        self.fixes = fixes

@@ -125,6 +125,7 @@ class EngineRules:
     block_size_choice: BlockSizeChoice
     hybrid_block_size: HybridBlockSize
     hybrid_alignment_packing: frozenset[str]
+    latent_hybrid_block: int
     skip_layer_alignment: bool
     sliding_window_block: SlidingWindowBlock
     page_unification: PageUnification
@@ -148,6 +149,9 @@ class EngineRules:
     hybrid_prefix_caching: bool
     configured_state_dtype: frozenset[str]
     bidirectional_media_types: frozenset[str]
+    media_item_sets_batch: bool
+    quantization_min_capability: Mapping[str, str]
+    plain_gptq: bool
     yarn_length: YarnLength
 
 

@@ -10,6 +10,7 @@ class CacheGroup:
     kind: str
     """``full_attention``, ``sliding_window``, ``mla_attention``, ``mamba`` or ``uniform_type``."""
     layers: int
+    """Layers on this stage."""
     block_size: int
     """Tokens of one block."""
     page_size_bytes: int
@@ -35,5 +36,6 @@ class KvCache:
     estimated_max_model_len: int
     """The longest context that one request can have, up to ``max_model_len``."""
     groups: tuple[CacheGroup, ...]
+    """As the first pipeline stage holds them."""
     log_lines: tuple[str, ...]
     """What the release prints about it."""

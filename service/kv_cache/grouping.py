@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.kv_cache.formats import unpacked
-from service.kv_cache.specs import AttentionSpec, CacheKind, Demand, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.unification import unify_page_sizes
+from service.launch.serving import Demand
 from service.units import ceil_div
 
 
@@ -19,12 +20,19 @@ class Group:
     """
 
     layers: tuple[LayerCache, ...]
+    """The layers here: all of them, or those of one pipeline stage."""
+    spec: LayerSpec
+    """What all layers share, or the first of a uniform type."""
     uniform_type: bool = False
 
-    @property
-    def spec(self) -> LayerSpec:
-        """The spec that all layers share, or the first of a uniform type."""
-        return self.layers[0].spec
+    @classmethod
+    def of(cls, layers: tuple[LayerCache, ...], *, uniform_type: bool = False) -> "Group":
+        """Return the group of some layers, at least one."""
+        return cls(layers, layers[0].spec, uniform_type)
+
+    def within(self, indices: range) -> "Group":
+        """Return the group as one pipeline stage holds it; it may be empty."""
+        return replace(self, layers=tuple(layer for layer in self.layers if layer.index in indices))
 
     @property
     def kind(self) -> CacheKind:
@@ -52,7 +60,9 @@ class Group:
 
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the block ids that one request takes from the pool for this group."""
-        return max(layer.spec.blocks_per_request(demand) for layer in self.layers)
+        if not self.uniform_type:
+            return self.spec.blocks_per_request(demand)
+        return max((layer.spec.blocks_per_request(demand) for layer in self.layers), default=0)
 
 
 def group_layers(
@@ -68,9 +78,9 @@ def group_layers(
     if not hybrid_manager:
         caches = _promote(caches, rules)
     if len({cache.spec for cache in caches}) == 1:
-        return (Group(caches),)
+        return (Group.of(caches),)
     if _of_one_type(caches):
-        return (Group(caches, uniform_type=True),)
+        return (Group.of(caches, uniform_type=True),)
     return _of_one_page_size(unify_page_sizes(caches, rules), rules)
 
 
@@ -95,7 +105,7 @@ def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tup
     largest = max(map(len, buckets.values()))
     size = largest if largest * 100 < smallest * rules.group_size_percent else smallest
     return tuple(
-        Group(tuple(bucket[first::count]))
+        Group.of(tuple(bucket[first::count]))
         for bucket in buckets.values()
         for count in (ceil_div(len(bucket), size),)
         for first in range(count)

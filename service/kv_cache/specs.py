@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from service.kv_cache.formats import CacheFormat
+from service.launch.serving import Demand
 from service.units import ceil_div
 
 
@@ -17,18 +18,6 @@ class CacheKind(StrEnum):
     MLA_ATTENTION = "mla_attention"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What one request of the maximum length asks for."""
-
-    max_model_len: int
-    """Tokens of the request."""
-    in_flight_tokens: int
-    """Tokens that may be scheduled while older blocks are not yet freed."""
-    context_parallel: int = 1
-    """Ranks that share the tokens of a request (decode context parallelism)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""One start of the engine, as far as it goes before memory is known."""
+
+from dataclasses import dataclass
+
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import Backends, assign_backends
+from service.engines.flags import ServeFlags
+from service.engines.rules import EngineRules
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.capacity import CacheLayout, lay_out
+from service.launch.cache_dtype import check_e5m2
+from service.launch.checkpoint import check_expert_blocks
+from service.launch.layout import check_layers
+from service.launch.resolution import resolve
+from service.launch.serving import Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is settled once the model is built."""
+
+    serving: Serving
+    backends: Backends
+    layout: CacheLayout
+
+
+def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
+    """Check what the model's own code checks, and choose every layer's backend.
+
+    Raises:
+        EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
+    """
+    check_layers(architecture, serving.tensor_parallel_size)
+    backends = assign_backends(architecture, serving)
+    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
+    check_expert_blocks(architecture, serving.tensor_parallel_size)
+    return backends
+
+
+def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
+    """Go through a start in the engine's own order up to the point where it asks for memory.
+
+    Raises:
+        EngineRefusal: the engine gives up on the way.
+    """
+    serving = resolve(architecture, flags, rules, gpu)
+    backends = build_model(architecture, serving)
+    return Start(serving, backends, lay_out(architecture, serving, backends))

@@ -1,0 +1,1 @@
+"""What the engine decides before it looks at memory: flags resolved, checkpoints and layouts checked."""

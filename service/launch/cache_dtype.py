@@ -1,0 +1,121 @@
+"""Which cache dtype a start ends up with, and which layers are kept out of it."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import CheckpointScheme, E5m2Gate, EngineRules
+
+BOUNDARY_LAYERS: Final = 2
+"""Layers at each end that TurboQuant leaves at the model's type (vLLM 0.20.2, get_boundary_skip_layers)."""
+CACHE_METHODS: Final = frozenset(
+    {"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "compressed-tensors", "quark", "petit_nvfp4"}
+)
+"""Checkpoint methods that bring a cache method (BaseKVCacheMethod) with scales for every attention layer."""
+PLAIN_NVFP4: Final = frozenset({"nvfp4", "nvfp4_4over6"})
+
+
+def check_accepted(dtype: str, rules: EngineRules) -> None:
+    """Refuse a cache dtype that the release does not know.
+
+    Raises:
+        EngineRefusal: the engine's validation error, which lists those it accepts (stage ``dtype``).
+    """
+    if dtype in rules.kv_cache_dtypes:
+        return
+    *others, last = (f"'{name}'" for name in rules.kv_cache_dtypes)
+    raise EngineRefusal(
+        Stage.DTYPE,
+        "1 validation error for CacheConfig\ncache_dtype\n  Input should be "
+        f"{', '.join(others)} or {last} [type=literal_error, input_value='{dtype}', input_type=str]",
+        type="ValidationError",
+        detail=f"vLLM {rules.release} has no cache dtype {dtype!r}; "
+        f"it accepts {', '.join(rules.kv_cache_dtypes)}.",
+    )
+
+
+def resolve(dtype: str, quantization: Quantization | None, rules: EngineRules) -> str:
+    """Return what a cache dtype becomes once the checkpoint had its say.
+
+    Source: vLLM 0.32.0, resolve_kv_cache_dtype_string and Attention.__init__.
+    """
+    if quantization is None:
+        return dtype
+    if dtype == "auto" and quantization.method.startswith("modelopt"):
+        return rules.checkpoint_cache_algorithms.get(quantization.cache_algorithm or "", "auto")
+    if quantization.method == "compressed-tensors" and quantization.kv_cache_scheme is not None:
+        scheme = rules.checkpoint_cache_scheme
+        if scheme is CheckpointScheme.ALWAYS_FP8 or (
+            scheme is CheckpointScheme.FP8_WHEN_AUTO and dtype == "auto"
+        ):
+            return "fp8"
+    return dtype
+
+
+def skipped_layers(
+    dtype: str, asked: Iterable[str], architecture: ModelArchitecture, rules: EngineRules
+) -> frozenset[str]:
+    """Return the layers that stay at the model's type, by index or as ``sliding_window``.
+
+    Raises:
+        EngineRefusal: TurboQuant on a hybrid in a release that cannot (stage ``dtype``).
+    """
+    skipped = frozenset(asked)
+    if not is_turboquant(dtype):
+        return skipped
+    if not architecture.is_hybrid:
+        return skipped | _boundary(len(architecture.layers))
+    if rules.turboquant_on_hybrids:
+        return skipped
+    raise EngineRefusal(
+        Stage.DTYPE,
+        "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "
+        "Boundary layer protection requires uniform attention layers.",
+        type="NotImplementedError",
+    )
+
+
+def is_turboquant(dtype: str) -> bool:
+    """Whether keys and values are packed into TurboQuant slots."""
+    return dtype.startswith("turboquant_")
+
+
+def _boundary(num_layers: int) -> frozenset[str]:
+    ends = min(BOUNDARY_LAYERS, num_layers // 2)
+    return frozenset(map(str, (*range(ends), *range(num_layers - ends, num_layers))))
+
+
+def check_latent(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
+    """Refuse nvfp4 on latent attention, where the release checks that by itself.
+
+    Raises:
+        EngineRefusal: stage ``dtype``.
+    """
+    words = rules.nvfp4_on_latent_attention_refusal
+    if architecture.is_latent and words and dtype in PLAIN_NVFP4:
+        raise EngineRefusal(Stage.DTYPE, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
+    """Refuse ``fp8_e5m2`` on checkpoints whose quantization brings a cache method.
+
+    Raises:
+        EngineRefusal: stage ``dtype``; its words speak of fp8 whatever the checkpoint's format.
+    """
+    quantization = architecture.quantization
+    if dtype != "fp8_e5m2" or quantization is None or quantization.method not in CACHE_METHODS:
+        return
+    if (
+        rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
+        and quantization.method == "compressed-tensors"
+        and quantization.kv_cache_scheme is None
+    ):
+        return
+    raise EngineRefusal(
+        Stage.DTYPE,
+        "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        detail=f"This checkpoint is quantized with {quantization.method}. The gate refuses every "
+        "quantization that brings cache scales, not only fp8.",
+    )

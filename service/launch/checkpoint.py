@@ -1,0 +1,88 @@
+"""Whether the release and the GPU can load a quantized checkpoint."""
+
+from typing import Final
+
+from service.architecture.layers import MixtureOfExperts
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules
+from service.gpus.capability import ComputeCapability
+
+MARLIN_BITS: Final = frozenset({4, 8})
+MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
+"""GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
+
+
+def check_checkpoint(
+    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: EngineRules
+) -> None:
+    """Refuse a checkpoint format that this GPU or this release cannot run.
+
+    Source: vLLM 0.32.0, VllmConfig._get_quantization_config.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if quantization is None:
+        return
+    minimum = rules.quantization_min_capability.get(quantization.method)
+    current = capability.major * 10 + capability.minor
+    if minimum is not None and current < int(minimum):
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: The quantization method {quantization.method} is not supported for the current "
+            f"GPU. Minimum capability: {minimum}. Current capability: {current}.",
+            type="ValidationError",
+        )
+    if quantization.method == "gptq" and not _runs_on_marlin(quantization):
+        _check_plain_gptq(quantization, dtype, rules)
+
+
+def _runs_on_marlin(quantization: Quantization) -> bool:
+    return (
+        quantization.bits in MARLIN_BITS
+        and quantization.group_size in MARLIN_GROUPS
+        and quantization.symmetric
+    )
+
+
+def _check_plain_gptq(quantization: Quantization, dtype: str, rules: EngineRules) -> None:
+    if not rules.plain_gptq:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: Unsupported quantization config: bits={quantization.bits} "
+            f"sym={quantization.symmetric}",
+            type="ValidationError",
+        )
+    if dtype != "float16":
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: torch.{dtype} is not supported for quantization method gptq. "
+            "Supported dtypes: [torch.float16]",
+            type="ValidationError",
+        )
+
+
+def check_expert_blocks(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+    """Refuse experts whose split width is no multiple of the weights' scale blocks.
+
+    Source: vLLM 0.32.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or quantization.method != "fp8" or not quantization.block_shape:
+        return
+    block = quantization.block_shape[0]
+    for layer in architecture.layers:
+        if not isinstance(layer.feed_forward, MixtureOfExperts):
+            continue
+        width = layer.feed_forward.intermediate_size // tensor_parallel_size
+        if width % block:
+            raise EngineRefusal(
+                Stage.MODEL,
+                f"The output_size of gate's and up's weight = {width} is not divisible by "
+                f"weight quantization block_n = {block}.",
+            )

@@ -1,0 +1,65 @@
+"""How long a context a start allows."""
+
+from typing import Final
+
+from service.architecture.context import ContextLength
+from service.architecture.model import ModelArchitecture
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules, YarnLength
+
+ALREADY_SCALED: Final = frozenset({"su", "longrope", "llama3"})
+"""Rope types whose config states the stretched length (vLLM 0.32.0, _get_and_verify_max_len)."""
+YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+UNTOLD_LENGTH: Final = 2048
+"""vLLM 0.32.0, _get_and_verify_max_len: the length of a config that names none."""
+
+
+def resolve_max_model_len(
+    asked: int | None, architecture: ModelArchitecture, rules: EngineRules
+) -> tuple[int, bool]:
+    """Return the context length, and whether the engine will shorten it to what fits.
+
+    Raises:
+        EngineRefusal: more is asked for than the config allows (stage ``config``).
+    """
+    context = architecture.context
+    derived = _derived(architecture, rules)
+    if asked is None or asked == -1:
+        return _default(context, derived), asked == -1
+    if context.length is not None and asked > derived:
+        _refuse(asked, derived, context)
+    return asked, False
+
+
+def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
+    context = architecture.context
+    if context.length is None:
+        return UNTOLD_LENGTH
+    if "gemma3" in architecture.model_type or not context.scalings:
+        return context.length
+    length, factor = float(context.length), 1.0
+    for scaling in context.scalings:
+        yarn = scaling.type in YARN
+        if scaling.type in ALREADY_SCALED or (yarn and rules.yarn_length is YarnLength.AS_WRITTEN):
+            continue
+        factor = factor if scaling.factor is None else scaling.factor
+        if scaling.type == "yarn" and scaling.original_length is not None:
+            length = scaling.original_length
+    return length * factor
+
+
+def _default(context: ContextLength, derived: float) -> int:
+    long_rope = any(scaling.type == "longrope" for scaling in context.scalings)
+    return context.original_length or int(derived) if long_rope else int(derived)
+
+
+def _refuse(asked: int, derived: float, context: ContextLength) -> None:
+    limit = context.model_max_length
+    if limit is not None and asked <= limit:
+        return
+    raise EngineRefusal(
+        Stage.CONFIG,
+        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
+        f"({context.key}={derived} or model_max_length={limit} in model's config.json). "
+        "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+    )

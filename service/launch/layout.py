@@ -1,0 +1,77 @@
+"""Whether the model can be split as asked: over tensor-parallel ranks and pipeline stages."""
+
+from service.architecture.layers import Attention, GatedDeltaNet
+from service.architecture.model import ModelArchitecture
+from service.engines.refusal import EngineRefusal, Stage
+
+
+def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+    """Refuse a size that does not divide the query heads.
+
+    Source: vLLM 0.32.0, ModelConfig.verify_with_parallel_config.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    heads = architecture.lead_attention.num_heads
+    if heads % tensor_parallel_size:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: Total number of attention heads ({heads}) must be divisible by "
+            f"tensor parallel size ({tensor_parallel_size}).",
+            type="ValidationError",
+        )
+
+
+def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+    """Refuse pipeline stages for a model class that cannot be split so.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if pipeline_parallel_size > 1 and not architecture.supports_pipeline:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            "Pipeline parallelism is not supported for this model. "
+            "Supported models implement the `SupportsPP` interface.",
+            type="NotImplementedError",
+        )
+
+
+def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+    """Refuse a size by which some layer cannot be built.
+
+    Raises:
+        EngineRefusal: an assertion of the model's own code (stage ``model``).
+    """
+    for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
+        if isinstance(mixer, Attention):
+            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size)
+        elif isinstance(mixer, GatedDeltaNet):
+            _check_divisible(mixer.num_key_heads, tensor_parallel_size)
+            _check_divisible(mixer.num_value_heads, tensor_parallel_size)
+    if architecture.media_heads is not None:
+        _check_divisible(architecture.media_heads, tensor_parallel_size)
+
+
+def _check_kv_heads(heads: int, ranks: int) -> None:
+    """Heads are split, or else each is repeated on as many ranks: vLLM 0.32.0, LlamaAttention."""
+    if heads % ranks and ranks % heads:
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_divisible(count: int, ranks: int) -> None:
+    if count % ranks:
+        raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
+
+
+def stage_layers(num_layers: int, stages: int) -> tuple[range, ...]:
+    """Return the layers of each pipeline stage; what does not divide goes to the stages before the last.
+
+    Source: vLLM 0.32.0, distributed/utils.py get_pp_indices.
+    """
+    sizes = [num_layers // stages] * stages
+    for extra in range(num_layers % stages):
+        sizes[-(extra + 2)] += 1
+    ends = [sum(sizes[: stage + 1]) for stage in range(stages)]
+    return tuple(range(end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -1,0 +1,143 @@
+"""From a caller's flags to a start with every default filled in, or the engine's refusal."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture.model import ModelArchitecture
+from service.engines.flags import ServeFlags
+from service.engines.rules import BatchDefaults, EngineRules
+from service.gpus.gpu_type import GpuType
+from service.launch import cache_dtype, checkpoint, layout
+from service.launch.context import resolve_max_model_len
+from service.launch.serving import Serving
+from service.units import GIB
+
+STATE_ALIASES: Final[Mapping[str, str]] = {"half": "float16", "float": "float32"}
+
+
+def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Serving:
+    """Fill in defaults and check what the engine checks before it builds the model, in its order.
+
+    Source: vLLM 0.32.0, EngineArgs.create_engine_config and VllmConfig.__post_init__.
+
+    Raises:
+        EngineRefusal: the engine would not get past its configuration.
+        ValueError: the GPU has no compute capability.
+    """
+    if gpu.compute_capability is None:
+        raise ValueError(f"{gpu.id} has no compute capability")
+    tensor_parallel = flags.tensor_parallel_size or 1
+    dtype = architecture.dtype if flags.dtype == "auto" else STATE_ALIASES.get(flags.dtype, flags.dtype)
+    max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
+    asked_cache = flags.kv_cache_dtype or "auto"
+    cache_dtype.check_accepted(asked_cache, rules)
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size)
+    kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
+    skipped = cache_dtype.skipped_layers(
+        kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
+    )
+    layout.check_heads(architecture, tensor_parallel)
+    checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+    cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
+    bidirectional = _sees_media_both_ways(architecture, flags, rules)
+    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
+    caching = _prefix_caching(architecture, flags, rules)
+    conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
+    return Serving(
+        rules=rules,
+        device_name=gpu.name,
+        compute_capability=gpu.compute_capability,
+        tensor_parallel_size=tensor_parallel,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        decode_context_parallel_size=flags.decode_context_parallel_size,
+        enable_expert_parallel=flags.enable_expert_parallel,
+        dtype=dtype,
+        max_model_len=max_model_len,
+        fit_max_model_len=fit,
+        max_num_batched_tokens=batched,
+        max_num_seqs=seqs,
+        gpu_memory_utilization=_utilization(flags, rules),
+        num_gpu_blocks_override=flags.num_gpu_blocks_override,
+        kv_cache_dtype=kv_cache_dtype,
+        kv_cache_dtype_skip_layers=skipped,
+        block_size=flags.block_size,
+        attention_backend=flags.attention_backend,
+        enable_prefix_caching=caching,
+        async_scheduling=rules.async_scheduling if flags.async_scheduling is None else flags.async_scheduling,
+        enforce_eager=flags.enforce_eager,
+        hybrid_manager=not flags.disable_hybrid_kv_cache_manager,
+        mamba_cache_mode=flags.mamba_cache_mode
+        or ("align" if caching and architecture.is_hybrid else "none"),
+        mamba_block_size=flags.mamba_block_size,
+        conv_state_dtype=conv_state,
+        recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
+        bidirectional_media=bidirectional,
+    )
+
+
+def architecture_dtype(asked: str | None, dtype: str) -> str:
+    """Return the type of a state: what was asked for, or else the model's own."""
+    return dtype if asked in (None, "auto") else STATE_ALIASES.get(asked, asked)
+
+
+def _recurrent_dtype(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, conv_state: str
+) -> str:
+    if flags.mamba_ssm_cache_dtype not in (None, "auto"):
+        return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
+    if architecture.class_name in rules.configured_state_dtype and architecture.state_dtype is not None:
+        return architecture.state_dtype
+    return conv_state
+
+
+def _utilization(flags: ServeFlags, rules: EngineRules) -> float:
+    given = flags.gpu_memory_utilization
+    return rules.gpu_memory_utilization / 100 if given is None else given
+
+
+def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:
+    return (
+        architecture.bidirectional_media
+        and architecture.model_type in rules.bidirectional_media_types
+        and not flags.language_model_only
+    )
+
+
+def _prefix_caching(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:
+    if flags.enable_prefix_caching is not None:
+        return flags.enable_prefix_caching
+    return rules.hybrid_prefix_caching or not architecture.is_hybrid
+
+
+def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on
+    architecture: ModelArchitecture,
+    flags: ServeFlags,
+    rules: EngineRules,
+    gpu: GpuType,
+    bidirectional: bool,
+    max_model_len: int,
+) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs.
+
+    Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
+    """
+    defaults = _defaults(rules, gpu)
+    seqs = flags.max_num_seqs or defaults.seqs
+    if flags.max_num_batched_tokens is not None:
+        return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
+    tokens = defaults.tokens
+    if flags.enable_chunked_prefill is False:
+        tokens = max(tokens, max_model_len)
+    if bidirectional and rules.media_item_sets_batch and architecture.largest_media_item is not None:
+        tokens = max(tokens, architecture.largest_media_item)
+    tokens = min(tokens, seqs * max_model_len)
+    return tokens, min(seqs, tokens)
+
+
+def _defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:
+    name = gpu.name.lower()
+    return next(
+        entry
+        for entry in rules.batch_defaults
+        if gpu.memory_bytes >= entry.min_gib * GIB and not (entry.not_named and entry.not_named in name)
+    )

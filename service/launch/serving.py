@@ -1,0 +1,87 @@
+"""The flags of one start with every default filled in."""
+
+from dataclasses import dataclass, field
+
+from packaging.version import Version
+
+from service.engines.rules import EngineRules, InFlightBatches
+from service.gpus.capability import ComputeCapability
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one request of the maximum length asks for."""
+
+    max_model_len: int
+    """Tokens of the request."""
+    in_flight_tokens: int
+    """Tokens that may be scheduled while older blocks are not yet freed."""
+    context_parallel: int = 1
+    """Ranks that share the tokens of a request (decode context parallelism)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """One start of the engine, as its own configuration would say."""
+
+    rules: EngineRules = field(repr=False)
+    device_name: str
+    compute_capability: ComputeCapability
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    decode_context_parallel_size: int
+    enable_expert_parallel: bool
+    dtype: str
+    """Type of activations: ``bfloat16`` or ``float16``."""
+    max_model_len: int
+    fit_max_model_len: bool
+    """Whether the engine shortens ``max_model_len`` to what fits (``--max-model-len -1``)."""
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    gpu_memory_utilization: float
+    num_gpu_blocks_override: int | None
+    kv_cache_dtype: str
+    """The cache dtype after the checkpoint had its say."""
+    kv_cache_dtype_skip_layers: frozenset[str]
+    block_size: int | None
+    """What the caller set; ``None`` lets the engine choose."""
+    attention_backend: str | None
+    enable_prefix_caching: bool
+    async_scheduling: bool
+    enforce_eager: bool
+    hybrid_manager: bool
+    mamba_cache_mode: str
+    mamba_block_size: int | None
+    conv_state_dtype: str
+    recurrent_state_dtype: str
+    bidirectional_media: bool
+
+    @property
+    def release(self) -> Version:
+        """The engine's release."""
+        return self.rules.release
+
+    @property
+    def concurrent_batches(self) -> int:
+        """Batches that may be in flight at once.
+
+        Source: vLLM 0.32.0, VllmConfig.max_concurrent_batches.
+        """
+        stages = self.pipeline_parallel_size
+        if not self.async_scheduling:
+            return stages
+        return 2 if stages == 1 else stages + self.rules.pipeline_batches_beyond_stages
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens that a sliding window keeps in reserve, by the release's rule."""
+        concurrent = self.rules.in_flight_batches is InFlightBatches.CONCURRENT
+        return self.max_num_batched_tokens * (self.concurrent_batches if concurrent else 1)
+
+    def demand(self, max_model_len: int | None = None) -> Demand:
+        """Return what one request of the given (or the maximum) length asks for."""
+        return Demand(
+            max_model_len=self.max_model_len if max_model_len is None else max_model_len,
+            in_flight_tokens=self.in_flight_tokens,
+            context_parallel=self.decode_context_parallel_size,
+        )

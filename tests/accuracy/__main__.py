@@ -1,0 +1,52 @@
+"""Print how many rows of a folder of real answers we agree with: ``python -m tests.accuracy FOLDER``."""
+
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.accuracy.oracle import Verdict, judge, read_rows
+
+
+def table(title: str, verdicts: list[Verdict], key: Callable[[Verdict], str]) -> Table:
+    """Return rows, exact ones and their share by some key."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    for verdict in verdicts:
+        counts[key(verdict)][verdict.difference is None] += 1
+    grid = Table(title=title, title_justify="left")
+    for heading in (title, "rows", "exact", "%"):
+        grid.add_column(heading, justify="left" if heading == title else "right")
+    for name, count in sorted(counts.items()):
+        grid.add_row(name, str(count.total()), str(count[True]), f"{100 * count[True] / count.total():.2f}")
+    return grid
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder with cases-<release>.jsonl")
+    parser.add_argument("configs", type=Path, help="folder with <org>/<model>/config.json")
+    parser.add_argument("--list", type=int, default=30, help="disagreements to list")
+    options = parser.parse_args()
+    verdicts = [v for row in read_rows(options.folder) if (v := judge(row, options.configs)) is not None]
+    console = Console(width=160)
+    console.print(table("release", verdicts, lambda v: str(v.row["engine_version"])))
+    console.print(table("family", verdicts, lambda v: v.family))
+    console.print(table("cache dtype", verdicts, lambda v: str(v.row["serve"]["kv_cache_dtype"])))
+    exact = sum(verdict.difference is None for verdict in verdicts)
+    console.print(f"{exact} of {len(verdicts)} rows agree exactly ({100 * exact / len(verdicts):.2f} %)")
+    for verdict in [v for v in verdicts if v.difference is not None][: options.list]:
+        row = verdict.row
+        console.print(
+            f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: {verdict.difference}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Rows that real releases answered, and how ours compare with them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.advisor.start import dry_start
+from service.architecture.config import InvalidConfig, parse_config
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import UnknownRelease, find_release, rules_for
+from service.gpus.catalog import find_gpu
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.answer import CacheGroup, KvCache
+from service.kv_cache.capacity import size_cache
+
+GPU_OF_CAPABILITY = {
+    "8.0": "a100-sxm-80gb",
+    "8.6": "a10g-24gb",
+    "8.9": "l40s-48gb",
+    "9.0": "h100-sxm-80gb",
+    "10.0": "b200-180gb",
+    "12.0": "rtx-5090-32gb",
+}
+"""A GPU of the memory class that the oracle took for each compute capability."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One row: what the engine said, what we said, and the first field that differs."""
+
+    row: Mapping[str, Any]
+    difference: str | None
+    """``None`` when all agrees."""
+    family: str
+
+
+def read_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of every release's file."""
+    for path in sorted(folder.glob("cases-*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+
+@cache
+def architecture_of(folder: Path) -> ModelArchitecture:
+    """Read a model's folder: its config, and ModelOpt's own file where the config names no quantization."""
+    document = json.loads((folder / "config.json").read_bytes())
+    modelopt = folder / "hf_quant_config.json"
+    if "quantization_config" not in document and modelopt.exists():
+        document["quantization_config"] = json.loads(modelopt.read_bytes())
+    return read_architecture(parse_config(json.dumps(document)))
+
+
+def gpu_of(row: Mapping[str, Any]) -> GpuType:
+    """Return a GPU of the row's compute capability."""
+    return find_gpu(GPU_OF_CAPABILITY[row["gpu"]["compute_capability"]])
+
+
+def judge(row: Mapping[str, Any], configs: Path) -> Verdict | None:
+    """Compare one row; ``None`` when it is not ours to answer (yet)."""
+    expected = row["expect"]
+    if expected.get("error", {}).get("depends_on_transformers"):
+        return None
+    try:
+        rules = rules_for(find_release(row["engine_version"]))
+        architecture = architecture_of(configs / row["config"])
+    except (UnknownRelease, UnknownArchitecture, InvalidConfig):
+        return None
+    return Verdict(row, _difference(row, architecture, rules), architecture.class_name)
+
+
+def _difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: Any) -> str | None:  # noqa: ANN401
+    expected, flags = row["expect"], ServeFlags(**row["serve"])
+    try:
+        start = dry_start(architecture, flags, rules, gpu_of(row))
+        cache_ = size_cache(start.layout, start.serving, row["serve"]["kv_cache_memory_bytes"])
+    except EngineRefusal as refusal:
+        return _refusal_difference(expected, refusal)
+    if not expected["starts"]:
+        error = expected["error"]
+        return f"starts, but the engine says {error['stage']}: {error['type']} {error['message'][:120]!r}"
+    return _cache_difference(expected, cache_)
+
+
+def _refusal_difference(expected: Mapping[str, Any], refusal: EngineRefusal) -> str | None:
+    if expected["starts"]:
+        return f"refused ({refusal.stage}: {str(refusal)[:150]!r}), but the engine starts"
+    error = expected["error"]
+    if (error["type"], error["stage"]) != (refusal.type, refusal.stage):
+        return f"{error['stage']}/{error['type']} {error['message'][:90]!r} != {refusal.stage}/{refusal.type}"
+    return None
+
+
+def _cache_difference(expected: Mapping[str, Any], cache_: KvCache) -> str | None:
+    pairs = {
+        "groups": (_group_facts(expected["groups"]), _our_facts(cache_.groups)),
+        "num_blocks": (expected["num_blocks"], cache_.num_blocks),
+        "tokens": (expected["tokens"], cache_.tokens),
+        "max_concurrency": (expected.get("max_concurrency"), cache_.max_concurrency),
+        "logged_concurrency": (expected["logged_concurrency"], f"{cache_.max_concurrency:.2f}"),
+        "bytes_per_block": (expected.get("bytes_per_block"), cache_.bytes_per_block),
+    }
+    for field, (theirs, ours) in pairs.items():
+        if theirs is not None and theirs != ours:
+            return f"{field}: {theirs} != {ours}"
+    return None
+
+
+def _group_facts(groups: list[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(g["kind"], g["layers"], g["block_size"], g["page_size_bytes"]) for g in groups]
+
+
+def _our_facts(groups: tuple[CacheGroup, ...]) -> list[tuple[Any, ...]]:
+    return [(str(g.kind), g.layers, g.block_size, g.page_size_bytes) for g in groups]
