@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from service.advisor.request import EngineChoice, Model, PlanRequest
 from service.engines.refusal import Stage
-from service.gpus.catalog import GpuType
+from service.gpus.gpu_type import GpuType
 from service.kv_cache.answer import KvCache
 from service.memory.budget import MemoryBudget
 

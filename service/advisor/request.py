@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
-from service.gpus.catalog import GpuType
+from service.gpus.gpu_type import GpuType
 
 
 class Objective(StrEnum):

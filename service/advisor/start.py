@@ -9,7 +9,7 @@ from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheLayout, lay_out
 from service.launch.cache_dtype import check_e5m2
-from service.launch.checkpoint import check_expert_blocks
+from service.launch.checkpoint import check_expert_blocks, check_tied_embedding
 from service.launch.layout import check_layers
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
@@ -33,7 +33,8 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_layers(architecture, serving.tensor_parallel_size)
     backends = assign_backends(architecture, serving)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
-    check_expert_blocks(architecture, serving.tensor_parallel_size)
+    check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
+    check_tied_embedding(architecture, serving.rules)
     return backends
 
 

@@ -133,6 +133,7 @@ class EngineRules:
     group_size_percent: int
     promotion_refusal: str
     promotion_keeps_packing: bool
+    promotion_keeps_stride: bool
     promotion_takes_full_block: bool
     in_flight_batches: InFlightBatches
     startup_check: StartupCheck
@@ -145,7 +146,10 @@ class EngineRules:
     gpu_memory_utilization: int
     batch_defaults: tuple[BatchDefaults, ...]
     async_scheduling: bool
-    pipeline_batches_beyond_stages: int
+    second_runner: frozenset[str]
+    pipeline_unsplittable: frozenset[str]
+    modelopt_ties_embeddings: bool
+    expert_block_check: bool
     hybrid_prefix_caching: bool
     configured_state_dtype: frozenset[str]
     bidirectional_media_types: frozenset[str]

@@ -15,6 +15,7 @@ class Packing(StrEnum):
 
     NONE = "none"
     PER_TOKEN_HEAD = "per_token_head"  # noqa: S105 - a cache format, not a secret
+    INT4_PER_TOKEN_HEAD = "int4_per_token_head"  # noqa: S105 - a cache format, not a secret
     NVFP4 = "nvfp4"
     TURBOQUANT = "turboquant"
 
@@ -83,7 +84,7 @@ QUANTIZED: Final[dict[str, CacheFormat]] = {
     "fp8_inc": Plain(1),
     "int8_per_token_head": PerTokenHead(8),
     "fp8_per_token_head": PerTokenHead(8),
-    "int4_per_token_head": PerTokenHead(4),
+    "int4_per_token_head": PerTokenHead(4, Packing.INT4_PER_TOKEN_HEAD),
     "nvfp4": NvFp4(),
     "nvfp4_4over6": NvFp4(),
     "turboquant_k8v4": TurboQuant(8, 4),
@@ -114,9 +115,15 @@ def cache_format(dtype: str, model_dtype: str) -> CacheFormat:
         raise UnmodelledCacheDtype(f"the size of cache dtype {dtype!r} is not modelled") from None
 
 
-def unpacked(cache_format: CacheFormat) -> Plain:
+def unpacked(cache_format: CacheFormat) -> CacheFormat:
     """Return the format as the engine counts it where it does not know the packing: a byte per element."""
-    return cache_format if isinstance(cache_format, Plain) else Plain(1)
+    match cache_format.packing:
+        case Packing.NONE:
+            return cache_format
+        case Packing.INT4_PER_TOKEN_HEAD:
+            return PerTokenHead(BYTE_BITS)
+        case _:
+            return Plain(1)
 
 
 def sized_by(cache_format: CacheFormat, known: frozenset[str]) -> CacheFormat:

@@ -137,4 +137,5 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         block_size=block_size or spec.block_size,
         format=spec.format if rules.promotion_keeps_packing else unpacked(spec.format),
         sliding_window=None,
+        strided=spec.strided and rules.promotion_keeps_stride,
     )

@@ -1,7 +1,7 @@
 """What one layer asks of the cache: the engine's KVCacheSpec."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -33,7 +33,7 @@ class AttentionSpec:
     format: CacheFormat
     sliding_window: int | None = None
     page_size_padded: int | None = None
-    strided: bool = field(default=True, compare=False)
+    strided: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
 
     @property

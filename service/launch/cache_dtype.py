@@ -105,7 +105,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
         EngineRefusal: stage ``dtype``; its words speak of fp8 whatever the checkpoint's format.
     """
     quantization = architecture.quantization
-    if dtype != "fp8_e5m2" or quantization is None or quantization.method not in CACHE_METHODS:
+    if dtype != "fp8_e5m2" or quantization is None or not _brings_cache_method(quantization):
         return
     if (
         rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
@@ -119,3 +119,9 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
         detail=f"This checkpoint is quantized with {quantization.method}. The gate refuses every "
         "quantization that brings cache scales, not only fp8.",
     )
+
+
+def _brings_cache_method(quantization: Quantization) -> bool:
+    if quantization.method == "modelopt_mixed":
+        return quantization.cache_algorithm is not None
+    return quantization.method in CACHE_METHODS

@@ -64,7 +64,27 @@ def _check_plain_gptq(quantization: Quantization, dtype: str, rules: EngineRules
         )
 
 
-def check_expert_blocks(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+def check_tied_embedding(architecture: ModelArchitecture, rules: EngineRules) -> None:
+    """Refuse a ModelOpt checkpoint with a shared embedding in releases that cannot share it.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or not quantization.method.startswith("modelopt"):
+        return
+    if architecture.tie_word_embeddings and not rules.modelopt_ties_embeddings:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "",
+            type="NotImplementedError",
+            detail=f"vLLM {rules.release} cannot tie the output to the embedding of a ModelOpt checkpoint.",
+        )
+
+
+def check_expert_blocks(
+    architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules
+) -> None:
     """Refuse experts whose split width is no multiple of the weights' scale blocks.
 
     Source: vLLM 0.32.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights.
@@ -73,7 +93,9 @@ def check_expert_blocks(architecture: ModelArchitecture, tensor_parallel_size: i
         EngineRefusal: stage ``model``.
     """
     quantization = architecture.quantization
-    if quantization is None or quantization.method != "fp8" or not quantization.block_shape:
+    if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
+        return
+    if not quantization.block_shape:
         return
     block = quantization.block_shape[0]
     for layer in architecture.layers:

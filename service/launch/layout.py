@@ -3,6 +3,7 @@
 from service.architecture.layers import Attention, GatedDeltaNet
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules
 
 
 def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
@@ -23,13 +24,19 @@ def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> N
         )
 
 
-def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int, rules: EngineRules) -> None:
     """Refuse pipeline stages for a model class that cannot be split so.
 
     Raises:
-        EngineRefusal: stage ``config``.
+        EngineRefusal: stages ``config`` and ``model``.
     """
-    if pipeline_parallel_size > 1 and not architecture.supports_pipeline:
+    if pipeline_parallel_size == 1:
+        return
+    if architecture.class_name in rules.pipeline_unsplittable:
+        raise EngineRefusal(
+            Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
+        )
+    if not architecture.supports_pipeline:
         raise EngineRefusal(
             Stage.CONFIG,
             "Pipeline parallelism is not supported for this model. "

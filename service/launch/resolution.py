@@ -31,7 +31,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
-    layout.check_pipeline(architecture, flags.pipeline_parallel_size)
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
@@ -63,7 +63,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         block_size=flags.block_size,
         attention_backend=flags.attention_backend,
         enable_prefix_caching=caching,
-        async_scheduling=rules.async_scheduling if flags.async_scheduling is None else flags.async_scheduling,
+        concurrent_batches=_concurrent_batches(architecture, flags, rules),
         enforce_eager=flags.enforce_eager,
         hybrid_manager=not flags.disable_hybrid_kv_cache_manager,
         mamba_cache_mode=flags.mamba_cache_mode
@@ -107,6 +107,19 @@ def _prefix_caching(architecture: ModelArchitecture, flags: ServeFlags, rules: E
     if flags.enable_prefix_caching is not None:
         return flags.enable_prefix_caching
     return rules.hybrid_prefix_caching or not architecture.is_hybrid
+
+
+def _concurrent_batches(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> int:
+    """Return the batches that scheduling keeps in flight: vLLM 0.32.0, VllmConfig.max_concurrent_batches."""
+    stages = flags.pipeline_parallel_size
+    overlaps = rules.async_scheduling if flags.async_scheduling is None else flags.async_scheduling
+    if not overlaps:
+        return stages
+    if stages == 1:
+        return 2
+    dense = not (architecture.is_hybrid or architecture.has_experts)
+    second = {"all", architecture.class_name, *(("dense",) if dense else ())}
+    return stages + (1 if second & rules.second_runner else 0)
 
 
 def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on

@@ -47,7 +47,8 @@ class Serving:
     """What the caller set; ``None`` lets the engine choose."""
     attention_backend: str | None
     enable_prefix_caching: bool
-    async_scheduling: bool
+    concurrent_batches: int
+    """Batches that may be in flight at once."""
     enforce_eager: bool
     hybrid_manager: bool
     mamba_cache_mode: str
@@ -60,17 +61,6 @@ class Serving:
     def release(self) -> Version:
         """The engine's release."""
         return self.rules.release
-
-    @property
-    def concurrent_batches(self) -> int:
-        """Batches that may be in flight at once.
-
-        Source: vLLM 0.32.0, VllmConfig.max_concurrent_batches.
-        """
-        stages = self.pipeline_parallel_size
-        if not self.async_scheduling:
-            return stages
-        return 2 if stages == 1 else stages + self.rules.pipeline_batches_beyond_stages
 
     @property
     def in_flight_tokens(self) -> int:

@@ -25,7 +25,7 @@ GPU_OF_CAPABILITY = {
     "8.9": "l40s-48gb",
     "9.0": "h100-sxm-80gb",
     "10.0": "b200-180gb",
-    "12.0": "rtx-5090-32gb",
+    "12.0": "rtx-pro-6000-blackwell-server-96gb",
 }
 """A GPU of the memory class that the oracle took for each compute capability."""
 
