@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.advisor.request import EngineChoice, Model, PlanRequest
 from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.answer import KvCache
 from service.memory.budget import MemoryBudget
 
@@ -26,17 +27,23 @@ class Refusal:
     type: str
     message: str
     stage: Stage
+    detail: str
+    """The numbers behind the engine's words, where it does not say them."""
     fix: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many requests of the workload run at once, by the release's own gate."""
+    """How many requests of the workload are let in at once, by the release's own gate."""
 
-    blocks_per_group: tuple[int, ...]
+    groups: tuple[GroupAdmission, ...]
     """Blocks that one prompt must find free, group by group."""
     blocks: int
+    """Those of all groups together."""
+    sliding_window_blocks: int
+    """Those of the sliding-window groups together."""
     free_blocks: int
+    """Blocks of an idle engine; one is the null block."""
     admitted_at_once: int
     explanation: str
 

@@ -60,6 +60,6 @@ class PlanRequest:
     model: Model
     gpus: tuple[GpuType, ...]
     engine: EngineChoice = EngineChoice()
-    serve: ServeFlags = ServeFlags()
+    serve: ServeFlags = field(default_factory=ServeFlags)
     workload: Workload | None = None
-    objective: Objective = field(default=Objective.BALANCED)
+    objective: Objective = Objective.BALANCED

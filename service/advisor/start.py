@@ -23,6 +23,16 @@ class Start:
     backends: Backends
     layout: CacheLayout
 
+    @property
+    def fails_when_run(self) -> tuple[str, ...]:
+        """What goes wrong once the engine, fully started, first runs attention; empty when nothing does."""
+        failures = {backend.failure_when_run for backend in self.backends.values()} - {None}
+        return tuple(
+            f"The engine accepts this, then fails when attention first runs: {failure.type}: {failure.message}"
+            for failure in sorted(failures, key=str)
+            if failure is not None
+        )
+
 
 def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     """Check what the model's own code checks, and choose every layer's backend.

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
+from service.engines.flags import ServeFlags
 from service.engines.rules import RULE_PARSERS, EngineRules
 from service.engines.timeline import InvalidTimeline, Timeline
 
@@ -42,6 +43,20 @@ class UnknownPatch(ValueError):
         self.given = given
         self.nearest = tuple(get_close_matches(given, PATCHES, n=3, cutoff=0.4)) or tuple(PATCHES)
         super().__init__(f"the patch {given!r} is not known; known are {', '.join(PATCHES)}")
+
+
+class UnavailableFlag(ValueError):
+    """The release does not have a flag that was given.
+
+    Attributes:
+        flag: its name, with underscores.
+        since: the first release that has it.
+    """
+
+    def __init__(self, flag: str, release: Version, since: Version) -> None:
+        self.flag = flag
+        self.since = str(since)
+        super().__init__(f"vLLM {release} has no --{flag.replace('_', '-')}: it came with {since}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +151,15 @@ def rules_for(release: Version, patches: Iterable[str] = ()) -> EngineRules:
             raise UnknownPatch(name)
         rules = replace(rules, **PATCHES[name].rules)
     return rules
+
+
+def check_flags(flags: ServeFlags, release: Version) -> None:
+    """Refuse flags that the release does not have.
+
+    Raises:
+        UnavailableFlag: it names the first such flag.
+    """
+    untouched = ServeFlags()
+    for name, since in FLAG_SINCE.items():
+        if release < since and getattr(flags, name) != getattr(untouched, name):
+            raise UnavailableFlag(name, release, since)

@@ -1,0 +1,76 @@
+"""What a person should know about a plan that starts."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from service.advisor.start import Start
+from service.engines.rules import TokenReport
+from service.kv_cache.answer import CacheGroup, KvCache
+from service.memory.budget import MemoryBudget
+
+GIANT_BLOCK: Final = 256
+"""Blocks above this size seldom fill on short prompts, so that prefix caching rarely hits."""
+
+
+def warnings(start: Start, cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return the warnings about one candidate, most telling first."""
+    return (
+        *_meaning_of_tokens(start, cache),
+        *_padding(cache),
+        *_giant_blocks(start, cache),
+        *_beyond_memory(budget),
+    )
+
+
+def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
+    release = start.serving.release
+    if start.serving.rules.token_report is TokenReport.CONCURRENCY:
+        yield (
+            f"vLLM {release} logs tokens as concurrency x max_model_len "
+            f"({cache.max_concurrency:.4f} x {cache.max_model_len:,}): it changes with --max-model-len "
+            "and is no count of token slots."
+        )
+    elif len(cache.groups) > 1:
+        yield (
+            f"vLLM {release} logs tokens as blocks // groups x the smallest block "
+            f"({cache.num_blocks:,} // {len(cache.groups)} x {min(g.block_size for g in cache.groups)}), "
+            "as if every group kept every token; sliding-window and recurrent layers keep fewer, "
+            f"so {cache.max_concurrency:.2f} requests of {cache.max_model_len:,} tokens fit all the same."
+        )
+
+
+def _padding(cache: KvCache) -> Iterator[str]:
+    padded = {
+        (group.kind, group.layers, group.page_size_bytes, group.unpadded_page_size_bytes): group
+        for group in cache.groups
+        if group.page_size_bytes > group.unpadded_page_size_bytes
+    }
+    for group in padded.values():
+        yield _waste(group)
+
+
+def _waste(group: CacheGroup) -> str:
+    wasted = group.page_size_bytes - group.unpadded_page_size_bytes
+    percent = 100 * wasted / group.unpadded_page_size_bytes
+    return (
+        f"Padding wastes {group.layers} x ({group.page_size_bytes:,} - {group.unpadded_page_size_bytes:,}) "
+        f"bytes per block of {group.kind} layers (+{percent:.2f} %)."
+    )
+
+
+def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
+    block = max(group.block_size for group in cache.groups if group.kind != "mamba")
+    if block > GIANT_BLOCK and start.serving.enable_prefix_caching:
+        yield (
+            f"A block holds {block:,} tokens: prompts shorter than that never fill one, "
+            "so prefix caching rarely hits."
+        )
+
+
+def _beyond_memory(budget: MemoryBudget) -> Iterator[str]:
+    taken = budget.weights.bytes + budget.activation.bytes + budget.available_kv.bytes
+    if taken > budget.total.bytes:
+        yield (
+            f"Weights, activations and the cache together take {taken:,} bytes, "
+            f"more than the {budget.total.bytes:,} that the device has."
+        )
