@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.context import read_context_length
 from service.architecture.families import deepseek, gemma, gpt_oss, llama, qwen, qwen_gdn
 from service.architecture.families.family import Family
-from service.architecture.model import ModelArchitecture
+from service.architecture.model import AlternatingUpdates, ModelArchitecture, PerLayerEmbedding
 from service.architecture.quantization import read_quantization
+from service.architecture.rotary import read_rotary_tables
 
 FAMILIES: Final[Mapping[str, Family]] = {
     **llama.FAMILIES,
@@ -40,6 +41,16 @@ class UnknownArchitecture(ValueError):
         super().__init__(f"the architecture {class_name!r} is not known{hint}")
 
 
+def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return a config.json with the quantization that ModelOpt states in ``hf_quant_config.json``, if it states none.
+
+    Source: vLLM 0.32.0, transformers_utils/config.py get_config.
+    """
+    if modelopt is None or document.get("quantization_config") is not None:
+        return document
+    return {**document, "quantization_config": modelopt}
+
+
 def read_architecture(config: Config) -> ModelArchitecture:
     """Read a model's config.json.
 
@@ -64,7 +75,16 @@ def read_architecture(config: Config) -> ModelArchitecture:
         quantization=read_quantization(config, text),
         multimodal=family.multimodal,
         bidirectional_media=family.bidirectional_media(text),
+        largest_media_item=family.largest_media_item,
+        media_heads=_media_heads(config) if family.splits_media_heads else None,
+        supports_pipeline=family.supports_pipeline,
         state_dtype=text.text("mamba_ssm_dtype") or None,
+        towers=family.towers(config) if family.towers is not None else (),
+        per_layer_embedding=_per_layer_embedding(text),
+        alternating_updates=_alternating_updates(text),
+        frame=family.frame,
+        rotary_tables=read_rotary_tables(text, layers),
+        media_known=not family.multimodal or family.towers is not None,
     )
 
 
@@ -84,6 +104,25 @@ def _text_part(config: Config) -> Config:
         if section is not None:
             return section
     return config
+
+
+def _per_layer_embedding(text: Config) -> PerLayerEmbedding | None:
+    size = text.integer("hidden_size_per_layer_input", default=0, minimum=0)
+    if not size:
+        return None
+    rows = text.integer("vocab_size_per_layer_input", default=text.integer("vocab_size"))
+    return PerLayerEmbedding(rows, size)
+
+
+def _alternating_updates(text: Config) -> AlternatingUpdates | None:
+    if "altup_num_inputs" not in text:
+        return None
+    return AlternatingUpdates(text.count("altup_num_inputs"), text.integer("laurel_rank", default=64))
+
+
+def _media_heads(config: Config) -> int | None:
+    vision = config.section("vision_config")
+    return None if vision is None else vision.optional_integer("num_heads", "num_attention_heads")
 
 
 def _dtype(config: Config, text: Config) -> str:

@@ -51,7 +51,7 @@ def _check_plain_gptq(quantization: Quantization, dtype: str, rules: EngineRules
     if not rules.plain_gptq:
         raise EngineRefusal(
             Stage.CONFIG,
-            f"VllmConfig: Unsupported quantization config: bits={quantization.bits} "
+            f"VllmConfig: Unsupported quantization config: bits={quantization.bits}, "
             f"sym={quantization.symmetric}",
             type="ValidationError",
         )

@@ -38,10 +38,15 @@ def main() -> None:
     console.print(table("cache dtype", verdicts, lambda v: str(v.row["serve"]["kv_cache_dtype"])))
     exact = sum(verdict.difference is None for verdict in verdicts)
     console.print(f"{exact} of {len(verdicts)} rows agree exactly ({100 * exact / len(verdicts):.2f} %)")
+    explained = sum(verdict.cause is not None for verdict in verdicts)
+    console.print(
+        f"{len(verdicts) - exact - explained} disagree, {explained} more cannot agree (cause named below)"
+    )
     for verdict in [v for v in verdicts if v.difference is not None][: options.list]:
         row = verdict.row
         console.print(
-            f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: {verdict.difference}",
+            f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: {verdict.difference}"
+            + (f" ({verdict.cause})" if verdict.cause else ""),
             markup=False,
             highlight=False,
             soft_wrap=True,

@@ -1,21 +1,24 @@
 """Rows that real releases answered, and how ours compare with them."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.advisor.start import dry_start
-from service.architecture.config import InvalidConfig, parse_config
+from service.advisor.start import Start, dry_start
+from service.architecture.config import InvalidConfig, read_document
 from service.architecture.model import ModelArchitecture
-from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnknownRelease, find_release, rules_for
+from service.engines.rules import EngineRules
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
+from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.capacity import size_cache
 
@@ -38,6 +41,8 @@ class Verdict:
     difference: str | None
     """``None`` when all agrees."""
     family: str
+    cause: str | None = None
+    """Why it cannot agree, where that is known."""
 
 
 def read_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
@@ -52,9 +57,17 @@ def architecture_of(folder: Path) -> ModelArchitecture:
     """Read a model's folder: its config, and ModelOpt's own file where the config names no quantization."""
     document = json.loads((folder / "config.json").read_bytes())
     modelopt = folder / "hf_quant_config.json"
-    if "quantization_config" not in document and modelopt.exists():
-        document["quantization_config"] = json.loads(modelopt.read_bytes())
-    return read_architecture(parse_config(json.dumps(document)))
+    quantization = json.loads(modelopt.read_bytes()) if modelopt.exists() else None
+    return read_architecture(read_document(with_modelopt_file(document, quantization)))
+
+
+@cache
+def bundled_architecture(model_id: str) -> ModelArchitecture:
+    """Read a model of the bundled snapshot."""
+    fetched = BundledSnapshot().get(model_id)
+    if fetched is None:
+        raise LookupError(model_id)
+    return read_architecture(read_document(with_modelopt_file(fetched.config, fetched.quantization_config)))
 
 
 def gpu_of(row: Mapping[str, Any]) -> GpuType:
@@ -64,18 +77,30 @@ def gpu_of(row: Mapping[str, Any]) -> GpuType:
 
 def judge(row: Mapping[str, Any], configs: Path) -> Verdict | None:
     """Compare one row; ``None`` when it is not ours to answer (yet)."""
-    expected = row["expect"]
-    if expected.get("error", {}).get("depends_on_transformers"):
+    if row["expect"].get("error", {}).get("depends_on_transformers"):
         return None
     try:
         rules = rules_for(find_release(row["engine_version"]))
         architecture = architecture_of(configs / row["config"])
     except (UnknownRelease, UnknownArchitecture, InvalidConfig):
         return None
-    return Verdict(row, _difference(row, architecture, rules), architecture.class_name)
+    found = difference(row, architecture, rules)
+    return Verdict(row, found, architecture.class_name, found and _untold_draft(row, architecture))
 
 
-def _difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: Any) -> str | None:  # noqa: ANN401
+def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture) -> str | None:
+    """Recognize rows of a start with a draft model that their flags do not mention."""
+    built = sum(spec["layers"] for rank in row["expect"].get("layer_specs", ()) for spec in rank)
+    if built <= len(architecture.layers):
+        return None
+    return (
+        f"the row has {built} layers with a cache, its config {len(architecture.layers)}: "
+        "it was run with a draft (MTP) layer that its flags do not mention"
+    )
+
+
+def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
+    """Return the first field in which a row and our answer differ, or ``None``."""
     expected, flags = row["expect"], ServeFlags(**row["serve"])
     try:
         start = dry_start(architecture, flags, rules, gpu_of(row))
@@ -85,7 +110,13 @@ def _difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: 
     if not expected["starts"]:
         error = expected["error"]
         return f"starts, but the engine says {error['stage']}: {error['type']} {error['message'][:120]!r}"
-    return _cache_difference(expected, cache_)
+    return _backend_difference(expected, start) or _cache_difference(expected, cache_)
+
+
+def _backend_difference(expected: Mapping[str, Any], start: Start) -> str | None:
+    theirs = {n: c for n, c in expected["attention_backends"].items() if not n.startswith(("GDN", "error"))}
+    ours = dict(Counter(backend.name for backend in start.backends.values()))
+    return None if theirs == ours else f"attention_backends: {theirs} != {ours}"
 
 
 def _refusal_difference(expected: Mapping[str, Any], refusal: EngineRefusal) -> str | None:

@@ -1,0 +1,215 @@
+"""The three failures that this service grew out of, in the numbers that people reported."""
+
+import pytest
+
+from service.advisor.answer import Candidate, Verdict
+from service.advisor.planning import plan
+from service.advisor.request import EngineChoice, Model, PlanRequest, Workload
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.releases import find_release, rules_for
+from service.gpus.catalog import find_gpu
+from service.kv_cache.formats import cache_format
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
+from service.kv_cache.unification import unify_page_sizes
+from tests.accuracy.oracle import bundled_architecture
+
+GEMMA = "google/gemma-4-31B-it"
+QWEN = "Qwen/Qwen3.6-35B-A3B"
+AVAILABLE = 12_390_980_648
+"""11.54 GiB, as two RTX 3090 logged."""
+
+
+def ask(
+    model: str,
+    version: str,
+    flags: ServeFlags,
+    *,
+    gpu: str = "rtx-3090-24gb",
+    patches: tuple[str, ...] = (),
+    workload: Workload | None = None,
+) -> Candidate:
+    request = PlanRequest(
+        model=Model(model, None, "bundled", bundled_architecture(model)),
+        gpus=(find_gpu(gpu),),
+        engine=EngineChoice(version, patches),
+        serve=flags,
+        workload=workload,
+    )
+    (candidate,) = plan(request).plans[0].candidates
+    return candidate
+
+
+def gemma_flags(dtype: str = "auto", batched: int = 2048) -> ServeFlags:
+    return ServeFlags(
+        tensor_parallel_size=2,
+        max_model_len=131072,
+        max_num_batched_tokens=batched,
+        kv_cache_memory_bytes=AVAILABLE,
+        kv_cache_dtype=dtype,
+    )
+
+
+def test_gemma_4_logs_25_200_tokens_and_1_87() -> None:
+    cache = ask(GEMMA, "0.19.0", gemma_flags()).kv_cache
+    assert cache is not None
+    assert (cache.num_blocks, cache.tokens) == (9453, 25_200)
+    assert round(cache.max_concurrency, 4) == 1.8678
+    assert cache.log_lines == (
+        "GPU KV cache size: 25,200 tokens",
+        "Maximum concurrency for 131,072 tokens per request: 1.87x",
+    )
+    assert [group.layers for group in cache.groups] == [10] * 6
+    assert {group.page_size_bytes for group in cache.groups} == {131_072}
+    assert [group.block_size for group in cache.groups if group.kind == "full_attention"] == [32]
+
+
+@pytest.mark.parametrize(
+    ("version", "batched", "tokens", "concurrency"),
+    [
+        ("0.19.0", 8192, 25_200, "1.35"),
+        ("0.20.2", 2048, 244_817, "1.87"),
+        ("0.32.0", 2048, 217_334, "1.66"),
+    ],
+)
+def test_gemma_4_by_release_and_batch(version: str, batched: int, tokens: int, concurrency: str) -> None:
+    cache = ask(GEMMA, version, gemma_flags(batched=batched)).kv_cache
+    assert cache is not None
+    assert (cache.tokens, f"{cache.max_concurrency:.2f}") == (tokens, concurrency)
+
+
+def test_int8_per_token_head_does_not_exist_in_0_19_0() -> None:
+    error = ask(GEMMA, "0.19.0", gemma_flags("int8_per_token_head")).error
+    assert error is not None
+    assert (error.type, error.stage) == ("ValidationError", Stage.DTYPE)
+    assert "'fp8_e5m2'" in error.message
+
+
+def test_page_factors_520_and_1032_do_not_divide_in_0_20_2() -> None:
+    candidate = ask(GEMMA, "0.20.2", gemma_flags("int8_per_token_head"))
+    error = candidate.error
+    assert error is not None
+    assert candidate.verdict is Verdict.REFUSED
+    assert (error.type, error.stage) == ("NotImplementedError", Stage.PAGE_SIZE)
+    assert error.message == (
+        "The page size of the layer is not divisible by the maximum page size. "
+        "Cannot unify by adjusting block_size."
+    )
+    assert "66,560" in error.detail
+    assert "33,024" in error.detail
+    assert any("vllm#40391" in fix for fix in error.fix)
+
+
+def test_patch_40391_pads_the_factor_to_1040() -> None:
+    flags = gemma_flags("int8_per_token_head")
+    cache = ask(GEMMA, "0.20.2", flags, patches=("vllm#40391",)).kv_cache
+    assert cache is not None
+    (full,) = (group for group in cache.groups if group.kind == "full_attention")
+    assert full.page_size_bytes // (full.block_size * 2) == 1040
+    assert full.unpadded_page_size_bytes // (full.block_size * 2) == 1032
+
+
+def test_0_32_0_pads_whole_pages_and_says_what_that_wastes() -> None:
+    candidate = ask(GEMMA, "0.32.0", gemma_flags("int8_per_token_head"))
+    cache = candidate.kv_cache
+    assert cache is not None
+    assert (cache.num_blocks, cache.tokens, f"{cache.max_concurrency:.2f}") == (18_616, 249_059, "1.90")
+    assert any("10 x (66,560 - 33,024) bytes per block" in warning for warning in candidate.warnings)
+
+
+@pytest.mark.parametrize(
+    ("version", "patches", "async_scheduling", "per_group"),
+    [
+        ("0.19.0", (), None, 1001),
+        ("0.19.1", (), None, 1001),
+        ("0.20.2", (), None, 577),
+        ("0.19.0", ("vllm#39866",), None, 576),
+        ("0.32.0", (), None, 1001),
+        ("0.32.0", (), False, 577),
+    ],
+)
+def test_sliding_window_admission_of_16_001_tokens(
+    version: str, patches: tuple[str, ...], async_scheduling: bool | None, per_group: int
+) -> None:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=65536,
+        max_num_batched_tokens=8192,
+        kv_cache_memory_bytes=60 << 30,
+        kv_cache_dtype="auto",
+        async_scheduling=async_scheduling,
+    )
+    admission = ask(
+        GEMMA, version, flags, gpu="h200-sxm-141gb", patches=patches, workload=Workload(16_001)
+    ).admission
+    assert admission is not None
+    sliding = [group.blocks for group in admission.groups if group.kind == "sliding_window"]
+    assert sliding == [per_group] * 5
+    assert admission.sliding_window_blocks == 5 * per_group
+
+
+def turboquant_flags() -> ServeFlags:
+    return ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=32768,
+        kv_cache_dtype="turboquant_k8v4",
+        kv_cache_memory_bytes=20 << 30,
+    )
+
+
+def test_turboquant_on_qwen_3_6_aligns_the_block_to_2768() -> None:
+    cache = ask(QWEN, "0.32.0", turboquant_flags(), gpu="h100-sxm-80gb").kv_cache
+    assert cache is not None
+    assert [group.layers for group in cache.groups] == [10] * 4
+    (full,) = (group for group in cache.groups if group.kind == "full_attention")
+    mamba = next(group for group in cache.groups if group.kind == "mamba")
+    assert full.block_size == 2768
+    assert mamba.page_size_bytes == 2_147_968
+    assert f"{100 * (mamba.page_size_bytes / mamba.unpadded_page_size_bytes - 1):.2f}" == "0.08"
+
+
+def test_0_20_2_refuses_turboquant_on_hybrids() -> None:
+    error = ask(QWEN, "0.20.2", turboquant_flags(), gpu="h100-sxm-80gb").error
+    assert error is not None
+    assert error.type == "NotImplementedError"
+    assert error.message.startswith(
+        "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models."
+    )
+
+
+DELTA_NET_STATE = 12_648_448
+
+
+def turboquant_and_state() -> tuple[LayerCache, LayerCache]:
+    attention = AttentionSpec(
+        CacheKind.FULL_ATTENTION, 16, 2, 256, 256, cache_format("turboquant_k8v4", "bfloat16"), strided=False
+    )
+    assert attention.page_size == 12_416
+    return LayerCache(0, StateSpec(32768, DELTA_NET_STATE, 1)), LayerCache(1, attention)
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.24.0"])
+def test_pages_of_12_416_and_12_648_448_do_not_unify_in_releases(version: str) -> None:
+    with pytest.raises(EngineRefusal) as caught:
+        unify_page_sizes(turboquant_and_state(), rules_for(find_release(version)))
+    assert caught.value.stage is Stage.PAGE_SIZE
+
+
+def test_patch_40128_pads_the_state_to_the_common_multiple() -> None:
+    rules = rules_for(find_release("0.20.2"), ["vllm#40128"])
+    state, attention = unify_page_sizes(turboquant_and_state(), rules)
+    assert state.spec.page_size == attention.spec.page_size == 12_651_904
+    assert attention.spec.block_size == 16_304
+
+
+@pytest.mark.parametrize("version", ["0.19.0", "0.32.0"])
+def test_llama_3_1_8b(version: str) -> None:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=8192,
+        kv_cache_memory_bytes=20_000_000_000,
+        kv_cache_dtype="auto",
+    )
+    cache = ask("meta-llama/Llama-3.1-8B", version, flags, gpu="h100-sxm-80gb").kv_cache
+    assert cache is not None
+    assert (cache.num_blocks, cache.tokens, cache.max_concurrency) == (9536, 152_576, 18.625)

@@ -1,0 +1,32 @@
+"""The real application, offline: nothing is asked of any Hub."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from service.api.app import create_app
+from service.api.services import Services
+from service.bootstrap import build_services
+from service.settings import Settings
+from starlette.testclient import TestClient
+
+
+@pytest.fixture(scope="session")
+def services() -> Services:
+    return build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(transport=httpx2.MockTransport(_nobody)))
+
+
+@pytest.fixture(scope="session")
+def app(services: Services) -> FastAPI:
+    return create_app(services)
+
+
+@pytest.fixture(scope="session")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url="http://dryserve.test") as client:
+        yield client
+
+
+def _nobody(request: httpx2.Request) -> httpx2.Response:
+    raise AssertionError(f"asked for {request.url}")

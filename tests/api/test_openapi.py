@@ -1,0 +1,55 @@
+"""The committed document is the application's own, and its examples work."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from fastapi import FastAPI
+from service.api.examples import EXAMPLES
+from service.api.openapi import openapi_yaml
+from starlette.testclient import TestClient
+
+COMMITTED = Path(__file__).parents[2] / "openapi.yaml"
+DOCUMENT = yaml.safe_load(COMMITTED.read_text("utf-8"))
+OPERATIONS = [
+    pytest.param(method, path, operation, id=operation["operationId"])
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+
+
+def test_the_committed_document_is_current(app: FastAPI) -> None:
+    assert COMMITTED.read_text("utf-8") == openapi_yaml(app), "run `make openapi`"
+
+
+def test_it_is_openapi_3_1() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+
+def test_every_example_belongs_to_an_operation() -> None:
+    ids = [operation["operationId"] for _, _, operation in (case.values for case in OPERATIONS)]
+    assert len(ids) == len(set(ids))
+    assert EXAMPLES.keys() <= set(ids)
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
+def test_an_operation_documents_its_faults_as_problems(method: str, path: str, operation: dict) -> None:  # type: ignore[type-arg]
+    del method, path
+    for status in ("4XX", "5XX"):
+        assert list(operation["responses"][status]["content"]) == ["application/problem+json"]
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
+def test_an_example_is_answered(method: str, path: str, operation: dict, client: TestClient) -> None:  # type: ignore[type-arg]
+    parameters = {one["name"]: one for one in operation.get("parameters", ())}
+    required = {name for name, one in parameters.items() if one["required"]}
+    given = {name: one["example"] for name, one in parameters.items() if "example" in one}
+    assert required <= given.keys()
+    in_path = {name: value for name, value in given.items() if parameters[name]["in"] == "path"}
+    query = {name: value for name, value in given.items() if name not in in_path}
+    body = None
+    if "requestBody" in operation:
+        (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
+        body = example["value"]
+    reply = client.request(method.upper(), path.format(**in_path), params=query, json=body)
+    assert reply.status_code == 200, reply.text

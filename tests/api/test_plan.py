@@ -1,0 +1,182 @@
+"""The contract of a plan, through the real advisor."""
+
+import json
+import random
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from service.api.examples import EXAMPLES
+from service.api.schemas.plan import PlanAnswer
+from service.api.schemas.serve import ServeInput
+from service.engines.flags import ServeFlags
+from starlette.testclient import TestClient
+
+from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
+
+
+def _candidate(client: TestClient, question: dict[str, Any]) -> dict[str, Any]:
+    reply = client.post("/plan", json=question)
+    assert reply.status_code == 200, reply.text
+    (plan,) = reply.json()["plans"]
+    (candidate,) = plan["candidates"]
+    return dict(candidate)
+
+
+def test_the_logged_start_of_gemma_4(client: TestClient) -> None:
+    cache = _candidate(client, GEMMA)["kv_cache"]
+    assert (cache["num_blocks"], cache["tokens"]) == (9453, 25_200)
+    assert cache["max_concurrency"] == pytest.approx(1.8678, abs=5e-5)
+    assert [group["layers"] for group in cache["groups"]] == [10] * 6
+    assert {group["page_size_bytes"] for group in cache["groups"]} == {131_072}
+    assert cache["log_lines"][0].endswith("GPU KV cache size: 25,200 tokens")
+
+
+def test_more_batched_tokens_keep_more_of_each_window(client: TestClient) -> None:
+    cache = _candidate(client, with_serve(GEMMA, max_num_batched_tokens=8192))["kv_cache"]
+    assert round(cache["max_concurrency"], 2) == 1.35
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "concurrency"), [("0.20.2", 244_817, 1.87), ("0.32.0", 217_334, 1.66)]
+)
+def test_what_later_releases_log(
+    release: str, tokens: int, concurrency: float, client: TestClient
+) -> None:
+    cache = _candidate(client, with_engine(GEMMA, release))["kv_cache"]
+    assert (cache["tokens"], round(cache["max_concurrency"], 2)) == (tokens, concurrency)
+
+
+def test_a_refusal_has_the_engines_words_and_fixes(client: TestClient) -> None:
+    question = with_serve(with_engine(GEMMA, "0.20.2"), kv_cache_dtype="int8_per_token_head")
+    candidate = _candidate(client, question)
+    assert (candidate["starts"], candidate["verdict"]) == (False, "does_not_start")
+    assert (candidate["error"]["type"], candidate["error"]["stage"]) == ("NotImplementedError", "page_size")
+    assert candidate["error"]["fix"]
+    assert client.post("/plan", json=question).json()["plans"][0]["recommended"] is None
+
+
+def test_a_patch_lifts_the_refusal(client: TestClient) -> None:
+    question = with_engine(GEMMA, "0.20.2", "vllm#40391")
+    reply = client.post("/plan", json=with_serve(question, kv_cache_dtype="int8_per_token_head")).json()
+    assert reply["engine"] == {"name": "vllm", "version": "0.20.2", "patches": ["vllm#40391"]}
+    assert reply["plans"][0]["recommended"]["starts"] is True
+
+
+@pytest.mark.parametrize("release", ["0.19.0", "0.32.0"])
+def test_a_config_of_ones_own_needs_no_hub(release: str, client: TestClient) -> None:
+    # 2,097,152 B hold 16 tokens of 32 layers: 20,000,000,000 B make 9536 blocks, 18.625 times 8192 tokens.
+    question = {
+        "config": LLAMA_CONFIG,
+        "engine": {"version": release},
+        "gpus": [{"name": "mine", "memory_bytes": 25_425_608_704, "compute_capability": "8.6"}],
+        "serve": {
+            "tensor_parallel_size": 1,
+            "max_model_len": 8192,
+            "kv_cache_memory_bytes": 20_000_000_000,
+            "kv_cache_dtype": "auto",
+        },
+    }
+    reply = client.post("/plan", json=question).json()
+    assert (reply["model"]["source"], reply["model"]["revision"]) == ("inline", None)
+    assert reply["plans"][0]["gpu"]["source"] == "given by the caller"
+    (candidate,) = reply["plans"][0]["candidates"]
+    cache = candidate["kv_cache"]
+    assert (cache["num_blocks"], cache["tokens"], cache["max_concurrency"]) == (9536, 152_576, 18.625)
+    assert cache["bytes_per_block"] == 2_097_152
+
+
+def test_an_inline_config_wins_over_the_models_own(client: TestClient) -> None:
+    reply = client.post("/plan", json={**GEMMA, "config": LLAMA_CONFIG}).json()
+    assert reply["model"]["id"] == GEMMA["model"]
+    assert reply["model"]["source"] == "inline"
+    assert reply["model"]["architecture"]["class_name"] == "LlamaForCausalLM"
+
+
+def test_the_model_says_where_its_config_comes_from(client: TestClient) -> None:
+    model = client.post("/plan", json=GEMMA).json()["model"]
+    assert model["source"] == "bundled"
+    assert "offline" in model["note"]
+    kinds = {kind["kind"]: kind["layers"] for kind in model["architecture"]["attention"]}
+    assert kinds == {"sliding_window": 50, "full_attention": 10}
+
+
+def test_the_answer_has_every_field_of_its_schema_and_no_other(client: TestClient) -> None:
+    content = client.post("/plan", json=GEMMA).content
+    answer = PlanAnswer.model_validate_json(content, extra="ignore")
+    assert json.loads(answer.model_dump_json()) == json.loads(content)
+
+
+def test_memory_terms_stand_in_their_intervals(client: TestClient) -> None:
+    memory = _candidate(client, GEMMA)["memory"]
+    assert list(memory) == [
+        "total",
+        "requested",
+        "weights",
+        "activation",
+        "non_torch",
+        "cuda_graphs",
+        "available_kv",
+    ]
+    for term in memory.values():
+        assert term["low"] <= term["bytes"] <= term["high"]
+        assert term["source"]
+
+
+def test_get_answers_as_post_does(client: TestClient) -> None:
+    assert client.get("/plan", params=GEMMA_QUERY).content == client.post("/plan", json=GEMMA).content
+
+
+def test_get_takes_every_flag_that_post_takes(client: TestClient) -> None:
+    named = {one["name"] for one in client.get("/openapi.json").json()["paths"]["/plan"]["get"]["parameters"]}
+    assert ServeInput.model_fields.keys() <= named
+
+
+def test_flags_are_those_of_the_engine() -> None:
+    assert list(ServeInput.model_fields) == [field.name for field in fields(ServeFlags)]
+
+
+def test_a_flag_that_is_null_is_a_flag_left_out(client: TestClient) -> None:
+    nulls = dict.fromkeys(ServeInput.model_fields.keys() - GEMMA["serve"].keys())
+    assert client.post("/plan", json=with_serve(GEMMA, **nulls)).content == client.post("/plan", json=GEMMA).content
+
+
+def test_equal_questions_get_equal_bytes(client: TestClient) -> None:
+    shuffled = random.Random(7)
+    first = client.post("/plan", json=GEMMA).content
+    for _ in range(20):
+        keys = list(GEMMA["serve"])
+        shuffled.shuffle(keys)
+        question = {**GEMMA, "serve": {key: GEMMA["serve"][key] for key in keys}}
+        assert client.post("/plan", json=dict(reversed(question.items()))).content == first
+
+
+def test_without_gpus_every_modelled_type_is_planned(client: TestClient) -> None:
+    question = {key: value for key, value in GEMMA.items() if key != "gpus"}
+    planned = [plan["gpu"]["id"] for plan in client.post("/plan", json=question).json()["plans"]]
+    catalog = client.get("/gpus").json()["gpus"]
+    assert planned == [gpu["id"] for gpu in catalog if gpu["modelled"]]
+    assert any(not gpu["modelled"] for gpu in catalog)
+
+
+def test_without_a_dtype_every_dtype_of_the_release_is_tried(client: TestClient) -> None:
+    serve = {key: value for key, value in GEMMA["serve"].items() if key != "kv_cache_dtype"}
+    reply = client.post("/plan", json={**GEMMA, "serve": serve}).json()
+    tried = [candidate["kv_cache_dtype"] for candidate in reply["plans"][0]["candidates"]]
+    (release,) = (
+        one for one in client.get("/engines").json()["engines"][0]["releases"] if one["version"] == "0.19.0"
+    )
+    assert sorted(tried) == sorted(release["kv_cache_dtypes"])
+
+
+def test_candidates_that_do_not_start_come_last(client: TestClient) -> None:
+    question = {"model": GEMMA["model"], "gpus": ["rtx-3090-24gb", "h100-sxm-80gb"]}
+    reply = client.post("/plan", json=question)
+    assert reply.status_code == 200, reply.text
+    for plan in reply.json()["plans"]:
+        refused = [candidate["verdict"] == "does_not_start" for candidate in plan["candidates"]]
+        assert refused == sorted(refused)
+
+
+def test_the_example_of_the_documentation_is_the_logged_start() -> None:
+    assert EXAMPLES["create_plan"].body == GEMMA

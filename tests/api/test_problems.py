@@ -1,0 +1,174 @@
+"""Every bad input is a problem of its own kind, and says where and what instead."""
+
+import json
+from typing import Any
+
+import pytest
+from service.api.problems import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
+from service.api.services import Services
+from service.hub.errors import HubError
+from starlette.testclient import TestClient
+
+from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve
+
+BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
+    ({**GEMMA, "gpus": ["rtx-3090"]}, "unknown-gpu", "/gpus/0", "rtx-3090-24gb"),
+    ({**GEMMA, "gpus": ["rtx-3090-24gb", "h1000"]}, "unknown-gpu", "/gpus/1", None),
+    ({**GEMMA, "gpus": ["mi300x-192gb"]}, "gpu-not-modelled", "/gpus/0", None),
+    (
+        {**GEMMA, "gpus": [{"name": "mine", "memory_bytes": 24, "compute_capability": "8.6"}]},
+        "invalid-gpu",
+        "/gpus/0/memory_bytes",
+        None,
+    ),
+    ({**GEMMA, "gpus": [{"name": "mine", "memory_bytes": 24}]}, "invalid-request", "/gpus/0/compute_capability", None),
+    ({**GEMMA, "gpus": [7]}, "invalid-request", "/gpus/0", None),
+    ({**GEMMA, "gpus": []}, "invalid-request", "/gpus", None),
+    (with_engine(GEMMA, "0.18.7"), "unknown-release", "/engine/version", None),
+    (with_engine(GEMMA, "0.19.7"), "unknown-release", "/engine/version", "0.19.1"),
+    (with_engine(GEMMA, "latest"), "unknown-release", "/engine/version", None),
+    (with_engine(GEMMA, "0.20.2", "vllm#40392"), "unknown-patch", "/engine/patches/0", "vllm#40391"),
+    ({**GEMMA, "engine": {"name": "sglang"}}, "invalid-request", "/engine/name", None),
+    (
+        with_serve(GEMMA, tensor_paralel_size=2),
+        "unknown-flag",
+        "/serve/tensor_paralel_size",
+        "tensor_parallel_size",
+    ),
+    (with_serve(GEMMA, trust_remote_code=True), "unknown-flag", "/serve/trust_remote_code", None),
+    (with_serve(GEMMA, tensor_parallel_size=0), "invalid-request", "/serve/tensor_parallel_size", None),
+    (with_serve(GEMMA, tensor_parallel_size="2"), "invalid-request", "/serve/tensor_parallel_size", None),
+    (with_serve(GEMMA, enforce_eager=1), "invalid-request", "/serve/enforce_eager", None),
+    (with_serve(GEMMA, gpu_memory_utilization=1.5), "invalid-request", "/serve/gpu_memory_utilization", None),
+    (with_serve(GEMMA, max_model_len=0), "invalid-request", "/serve/max_model_len", None),
+    (with_serve(GEMMA, kv_cache_memory_bytes=10**30), "invalid-request", "/serve/kv_cache_memory_bytes", None),
+    (with_serve(GEMMA, kv_cache_dtype="fp9"), "unknown-kv-cache-dtype", "/serve/kv_cache_dtype", "fp8"),
+    ({**GEMMA, "objective": "speed"}, "invalid-request", "/objective", None),
+    ({**GEMMA, "workload": {"prompt_tokens": 0}}, "invalid-request", "/workload/prompt_tokens", None),
+    ({**GEMMA, "modell": "x"}, "invalid-request", "/modell", None),
+    ({**GEMMA, "model": "\ud800"}, "invalid-request", "/model", None),
+    ({"gpus": ["rtx-3090-24gb"]}, "invalid-request", "/model", None),
+    ({**GEMMA, "config": {}}, "invalid-config", "/config/architectures", None),
+    ({**GEMMA, "config": {"architectures": ["Gemma4ForTheWin"]}}, "unknown-architecture", "/config/architectures", None),
+    ({**GEMMA, "config": {"architectures": ["\ud800"]}}, "unknown-architecture", "/config/architectures", None),
+    (
+        {**GEMMA, "config": {**LLAMA_CONFIG, "hidden_size": -1}},
+        "invalid-config",
+        "/config/hidden_size",
+        None,
+    ),
+    ({**GEMMA, "model": "google/gemma-4-31B"}, "model-not-found", None, "google/gemma-4-31B-it"),
+    ({**GEMMA, "model": "../../etc/passwd"}, "invalid-model-id", None, None),
+    ({**GEMMA, "revision": "a/../b"}, "invalid-revision", None, None),
+    ({**GEMMA, "revision": "v2"}, "revision-not-found", None, None),
+    ([], "invalid-request", "", None),
+    (None, "invalid-request", "", None),
+]
+
+
+@pytest.mark.parametrize(("question", "slug", "pointer", "nearest"), BAD_QUESTIONS)
+def test_a_bad_question(
+    question: object, slug: str, pointer: str | None, nearest: str | None, client: TestClient
+) -> None:
+    # Escaped, so that a lone surrogate gets through as JSON lets it.
+    body = json.dumps(question, ensure_ascii=True)
+    reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
+    problem = reply.json()
+    assert problem["type"] == f"/problems/{slug}", problem
+    assert reply.status_code == problem["status"]
+    assert 400 <= reply.status_code < 500
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert problem["instance"].endswith(reply.headers["x-request-id"])
+    if pointer is not None:
+        assert pointer in [error["pointer"] for error in problem["errors"]]
+    if nearest is not None:
+        assert nearest in problem["nearest"]
+
+
+@pytest.mark.parametrize(
+    ("query", "slug", "pointer"),
+    [
+        ({}, "invalid-request", "/model"),
+        ({"model": GEMMA["model"], "gpu": "rtx-3090"}, "unknown-gpu", "/gpus/0"),
+        ({"model": GEMMA["model"], "tensor_parallel_size": "two"}, "invalid-request", "/serve/tensor_parallel_size"),
+        ({"model": GEMMA["model"], "tensor_paralel_size": "2"}, "unknown-flag", "/serve/tensor_paralel_size"),
+        ({"model": GEMMA["model"], "engine_version": "9"}, "unknown-release", "/engine/version"),
+        ({"model": GEMMA["model"], "format": "xml"}, "invalid-request", "/format"),
+    ],
+)
+def test_a_bad_query_is_told_in_the_words_of_a_body(
+    query: dict[str, str], slug: str, pointer: str, client: TestClient
+) -> None:
+    problem = client.get("/plan", params=query).json()
+    assert problem["type"] == f"/problems/{slug}", problem
+    assert pointer in [error["pointer"] for error in problem["errors"]]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b'{"model": }', b"\xff\xfe", b"[" * 100_000, b'{"model": ' + b"9" * 5000 + b"}"]
+)
+def test_a_body_that_is_not_json(body: bytes, client: TestClient) -> None:
+    reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code in {400, 422}
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "text/plain", "text/json"])
+def test_a_body_sent_as_another_type(media_type: str, client: TestClient) -> None:
+    reply = client.post("/plan", content=b"{}", headers={"Content-Type": media_type})
+    assert (reply.status_code, reply.json()["type"]) == (415, "/problems/unsupported-media-type")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_beyond_4_mib_is_refused(chunked: bool, client: TestClient) -> None:
+    chunk = b" " * (1 << 20)
+    body = (chunk for _ in range(5)) if chunked else chunk * 5
+    reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
+    assert (reply.status_code, reply.json()["type"]) == (413, "/problems/body-too-large")
+
+
+def test_a_config_below_4_mib_is_read(client: TestClient) -> None:
+    config = {"architectures": ["Unheard"], "padding": "x" * (4_000_000)}
+    assert client.post("/plan", json={"config": config}).json()["type"] == "/problems/unknown-architecture"
+
+
+def test_an_unknown_address_and_method(client: TestClient) -> None:
+    assert client.get("/plans").json()["type"] == "/problems/not-found"
+    reply = client.put("/plan")
+    assert reply.json()["type"] == "/problems/method-not-allowed"
+    assert set(reply.headers["allow"].split(", ")) == {"GET", "POST"}
+
+
+def test_every_kind_explains_itself(client: TestClient) -> None:
+    listed = client.get("/problems").json()["problems"]
+    assert [one["type"] for one in listed] == [kind.type for kind in ALL_KINDS]
+    for one in listed:
+        assert client.get(one["type"]).json() == one
+    assert client.get("/problems/none").json()["type"] == "/problems/unknown-problem"
+
+
+def test_kinds_are_told_apart_by_their_type() -> None:
+    assert len({kind.slug for kind in ALL_KINDS}) == len(ALL_KINDS)
+
+
+def _causes(base: type[HubError]) -> list[type[HubError]]:
+    return [base, *(deeper for cls in base.__subclasses__() for deeper in _causes(cls))][base is HubError :]
+
+
+@pytest.mark.parametrize("cause", _causes(HubError))
+def test_every_cause_of_the_hub_has_a_kind_of_its_own(cause: type[HubError]) -> None:
+    assert cause in KINDS
+
+
+def test_what_nobody_foresaw_is_logged_and_not_told(
+    services: Services, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(text: str) -> tuple[str, ...]:
+        raise RuntimeError(f"secret {text}")
+
+    monkeypatch.setattr(services.snapshot, "search", search)
+    reply = client.get("/models")
+    assert (reply.status_code, reply.json()["type"]) == (500, INTERNAL_ERROR.type)
+    assert "secret" not in reply.text
+    assert reply.headers["x-request-id"] in reply.json()["instance"]
+    assert kind_of(RuntimeError()) is INTERNAL_ERROR

@@ -1,0 +1,98 @@
+"""Plans as text, as a person with curl meets them."""
+
+import shlex
+
+import pytest
+from service.api.replies import wanted_format
+from starlette.testclient import TestClient
+
+from tests.api.questions import GEMMA, GEMMA_QUERY, with_engine, with_serve
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", "json"),
+        ("*/*", "json"),
+        ("application/json", "json"),
+        ("text/plain", "table"),
+        ("text/*", "table"),
+        ("TEXT/PLAIN; charset=utf-8", "table"),
+        ("text/plain, */*", "table"),
+        ("application/json, text/plain, */*", "json"),
+        ("text/plain;q=0.5, application/json", "json"),
+        ("text/plain, application/json;q=0.9", "table"),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "json"),
+        ("text/plain;q=0", "json"),
+        ("text/plain;q=much", "json"),
+        ("image/png", "json"),
+    ],
+)
+def test_the_accept_header_chooses(accept: str, form: str) -> None:
+    assert wanted_format(accept) == form
+
+
+def test_a_table_by_accept_header_is_the_table_by_format(client: TestClient) -> None:
+    by_header = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"})
+    assert by_header.headers["content-type"] == "text/plain; charset=utf-8"
+    assert client.get("/plan", params={**GEMMA_QUERY, "format": "table"}).text == by_header.text
+
+
+def test_a_table_says_what_the_engine_logs(client: TestClient) -> None:
+    text = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
+    for words in ("google/gemma-4-31B-it", "vLLM 0.19.0", "rtx-3090-24gb", "25,200", "1.87x", "starts", "11.54"):
+        assert words in text
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+def test_a_table_ends_in_the_command_unbroken(client: TestClient) -> None:
+    reply = client.post("/plan", json=GEMMA).json()
+    text = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
+    assert text.splitlines()[-1] == reply["plans"][0]["recommended"]["command"]
+
+
+def test_a_refusal_is_told_in_the_engines_words(client: TestClient) -> None:
+    question = with_serve(with_engine(GEMMA, "0.20.2"), kv_cache_dtype="int8_per_token_head")
+    error = client.post("/plan", json=question).json()["plans"][0]["candidates"][0]["error"]
+    text = " ".join(client.post("/plan", json=question, headers={"Accept": "text/plain"}).text.split())
+    assert "does not start" in text
+    assert " ".join(error["message"].split()) in text
+    assert all(" ".join(fix.split()) in text for fix in error["fix"])
+
+
+def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
+    query = {key: value for key, value in GEMMA_QUERY.items() if key != "gpu"}
+    text = client.get("/plan", params={**query, "format": "table"}).text
+    modelled = [gpu["id"] for gpu in client.get("/gpus").json()["gpus"] if gpu["modelled"]]
+    first_words = [line.split()[0] for line in text.splitlines() if line.strip()]
+    assert first_words[-len(modelled) :] == modelled
+
+
+def test_commands_can_be_pasted(client: TestClient) -> None:
+    text = client.get("/plan", params={**GEMMA_QUERY, "format": "command"}).text
+    comment, command = text.splitlines()
+    assert comment.startswith("# 2 x rtx-3090-24gb")
+    words = shlex.split(command)
+    assert words[:3] == ["vllm", "serve", "google/gemma-4-31B-it"]
+    assert words[words.index("--tensor-parallel-size") + 1] == "2"
+
+
+def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> None:
+    hostile = "a; rm -rf $HOME `id` \"'"
+    model = client.get("/models/google/gemma-4-31B-it").json()
+    assert model["id"] == GEMMA["model"]
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 512,
+        "intermediate_size": 1024,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "vocab_size": 1000,
+        "max_position_embeddings": 2048,
+    }
+    question = {**GEMMA, "model": hostile, "config": config, "serve": {"tensor_parallel_size": 1}}
+    command = client.post("/plan", json=question).json()["plans"][0]["candidates"][0]["command"]
+    assert shlex.split(command)[2] == hostile

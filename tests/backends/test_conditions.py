@@ -1,0 +1,98 @@
+"""The language of the bundled conditions."""
+
+from typing import Any
+
+import pytest
+
+from service.backends.conditions import PREDICATES, AnyOf, Condition, Rule, Subject, first_outcome
+from service.backends.request import AttentionRequest
+from service.gpus.capability import ComputeCapability
+
+REQUEST = AttentionRequest(
+    head_size=128,
+    dtype="bfloat16",
+    kv_cache_dtype="fp8",
+    num_heads=32,
+    num_kv_heads=8,
+    block_size=48,
+    qk_nope_head_dim=64,
+    sinks=True,
+)
+SUBJECT = Subject(
+    REQUEST,
+    ComputeCapability.parse("8.9"),
+    chosen="TRITON_ATTN",
+    quantized=True,
+    flash_attn_available=frozenset({2}),
+    flash_attn=2,
+    flash_attn_of_layer=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "true", "false"),
+    [
+        ("capability_major", [8, 9], [9]),
+        ("capability_at_least", "8.9", "9.0"),
+        ("capability_at_most", "8.9", "8.6"),
+        ("capability_below", "9.0", "8.9"),
+        ("dtype", ["bfloat16"], ["float16"]),
+        ("kv_cache_dtype", ["auto", "fp8"], ["auto"]),
+        ("quantized", True, False),
+        ("head_size", [128], [64]),
+        ("head_size_above", 127, 128),
+        ("head_size_at_least", 128, 129),
+        ("head_size_at_most", 128, 127),
+        ("head_size_multiple_of", 64, 96),
+        ("model_head_size", [128], [256]),
+        ("block_size_not_multiple_of", 32, 16),
+        ("num_heads_at_most", 32, 16),
+        ("grouped_queries", True, False),
+        ("qk_nope_head_dim", [64], [128]),
+        ("sinks", True, False),
+        ("mm_prefix", False, True),
+        ("logits_soft_cap", False, True),
+        ("flash_attn_available", 2, 4),
+        ("flash_attn", [2], [3, 4]),
+        ("flash_attn_of_layer", [4], [2]),
+        ("chosen", ["TRITON_ATTN"], [""]),
+    ],
+)
+def test_every_word(word: str, true: object, false: object) -> None:
+    assert Condition.parse({word: true}).holds(SUBJECT)
+    assert not Condition.parse({word: false}).holds(SUBJECT)
+
+
+def test_no_word_is_left_untested() -> None:
+    marks = test_every_word.pytestmark  # type: ignore[attr-defined]
+    tested = {word for word, _, _ in marks[0].args[1]}
+    assert tested == set(PREDICATES)
+
+
+def test_a_condition_without_clauses_holds_and_no_alternatives_never_do() -> None:
+    assert AnyOf.parse({}).holds(SUBJECT)
+    assert not AnyOf.parse([]).holds(SUBJECT)
+
+
+def test_clauses_are_joined_by_and_alternatives_by_or() -> None:
+    here, elsewhere = {"head_size": [128], "dtype": ["bfloat16"]}, {"head_size": [128], "dtype": ["float16"]}
+    assert AnyOf.parse(here).holds(SUBJECT)
+    assert not AnyOf.parse(elsewhere).holds(SUBJECT)
+    assert AnyOf.parse([elsewhere, here]).holds(SUBJECT)
+
+
+def test_an_unknown_word_is_refused() -> None:
+    with pytest.raises(KeyError, match="colour"):
+        Condition.parse({"colour": "blue"})
+
+
+def test_the_first_rule_that_applies_gives_the_outcome() -> None:
+    raw: list[dict[str, Any]] = [
+        {"size": 1, "when": {"head_size": [64]}},
+        {"size": 2, "unless": {"sinks": True}},
+        {"size": 3},
+        {"size": 4},
+    ]
+    rules = tuple(Rule.parse(one, lambda outcome: int(outcome["size"])) for one in raw)
+    assert first_outcome(rules, SUBJECT) == 3
+    assert first_outcome(rules[:2], SUBJECT) is None

@@ -1,0 +1,191 @@
+"""What must hold of any selection."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from service.backends.flash_attention import subject_of
+from service.backends.request import AttentionRequest
+from service.backends.rules import UnknownBackend, release_rules
+from service.backends.selection import candidates, select_backend
+from service.backends.validation import invalid_reasons, kernel_block_sizes_of
+from service.engines.refusal import EngineRefusal
+from service.gpus.capability import ComputeCapability
+
+RELEASES = [
+    Version(text)
+    for text in (
+        *("0.19.0", "0.19.1", "0.20.0", "0.20.2", "0.21.0", "0.22.1", "0.23.0", "0.24.0", "0.25.1", "0.26.0"),
+        *("0.27.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+    )
+]
+CAPABILITIES = [
+    ComputeCapability.parse(text) for text in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
+]
+CACHE_DTYPES = (
+    *("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2", "int8_per_token_head", "nvfp4"),
+    *("fp8_per_token_head", "turboquant_k8v4", "turboquant_3bit_nc"),
+)
+
+releases = st.sampled_from(RELEASES)
+capabilities = st.sampled_from(CAPABILITIES)
+multi_head = st.builds(
+    AttentionRequest,
+    head_size=st.sampled_from((32, 64, 80, 96, 128, 192, 256, 512)),
+    dtype=st.sampled_from(("bfloat16", "float16")),
+    kv_cache_dtype=st.sampled_from(CACHE_DTYPES),
+    num_heads=st.sampled_from((8, 16, 64)),
+    num_kv_heads=st.sampled_from((1, 8)),
+    block_size=st.sampled_from((None, 8, 16, 48, 128)),
+    sinks=st.booleans(),
+    mm_prefix=st.booleans(),
+    sliding_window=st.booleans(),
+    logits_soft_cap=st.booleans(),
+    flash_attn_version=st.sampled_from((None, 2, 4)),
+)
+latent = st.builds(
+    AttentionRequest,
+    head_size=st.sampled_from((320, 576)),
+    dtype=st.sampled_from(("bfloat16", "float16")),
+    kv_cache_dtype=st.sampled_from(CACHE_DTYPES),
+    num_heads=st.sampled_from((8, 16, 128)),
+    num_kv_heads=st.just(1),
+    block_size=st.sampled_from((None, 16, 32, 64, 128)),
+    mla=st.just(True),
+    qk_nope_head_dim=st.sampled_from((64, 96, 128, 192)),
+)
+requests = st.one_of(multi_head, latent)
+
+
+def outcome_of(
+    request: AttentionRequest, release: Version, capability: ComputeCapability, chosen: str | None = None
+) -> str:
+    try:
+        return select_backend(request, release, capability, chosen=chosen).name
+    except EngineRefusal as refusal:
+        return refusal.message
+
+
+@given(requests, releases, capabilities)
+def test_the_same_question_has_the_same_answer(
+    request: AttentionRequest, release: Version, capability: ComputeCapability
+) -> None:
+    assert outcome_of(request, release, capability) == outcome_of(request, release, capability)
+
+
+@given(requests, releases, capabilities)
+def test_the_first_valid_backend_is_selected(
+    request: AttentionRequest, release: Version, capability: ComputeCapability
+) -> None:
+    try:
+        selected = select_backend(request, release, capability)
+    except EngineRefusal:
+        return
+    rules = release_rules(release)
+    subject = subject_of(request, rules, capability)
+    names = candidates(rules, subject)
+    assert not invalid_reasons(rules.traits(selected.name), subject)
+    assert all(invalid_reasons(rules.traits(name), subject) for name in names[: names.index(selected.name)])
+
+
+@given(requests, releases, capabilities)
+def test_a_valid_choice_is_always_honoured(
+    request: AttentionRequest, release: Version, capability: ComputeCapability
+) -> None:
+    rules = release_rules(release)
+    for name in candidates(rules, subject_of(request, rules, capability)):
+        valid = not invalid_reasons(rules.traits(name), subject_of(request, rules, capability, name))
+        answer = outcome_of(request, release, capability, name)
+        assert valid is not answer.startswith(f"Selected backend AttentionBackendEnum.{name} is not valid")
+        assert answer == name or not valid or "Re-run with" in answer or "FlexAttention" in answer
+
+
+@given(requests, releases, capabilities)
+def test_a_block_size_only_ever_excludes(
+    request: AttentionRequest, release: Version, capability: ComputeCapability
+) -> None:
+    # FlashAttention's version, and so what it serves, follows the block size at head size 256 on Blackwell.
+    assume(request.head_size != 256)
+    rules = release_rules(release)
+    free = subject_of(replace(request, block_size=None), rules, capability)
+    bound = subject_of(request, rules, capability)
+    for name in candidates(rules, bound):
+        without, given_size = (
+            invalid_reasons(rules.traits(name), free),
+            invalid_reasons(rules.traits(name), bound),
+        )
+        assert [reason for reason in given_size if reason != "block_size not supported"] == list(without)
+
+
+@given(requests, releases, capabilities, st.booleans())
+def test_every_fix_that_is_named_works(
+    request: AttentionRequest, release: Version, capability: ComputeCapability, choose: bool
+) -> None:
+    chosen = ("TRITON_MLA" if request.mla else "TRITON_ATTN") if choose else None
+    try:
+        select_backend(request, release, capability, chosen=chosen)
+    except EngineRefusal as refusal:
+        for fix in refusal.fixes:
+            changed, backend = request, chosen
+            if match := re.fullmatch(r"--kv-cache-dtype (\w+)", fix):
+                changed = replace(request, kv_cache_dtype=match[1])
+            elif match := re.fullmatch(r"--attention-backend (\w+)", fix):
+                backend = match[1]
+            else:
+                assert fix == "omit --block-size"
+                changed = replace(request, block_size=None)
+            select_backend(changed, release, capability, chosen=backend)
+
+
+@given(requests, releases, capabilities)
+def test_a_backend_accepts_the_block_size_it_prefers(
+    request: AttentionRequest, release: Version, capability: ComputeCapability
+) -> None:
+    try:
+        sizes = select_backend(request, release, capability).kernel_block_sizes
+    except EngineRefusal:
+        return
+    assert sizes.accepts(sizes.preferred())
+    assert sizes.accepts(sizes.minimum)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_every_backend_in_an_order_is_described(release: Version) -> None:
+    rules = release_rules(release)
+    orders = (*rules.multi_head_priorities, *rules.mla_priorities)
+    named = {name for order in orders for name in order.outcome}
+    assert named <= set(rules.backends)
+    for order in rules.mla_priorities:
+        assert all(rules.traits(name).mla for name in order.outcome)
+    for order in rules.multi_head_priorities:
+        assert not any(rules.traits(name).mla for name in order.outcome)
+
+
+def test_a_backend_must_declare_kernel_block_sizes_for_every_layer() -> None:
+    request = AttentionRequest(
+        head_size=128, dtype="bfloat16", kv_cache_dtype="auto", num_heads=32, num_kv_heads=8
+    )
+    rules = release_rules(Version("0.24.0"))
+    subject = subject_of(request, rules, ComputeCapability.parse("9.0"))
+    silent = replace(rules.traits("FLASH_ATTN"), kernel_block_sizes=())
+    with pytest.raises(LookupError, match="FLASH_ATTN declares no kernel block size"):
+        kernel_block_sizes_of(silent, subject)
+
+
+def test_a_backend_of_a_later_release_is_unknown() -> None:
+    request = AttentionRequest(
+        head_size=128, dtype="bfloat16", kv_cache_dtype="turboquant_k8v4", num_heads=32, num_kv_heads=8
+    )
+    hopper = ComputeCapability.parse("9.0")
+    assert select_backend(request, Version("0.20.0"), hopper, chosen="TURBOQUANT").name == "TURBOQUANT"
+    with pytest.raises(UnknownBackend, match="TURBOQUANT"):
+        select_backend(request, Version("0.19.1"), hopper, chosen="TURBOQUANT")
+
+
+def test_a_release_before_the_first_described_is_not_guessed() -> None:
+    with pytest.raises(LookupError, match=r"not dated before 0\.19\.0"):
+        release_rules(Version("0.18.1"))

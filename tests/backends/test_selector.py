@@ -1,0 +1,45 @@
+"""Single layers, against answers of the releases' own selectors."""
+
+from typing import Any
+
+import pytest
+
+from service.backends.flash_attention import subject_of
+from service.backends.rules import release_rules
+from service.backends.selection import choose
+from service.backends.validation import kernel_block_sizes_of
+from service.engines.refusal import EngineRefusal
+from tests.backends.recorded import capability_of, records, release_of, request_of
+
+ASKED = records("selector.json")
+
+
+def name_of(question: dict[str, Any]) -> str:
+    outcome = question["answer"].get("backend", "refused")
+    return f"{question['release']}-sm{question['capability']}-{outcome}"
+
+
+@pytest.mark.parametrize("question", [one for one in ASKED if "refusal" in one["answer"]], ids=name_of)
+def test_a_layer_is_refused_for_the_same_reasons(question: dict[str, Any]) -> None:
+    rules = release_rules(release_of(question))
+    request = request_of(question["request"])
+    with pytest.raises(EngineRefusal) as refusal:
+        choose(rules, subject_of(request, rules, capability_of(question), question["chosen"]))
+    assert refusal.value.message == question["answer"]["refusal"]
+
+
+@pytest.mark.parametrize("question", [one for one in ASKED if "backend" in one["answer"]], ids=name_of)
+def test_a_layer_gets_the_same_backend(question: dict[str, Any]) -> None:
+    rules = release_rules(release_of(question))
+    subject = subject_of(request_of(question["request"]), rules, capability_of(question), question["chosen"])
+    backend = choose(rules, subject)
+    sizes = kernel_block_sizes_of(backend, subject)
+    answer = {
+        "backend": backend.name,
+        "fixed": list(sizes.fixed),
+        "multiples_of": list(sizes.multiples_of),
+        "preferred": sizes.preferred(),
+        "indexes_kv_by_block_stride": backend.indexes_kv_by_block_stride,
+        "flash_attn_version": subject.flash_attn_of_layer,
+    }
+    assert {fact: answer[fact] for fact in question["answer"]} == question["answer"]
