@@ -54,6 +54,9 @@ class AttentionBackend:
 
     name: str
     kernel_block_sizes: KernelBlockSizes
+    """As the engine asks for the model as a whole."""
+    spec_block_sizes: KernelBlockSizes
+    """As it asks for one layer's own spec, where layers differ in head size."""
     indexes_kv_by_block_stride: bool
     """Its kernels find a page by the block stride, so pages may be padded."""
     flash_attn_version: int | None = None

@@ -78,7 +78,6 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     "num_heads_at_most": Predicate(int, lambda s, most: s.request.num_heads <= most),
     "grouped_queries": _is(lambda s: s.grouped_queries),
     "qk_nope_head_dim": _within(lambda s: s.request.qk_nope_head_dim),
-    "mla": _is(lambda s: s.request.mla),
     "sinks": _is(lambda s: s.request.sinks),
     "mm_prefix": _is(lambda s: s.request.mm_prefix),
     "logits_soft_cap": _is(lambda s: s.request.logits_soft_cap),
@@ -138,7 +137,9 @@ class Rule(Generic[T]):
     def parse(cls, raw: Mapping[str, Any], parse_outcome: Callable[[Mapping[str, Any]], T]) -> "Rule[T]":
         """Read a table of ``when``, ``unless`` and, in its other keys, the outcome."""
         outcome = {key: value for key, value in raw.items() if key not in {"when", "unless"}}
-        return cls(parse_outcome(outcome), AnyOf.parse(raw.get("when", {})), AnyOf.parse(raw.get("unless", ())))
+        return cls(
+            parse_outcome(outcome), AnyOf.parse(raw.get("when", {})), AnyOf.parse(raw.get("unless", ()))
+        )
 
     def applies(self, subject: Subject) -> bool:
         """Say whether this is the outcome for the subject."""

@@ -199,7 +199,7 @@ def largest_kernel_block(backend: AttentionBackend, bytes_per_token: int, budget
     """
     fitting = budget // bytes_per_token
     sizes: Iterable[int] = (
-        *backend.kernel_block_sizes.fixed,
-        *(max(unit, fitting // unit * unit) for unit in backend.kernel_block_sizes.multiples_of),
+        *backend.spec_block_sizes.fixed,
+        *(max(unit, fitting // unit * unit) for unit in backend.spec_block_sizes.multiples_of),
     )
     return max((size for size in sizes if size <= fitting), default=min(sizes))

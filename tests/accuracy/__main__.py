@@ -45,7 +45,8 @@ def main() -> None:
     for verdict in [v for v in verdicts if v.difference is not None][: options.list]:
         row = verdict.row
         console.print(
-            f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: {verdict.difference}"
+            f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: "
+            + str(verdict.difference)
             + (f" ({verdict.cause})" if verdict.cause else ""),
             markup=False,
             highlight=False,

@@ -1,6 +1,7 @@
 """Rows that real releases answered, and how ours compare with them."""
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ GPU_OF_CAPABILITY = {
     "12.0": "rtx-pro-6000-blackwell-server-96gb",
 }
 """A GPU of the memory class that the oracle took for each compute capability."""
+
+ARTEFACTS: dict[str, str] = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))[
+    "artefacts"
+]
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ def judge(row: Mapping[str, Any], configs: Path) -> Verdict | None:
     except (UnknownRelease, UnknownArchitecture, InvalidConfig):
         return None
     found = difference(row, architecture, rules)
-    return Verdict(row, found, architecture.class_name, found and _untold_draft(row, architecture))
+    cause = found and (ARTEFACTS.get(row["id"]) or _untold_draft(row, architecture))
+    return Verdict(row, found, architecture.class_name, cause)
 
 
 def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+import structlog
 from fastapi import FastAPI
 from service.api.app import create_app
 from service.api.services import Services
@@ -12,9 +13,19 @@ from service.settings import Settings
 from starlette.testclient import TestClient
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plain_logs() -> None:
+    # The default renders every exception for a terminal, with all locals, which takes seconds.
+    structlog.configure(
+        processors=[structlog.stdlib.render_to_log_kwargs], logger_factory=structlog.stdlib.LoggerFactory()
+    )
+
+
 @pytest.fixture(scope="session")
 def services() -> Services:
-    return build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(transport=httpx2.MockTransport(_nobody)))
+    return build_services(
+        Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(transport=httpx2.MockTransport(_nobody))
+    )
 
 
 @pytest.fixture(scope="session")

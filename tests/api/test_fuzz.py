@@ -1,65 +1,84 @@
 """Whatever is sent, the service answers as it documents, and never fails."""
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
+import yaml
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis.generation import GenerationMode
 from service.api.schemas.serve import ServeInput
 from starlette.testclient import TestClient
 
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
 
-@pytest.fixture
+COMMITTED = yaml.safe_load((Path(__file__).parents[2] / "openapi.yaml").read_text("utf-8"))
+OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for one in methods.values()]
+
+
+@pytest.fixture(scope="session")
 def document(app: FastAPI) -> Any:  # noqa: ANN401 - schemathesis names no public type for it
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
-schema = schemathesis.pytest.from_fixture("document")
-
-
-@schema.parametrize()
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_any_request_is_answered_as_documented(case: schemathesis.Case) -> None:
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize("operation_id", OPERATIONS)
+def test_any_request_is_answered_as_documented(
+    operation_id: str,
+    mode: GenerationMode,
+    document: Any,  # noqa: ANN401 - see above
+) -> None:
+    operation = document.find_operation_by_id(operation_id)
     # A question can fit its schema and still name a GPU or a release that does not exist.
-    case.call_and_validate(excluded_checks=[schemathesis.checks.CHECKS.get_one("positive_data_acceptance")])
+    excluded = [schemathesis.checks.CHECKS.get_one("positive_data_acceptance")]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
+    def answered(case: schemathesis.Case) -> None:
+        case.call_and_validate(excluded_checks=excluded)
+
+    with suppress(Unsatisfiable):  # where nothing is asked, nothing can be asked wrongly
+        answered()
 
 
 COUNTS = st.integers(min_value=1, max_value=1 << 20)
-FLAGS = st.fixed_dictionaries(
-    {"tensor_parallel_size": st.sampled_from([1, 2, 3, 4, 8, 64, 4096])},
-    optional={
-        "pipeline_parallel_size": st.sampled_from([1, 2, 3, 60, 61, 4096]),
-        "data_parallel_size": st.sampled_from([1, 2, 8]),
-        "decode_context_parallel_size": st.sampled_from([1, 2, 3, 8]),
-        "enable_expert_parallel": st.booleans(),
-        "dtype": st.sampled_from(["auto", "bfloat16", "float16", "half", "float32", "int8"]),
-        "max_model_len": st.sampled_from([-1]) | COUNTS,
-        "max_num_batched_tokens": COUNTS,
-        "max_num_seqs": COUNTS,
-        "gpu_memory_utilization": st.floats(min_value=0.001, max_value=1),
-        "kv_cache_memory_bytes": st.integers(min_value=1, max_value=1 << 40),
-        "num_gpu_blocks_override": COUNTS,
-        "kv_cache_dtype": st.sampled_from(["auto", "bfloat16", "fp8", "nvfp4", "turboquant_k8v4"]),
-        "kv_cache_dtype_skip_layers": st.lists(st.sampled_from(["0", "59", "60", "sliding_window", "x"]), max_size=3),
-        "block_size": st.sampled_from([1, 8, 16, 32, 64, 100, 128, 1 << 20]),
-        "attention_backend": st.sampled_from(["FLASH_ATTN", "TRITON_ATTN", "FLASHINFER", "NONE"]),
-        "enable_prefix_caching": st.booleans(),
-        "enable_chunked_prefill": st.booleans(),
-        "async_scheduling": st.booleans(),
-        "enforce_eager": st.booleans(),
-        "disable_hybrid_kv_cache_manager": st.booleans(),
-        "mamba_cache_mode": st.sampled_from(["all", "align", "none", "x"]),
-        "mamba_block_size": COUNTS,
-        "mamba_cache_dtype": st.sampled_from(["auto", "float16", "float32", "x"]),
-        "mamba_ssm_cache_dtype": st.sampled_from(["auto", "float16", "float32", "x"]),
-        "quantization": st.sampled_from(["fp8", "awq", "x"]),
-        "language_model_only": st.booleans(),
-    },
-)
+FLAGS = {
+    "tensor_parallel_size": st.sampled_from([1, 2, 3, 4, 8, 64, 4096]),
+    "pipeline_parallel_size": st.sampled_from([1, 2, 3, 60, 61, 4096]),
+    "data_parallel_size": st.sampled_from([1, 2, 8]),
+    "decode_context_parallel_size": st.sampled_from([1, 2, 3, 8]),
+    "enable_expert_parallel": st.booleans(),
+    "dtype": st.sampled_from(["auto", "bfloat16", "float16", "half", "float32", "int8"]),
+    "max_model_len": st.sampled_from([-1]) | COUNTS,
+    "max_num_batched_tokens": COUNTS,
+    "max_num_seqs": COUNTS,
+    "gpu_memory_utilization": st.floats(min_value=0.001, max_value=1),
+    "kv_cache_memory_bytes": st.integers(min_value=1, max_value=1 << 40),
+    "num_gpu_blocks_override": COUNTS,
+    "kv_cache_dtype": st.sampled_from(["auto", "bfloat16", "fp8", "nvfp4", "turboquant_k8v4"]),
+    "kv_cache_dtype_skip_layers": st.lists(
+        st.sampled_from(["0", "59", "60", "sliding_window", "x"]), max_size=3
+    ),
+    "block_size": st.sampled_from([1, 8, 16, 32, 64, 100, 128, 1 << 20]),
+    "attention_backend": st.sampled_from(["FLASH_ATTN", "TRITON_ATTN", "FLASHINFER", "NONE"]),
+    "enable_prefix_caching": st.booleans(),
+    "enable_chunked_prefill": st.booleans(),
+    "async_scheduling": st.booleans(),
+    "enforce_eager": st.booleans(),
+    "disable_hybrid_kv_cache_manager": st.booleans(),
+    "mamba_cache_mode": st.sampled_from(["all", "align", "none", "x"]),
+    "mamba_block_size": COUNTS,
+    "mamba_cache_dtype": st.sampled_from(["auto", "float16", "float32", "x"]),
+    "mamba_ssm_cache_dtype": st.sampled_from(["auto", "float16", "float32", "x"]),
+    "quantization": st.sampled_from(["fp8", "awq", "x"]),
+    "language_model_only": st.booleans(),
+}
 MODELS = st.sampled_from(
     [
         {"model": GEMMA["model"]},
@@ -72,19 +91,24 @@ MODELS = st.sampled_from(
 
 
 def test_every_flag_is_tried() -> None:
-    assert set(FLAGS.optional) | {"tensor_parallel_size"} == ServeInput.model_fields.keys()  # type: ignore[attr-defined]
+    assert FLAGS.keys() == ServeInput.model_fields.keys()
 
 
 @given(
     model=MODELS,
-    serve=FLAGS,
+    serve=st.fixed_dictionaries({}, optional=FLAGS),
     release=st.sampled_from(["0.19.0", "0.20.2", "0.24.0", "0.32.0"]),
     gpu=st.sampled_from(["t4-16gb", "rtx-3090-24gb", "h100-sxm-80gb"]),
     prompt=st.none() | COUNTS,
 )
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_flags_are_answered(
-    model: dict[str, Any], serve: dict[str, Any], release: str, gpu: str, prompt: int | None, client: TestClient
+    model: dict[str, Any],
+    serve: dict[str, Any],
+    release: str,
+    gpu: str,
+    prompt: int | None,
+    client: TestClient,
 ) -> None:
     workload = {"prompt_tokens": prompt} if prompt else None
     question = {**model, "engine": {"version": release}, "gpus": [gpu], "serve": serve, "workload": workload}

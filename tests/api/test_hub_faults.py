@@ -68,4 +68,6 @@ def test_a_used_up_quota_says_when_to_ask_again() -> None:
 
 
 def test_a_gated_model_says_how_to_get_access() -> None:
-    assert "https://hub.test/acme/private-1B" in _ask(_refusing(403, X_Error_Code="GatedRepo")).json()["detail"]
+    assert (
+        "https://hub.test/acme/private-1B" in _ask(_refusing(403, X_Error_Code="GatedRepo")).json()["detail"]
+    )

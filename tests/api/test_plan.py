@@ -40,11 +40,16 @@ def test_more_batched_tokens_keep_more_of_each_window(client: TestClient) -> Non
 @pytest.mark.parametrize(
     ("release", "tokens", "concurrency"), [("0.20.2", 244_817, 1.87), ("0.32.0", 217_334, 1.66)]
 )
-def test_what_later_releases_log(
-    release: str, tokens: int, concurrency: float, client: TestClient
-) -> None:
+def test_what_later_releases_log(release: str, tokens: int, concurrency: float, client: TestClient) -> None:
     cache = _candidate(client, with_engine(GEMMA, release))["kv_cache"]
     assert (cache["tokens"], round(cache["max_concurrency"], 2)) == (tokens, concurrency)
+
+
+def test_a_dtype_of_a_later_release_is_refused_with_those_that_exist(client: TestClient) -> None:
+    candidate = _candidate(client, with_serve(GEMMA, kv_cache_dtype="int8_per_token_head"))
+    assert (candidate["starts"], candidate["error"]["stage"]) == (False, "dtype")
+    for dtype in ("auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"):
+        assert dtype in candidate["error"]["detail"]
 
 
 def test_a_refusal_has_the_engines_words_and_fixes(client: TestClient) -> None:
@@ -138,7 +143,10 @@ def test_flags_are_those_of_the_engine() -> None:
 
 def test_a_flag_that_is_null_is_a_flag_left_out(client: TestClient) -> None:
     nulls = dict.fromkeys(ServeInput.model_fields.keys() - GEMMA["serve"].keys())
-    assert client.post("/plan", json=with_serve(GEMMA, **nulls)).content == client.post("/plan", json=GEMMA).content
+    assert (
+        client.post("/plan", json=with_serve(GEMMA, **nulls)).content
+        == client.post("/plan", json=GEMMA).content
+    )
 
 
 def test_equal_questions_get_equal_bytes(client: TestClient) -> None:

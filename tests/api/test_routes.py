@@ -30,7 +30,9 @@ def test_every_bundled_model_is_read_or_refused_by_name(client: TestClient) -> N
     assert len(names) > 50
     for name in names:
         reply = client.get(f"/models/{name}")
-        assert reply.status_code == 200 or reply.json()["type"] == "/problems/unknown-architecture", reply.text
+        assert reply.status_code == 200 or reply.json()["type"] == "/problems/unknown-architecture", (
+            reply.text
+        )
 
 
 def test_models_are_searched_by_words(client: TestClient) -> None:

@@ -40,7 +40,15 @@ def test_a_table_by_accept_header_is_the_table_by_format(client: TestClient) -> 
 
 def test_a_table_says_what_the_engine_logs(client: TestClient) -> None:
     text = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
-    for words in ("google/gemma-4-31B-it", "vLLM 0.19.0", "rtx-3090-24gb", "25,200", "1.87x", "starts", "11.54"):
+    for words in (
+        "google/gemma-4-31B-it",
+        "vLLM 0.19.0",
+        "rtx-3090-24gb",
+        "25,200",
+        "1.87x",
+        "starts",
+        "11.54",
+    ):
         assert words in text
     assert text.isascii()
     assert "\x1b" not in text

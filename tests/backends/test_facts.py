@@ -7,7 +7,6 @@ from packaging.version import Version
 
 from service.backends.backend import KernelBlockSizes
 from service.backends.forced import forced_attention
-from service.backends.mm_prefix import attends_mm_prefix
 from service.backends.request import AttentionRequest
 from service.backends.rules import Forced
 from service.backends.selection import select_backend
@@ -232,22 +231,3 @@ def test_gemma_4_of_one_head_size_is_left_alone() -> None:
         Version("0.24.0"), capability("9.0"), head_sizes=[256, 256], kv_cache_dtype="auto", gemma4=True
     )
     assert answer == Forced()
-
-
-@pytest.mark.parametrize(
-    ("release", "model_type", "bidirectional", "asks"),
-    [
-        ("0.19.1", "gemma3", None, True),
-        ("0.20.0", "gemma3", None, False),
-        ("0.24.0", "gemma3", None, False),
-        ("0.25.0", "gemma3", None, True),
-        ("0.19.0", "gemma4", "vision", False),
-        ("0.20.0", "gemma4", "vision", True),
-        ("0.32.0", "gemma4", "all", False),
-        ("0.32.0", "llama", None, False),
-    ],
-)
-def test_models_that_attend_both_ways_within_an_image(
-    release: str, model_type: str, bidirectional: str | None, asks: bool
-) -> None:
-    assert attends_mm_prefix(Version(release), model_type, bidirectional) is asks

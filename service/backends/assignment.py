@@ -1,0 +1,103 @@
+"""The backend of every layer that keeps keys and values."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from typing import TypeAlias
+
+from service.architecture.layers import Attention, LatentAttention
+from service.architecture.model import ModelArchitecture
+from service.backends.backend import AttentionBackend
+from service.backends.forced import forced_attention
+from service.backends.request import AttentionRequest
+from service.backends.rules import Forced
+from service.backends.selection import select_backend
+from service.launch.serving import Serving
+
+Backends: TypeAlias = Mapping[int, AttentionBackend]
+"""Layer index to backend, in layer order."""
+
+
+def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
+    """Choose a backend for each attention layer, in the order the engine builds them.
+
+    Raises:
+        EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
+    """
+    select = cache(lambda request, chosen: _select(request, chosen, serving))
+    forced = forced_attention(
+        serving.release,
+        serving.compute_capability,
+        head_sizes={mixer.head_size for _, mixer in architecture.attention_layers},
+        kv_cache_dtype=serving.kv_cache_dtype,
+        chosen=serving.attention_backend,
+        gemma4=architecture.model_type.startswith("gemma4"),
+    )
+    chosen = serving.attention_backend or forced.backend
+    model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
+    return {
+        index: select(
+            _request(mixer, layer_cache_dtype(index, mixer, serving), serving, model_head_size, forced),
+            chosen,
+        )
+        for index, mixer in architecture.attention_layers
+    }
+
+
+def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: Serving) -> str:
+    """Return the cache dtype of one layer: skipped layers stay at the model's type.
+
+    Source: vLLM 0.32.0, Attention.__init__.
+    """
+    skipped = serving.kv_cache_dtype_skip_layers
+    windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
+    if str(index) in skipped or (windowed and "sliding_window" in skipped):
+        return "auto"
+    return serving.kv_cache_dtype
+
+
+def count_backends(backends: Backends) -> tuple[str, ...]:
+    """Return the distinct backends, those of most layers first."""
+    return tuple(name for name, _ in Counter(backend.name for backend in backends.values()).most_common())
+
+
+def _select(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
+    return select_backend(
+        request,
+        serving.release,
+        serving.compute_capability,
+        chosen=chosen,
+        device_name=serving.device_name,
+    )
+
+
+def _request(
+    mixer: Attention | LatentAttention, dtype: str, serving: Serving, model_head_size: int, forced: Forced
+) -> AttentionRequest:
+    num_heads = mixer.num_heads // serving.tensor_parallel_size
+    if isinstance(mixer, LatentAttention):
+        return AttentionRequest(
+            head_size=mixer.head_size,
+            dtype=serving.dtype,
+            kv_cache_dtype=dtype,
+            num_heads=num_heads,
+            num_kv_heads=1,
+            block_size=serving.block_size,
+            mla=True,
+            qk_nope_head_dim=mixer.qk_nope_head_dim,
+            flash_attn_version=forced.flash_attn_version,
+        )
+    return AttentionRequest(
+        head_size=mixer.head_size,
+        dtype=serving.dtype,
+        kv_cache_dtype=dtype,
+        num_heads=num_heads,
+        num_kv_heads=max(1, mixer.num_kv_heads // serving.tensor_parallel_size),
+        block_size=serving.block_size,
+        sinks=mixer.sinks,
+        mm_prefix=serving.bidirectional_media,
+        sliding_window=mixer.sliding_window is not None,
+        logits_soft_cap=mixer.logits_soft_cap,
+        model_head_size=model_head_size,
+        flash_attn_version=forced.flash_attn_version,
+    )

@@ -1,0 +1,205 @@
+"""The bundled facts on attention backends, parsed once."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+from packaging.version import Version
+
+from service.backends.backend import EngineFailure, KernelBlockSizes
+from service.backends.conditions import AnyOf, Rule
+from service.engines.refusal import Stage
+from service.engines.timeline import Timeline
+
+_FILES: Final = ("selector.toml", "multi_head.toml", "mla.toml")
+
+T = TypeVar("T")
+Rules = tuple[Rule[T], ...]
+
+
+class UnknownBackend(LookupError):
+    """No backend of that name is known in the release."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructionFailure:
+    """What a layer's constructor raises after its backend was chosen; the message is a template."""
+
+    stage: Stage
+    failure: EngineFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """What the engine sets for a whole model before it chooses backends."""
+
+    backend: str | None = None
+    flash_attn_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One FlashAttention version gives way to another."""
+
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What one backend supports in one release."""
+
+    name: str
+    mla: bool
+    sparse: bool
+    head_sizes: AnyOf
+    dtypes: AnyOf
+    kv_cache_dtypes: AnyOf
+    mm_prefix: AnyOf
+    sinks: AnyOf
+    capabilities: AnyOf
+    sliding_window: AnyOf
+    kernel_block_sizes: Rules[KernelBlockSizes]
+    refusals: Rules[str]
+    construction_failures: Rules[ConstructionFailure]
+    run_failures: Rules[EngineFailure]
+    indexes_kv_by_block_stride: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRules:
+    """Everything that decides a layer's backend in one release."""
+
+    backends: Mapping[str, Traits]
+    multi_head_priorities: Rules[tuple[str, ...]]
+    mla_priorities: Rules[tuple[str, ...]]
+    selector_fields: tuple[str, ...]
+    quantized_kv_cache_dtypes: frozenset[str]
+    flash_attn_available: Rules[int]
+    flash_attn_default: Rules[int]
+    flash_attn_of_layer: Rules[Replacement]
+    forced: Rules[Forced]
+    forced_gemma4: Rules[Forced]
+
+    def traits(self, name: str) -> Traits:
+        """Return what a backend supports.
+
+        Raises:
+            UnknownBackend: the release has no such backend, or none that is described here.
+        """
+        try:
+            return self.backends[name]
+        except KeyError:
+            raise UnknownBackend(f"{name} is not among {', '.join(sorted(self.backends))}") from None
+
+
+def _rules_of(
+    parse_outcome: Callable[[Mapping[str, Any]], T],
+) -> Callable[[Iterable[Mapping[str, Any]]], Rules[T]]:
+    return lambda raw: tuple(Rule.parse(rule, parse_outcome) for rule in raw)
+
+
+def _kernel_block_sizes(raw: Mapping[str, Any]) -> KernelBlockSizes:
+    return KernelBlockSizes(tuple(raw.get("fixed", ())), tuple(raw.get("multiples_of", ())))
+
+
+def _construction_failure(raw: Mapping[str, Any]) -> ConstructionFailure:
+    return ConstructionFailure(Stage(raw["stage"]), EngineFailure(raw["type"], raw["message"]))
+
+
+_ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
+    "head_sizes": AnyOf.parse,
+    "dtypes": AnyOf.parse,
+    "kv_cache_dtypes": AnyOf.parse,
+    "mm_prefix": AnyOf.parse,
+    "sinks": AnyOf.parse,
+    "capabilities": AnyOf.parse,
+    "sliding_window": AnyOf.parse,
+    "kernel_block_sizes": _rules_of(_kernel_block_sizes),
+    "refusals": _rules_of(lambda raw: str(raw["reason"])),
+    "construction_failures": _rules_of(_construction_failure),
+    "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
+    "indexes_kv_by_block_stride": bool,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _DatedBackend:
+    """One backend's own timelines; an attribute without one, or before its first date, is the base's."""
+
+    name: str
+    since: Version
+    mla: bool
+    sparse: bool
+    own: Mapping[str, Timeline[Any]]
+
+    @classmethod
+    def parse(cls, name: str, raw: Mapping[str, Any]) -> "_DatedBackend":
+        own = {
+            attribute: Timeline.parse(f"backends.{name}.{attribute}", raw[attribute], parse)
+            for attribute, parse in _ATTRIBUTES.items()
+            if attribute in raw
+        }
+        return cls(name, Version(raw["since"]), raw.get("mla", False), raw.get("sparse", False), own)
+
+    def at(self, release: Version, base: Mapping[str, Any]) -> Traits:
+        own = {
+            attribute: timeline.at(release)
+            for attribute, timeline in self.own.items()
+            if timeline.changes[0].since <= release
+        }
+        return Traits(self.name, self.mla, self.sparse, **{**base, **own})
+
+
+@cache
+def _bundled() -> Mapping[str, Any]:
+    merged: dict[str, Any] = {"backends": {}}
+    for name in _FILES:
+        raw = tomllib.loads(files("service.backends").joinpath(name).read_text("utf-8"))
+        merged["backends"].update(raw.pop("backends", {}))
+        merged.update(raw)
+    return merged
+
+
+@cache
+def _dated_backends() -> tuple[_DatedBackend, ...]:
+    return tuple(_DatedBackend.parse(name, raw) for name, raw in _bundled()["backends"].items())
+
+
+def _at(release: Version, path: str, parse: Callable[[Any], T]) -> T:
+    raw: Any = _bundled()
+    for key in path.split("."):
+        raw = raw[key]
+    return Timeline.parse(path, raw, parse).at(release)
+
+
+@lru_cache(maxsize=64)
+def release_rules(release: Version) -> ReleaseRules:
+    """Return the rules of one release.
+
+    Raises:
+        LookupError: the release is older than the first one described.
+    """
+    base = {attribute: _at(release, f"base.{attribute}", parse) for attribute, parse in _ATTRIBUTES.items()}
+    backends = {
+        backend.name: backend.at(release, base) for backend in _dated_backends() if backend.since <= release
+    }
+    names = _rules_of(lambda raw: tuple(raw["backends"]))
+    version = _rules_of(lambda raw: int(raw["version"]))
+    replacement = _rules_of(lambda raw: Replacement(raw["from"], raw["to"]))
+    forced = _rules_of(lambda raw: Forced(**raw))
+    return ReleaseRules(
+        backends=backends,
+        multi_head_priorities=_at(release, "priorities.multi_head", names),
+        mla_priorities=_at(release, "priorities.mla", names),
+        selector_fields=_at(release, "selector_fields", tuple),
+        quantized_kv_cache_dtypes=_at(release, "quantized_kv_cache_dtypes", frozenset),
+        flash_attn_available=_at(release, "flash_attention.available", version),
+        flash_attn_default=_at(release, "flash_attention.default", version),
+        flash_attn_of_layer=_at(release, "flash_attention.of_layer", replacement),
+        forced=_at(release, "forced.any", forced),
+        forced_gemma4=_at(release, "forced.gemma4", forced),
+    )

@@ -1,0 +1,109 @@
+from dataclasses import fields
+from importlib.metadata import version
+
+import pytest
+from packaging.version import Version
+
+from service.engines import releases
+from service.engines.flags import ServeFlags
+from service.engines.releases import (
+    PATCHES,
+    RELEASES,
+    RULES,
+    UnavailableFlag,
+    UnknownPatch,
+    UnknownRelease,
+    check_flags,
+    find_release,
+    rules_for,
+)
+from service.engines.rules import RULE_PARSERS, AdmissionGate, EngineRules, PageUnification
+from service.engines.timeline import InvalidTimeline
+
+CACHE_DTYPES_IN_0_20_2 = [
+    "auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla",
+    "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc",
+    "int8_per_token_head", "fp8_per_token_head", "nvfp4",
+]  # fmt: skip
+"""As the validation error of vLLM 0.20.2 lists them."""
+
+
+def test_every_rule_of_every_release_is_dated_with_a_source() -> None:
+    for release in RELEASES:
+        rules = rules_for(release)
+        assert rules.release == release
+    for rule in RULES:
+        assert rule.summary
+        assert all(change.source for change in rule.timeline.changes)
+
+
+def test_the_cache_dtypes_of_0_20_2_are_those_that_it_lists() -> None:
+    assert list(rules_for(Version("0.20.2")).kv_cache_dtypes) == CACHE_DTYPES_IN_0_20_2
+
+
+@pytest.mark.parametrize("text", ["0.19.0", "v0.19.0", "0.19.0.post1", "0.19.0+cu129", "0.19.0.dev3"])
+def test_post_local_and_dev_versions_map_to_their_release(text: str) -> None:
+    assert find_release(text) == Version("0.19.0")
+
+
+def test_no_version_means_the_newest() -> None:
+    assert find_release(None) == RELEASES[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"), [("0.20.1", "0.20.2"), ("9.9.9", "0.32.0"), ("banana", "0.32.0")]
+)
+def test_an_unknown_release_names_the_newest_and_nearest(text: str, nearest: str) -> None:
+    with pytest.raises(UnknownRelease) as caught:
+        find_release(text)
+    assert caught.value.given == text
+    assert caught.value.newest == str(RELEASES[-1])
+    assert nearest in caught.value.nearest
+
+
+@pytest.mark.parametrize("patch", sorted(PATCHES))
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_patch_changes_only_what_it_claims(patch: str, release: Version) -> None:
+    plain, patched = rules_for(release), rules_for(release, [patch])
+    changed = {
+        field.name
+        for field in fields(EngineRules)
+        if getattr(plain, field.name) != getattr(patched, field.name)
+    }
+    assert changed <= set(PATCHES[patch].rules)
+
+
+def test_patches_lay_over_in_the_order_given() -> None:
+    rules = rules_for(Version("0.20.2"), ["vllm#40391", "vllm#39866"])
+    assert rules.page_unification is PageUnification.DIVIDE_OR_PAD_TO_DIVISOR
+    assert rules.admission is AdmissionGate.WINDOW_PLUS_CHUNK
+
+
+def test_an_unknown_patch_names_the_nearest() -> None:
+    with pytest.raises(UnknownPatch) as caught:
+        rules_for(RELEASES[0], ["vllm#40392"])
+    assert caught.value.nearest[0] == "vllm#40391"
+
+
+def test_a_flag_that_came_later_is_named() -> None:
+    flags = ServeFlags(kv_cache_dtype_skip_layers=("0",))
+    check_flags(flags, Version("0.19.0"))
+    with pytest.raises(UnavailableFlag) as caught:
+        check_flags(flags, Version("0.18.1"))
+    assert (caught.value.flag, caught.value.since) == ("kv_cache_dtype_skip_layers", "0.19.0")
+
+
+def test_rules_and_readers_must_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "RULE_PARSERS", {**RULE_PARSERS, "new_rule": str})
+    with pytest.raises(InvalidTimeline, match="new_rule"):
+        releases._read_rules({})  # noqa: SLF001 - what loading does
+
+
+@pytest.mark.parametrize("value", [1, "true", None])
+def test_a_truth_value_must_be_one(value: object) -> None:
+    with pytest.raises(TypeError):
+        RULE_PARSERS["async_scheduling"](value)
+
+
+def test_the_package_states_its_version() -> None:
+    assert Version(version("dryserve")) >= Version("0.1.0")

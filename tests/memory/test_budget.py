@@ -1,0 +1,142 @@
+"""The budget against the logs of real starts."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from service.memory.budget import Basis, Estimate
+from service.memory.estimation import BudgetInputs, estimate_budget
+from service.units import GIB
+from tests.memory.recorded import altered, bundled, capability, records
+
+HALF_DIGIT = 0.005 * GIB
+"""Logs round to two digits."""
+
+
+def printed(gib: float) -> Estimate:
+    size = gib * GIB
+    return Estimate(
+        round(size),
+        round(size - HALF_DIGIT),
+        round(size + HALF_DIGIT),
+        Basis.MEASURED,
+        "printed by the engine",
+    )
+
+
+def inputs_of(row: dict[str, Any]) -> BudgetInputs:
+    return BudgetInputs(
+        release=Version(row["release"]),
+        total=printed(row["total_gib"]),
+        compute_capability=capability(row["compute_capability"]),
+        gpu_memory_utilization=row["gpu_memory_utilization"],
+        max_num_batched_tokens=row["max_num_batched_tokens"],
+        max_num_seqs=row["max_num_seqs"],
+        tensor_parallel_size=row["tensor_parallel_size"],
+        pipeline_parallel_size=row["pipeline_parallel_size"],
+    )
+
+
+def label(row: dict[str, Any]) -> str:
+    return f"{row['model']}-{row['release']}-tp{row['tensor_parallel_size']}pp{row['pipeline_parallel_size']}"
+
+
+STARTS = records("startups.json")
+LLAMA = next(row for row in STARTS if row["config"] == "meta-llama/Llama-3.1-8B")
+
+
+@pytest.mark.parametrize("row", [row for row in STARTS if row["model_loading_gib"]], ids=label)
+def test_weights_are_those_that_loading_took(row: dict[str, Any]) -> None:
+    architecture = altered(row["config"], row["overrides"], row["quantization_config"])
+
+    weights = estimate_budget(architecture, inputs_of(row)).weights
+
+    logged = row["model_loading_gib"] * GIB
+    assert weights.low - HALF_DIGIT <= logged <= weights.high + HALF_DIGIT
+    assert weights.bytes == pytest.approx(logged, rel=0.015)
+    assert weights.parameter_bytes <= weights.bytes
+
+
+@pytest.mark.parametrize("row", STARTS, ids=label)
+def test_what_is_left_for_the_cache_is_what_the_log_says(row: dict[str, Any]) -> None:
+    architecture = altered(row["config"], row["overrides"], row["quantization_config"])
+
+    left = estimate_budget(architecture, inputs_of(row)).available_kv
+
+    logged = row["available_kv_gib"] * GIB
+    assert left.low - HALF_DIGIT <= logged <= left.high + HALF_DIGIT
+    assert abs(left.bytes - logged) < 0.2 * GIB
+
+
+def test_pinned_cache_memory_is_taken_as_given() -> None:
+    pinned = replace(inputs_of(LLAMA), kv_cache_memory_bytes=12_390_980_648)
+
+    left = estimate_budget(bundled(LLAMA["config"]), pinned).available_kv
+
+    assert (left.bytes, left.low, left.high) == (12_390_980_648,) * 3
+    assert left.basis is Basis.GIVEN
+
+
+@pytest.mark.parametrize(
+    ("release", "eager", "reserves"),
+    [("0.19.1", False, False), ("0.20.2", False, True), ("0.20.2", True, False), ("0.32.0", False, True)],
+)
+def test_graphs_are_set_aside_from_0_20_on_unless_eager(release: str, eager: bool, reserves: bool) -> None:
+    inputs = replace(inputs_of(LLAMA), release=Version(release), enforce_eager=eager)
+
+    graphs = estimate_budget(bundled(LLAMA["config"]), inputs).cuda_graphs
+
+    assert (graphs.bytes > 0) is reserves
+
+
+@pytest.mark.parametrize(("release", "requested"), [("0.13.0", 89), ("0.14.0", 90)])
+def test_the_share_is_rounded_as_the_release_does(release: str, requested: int) -> None:
+    total = Estimate(99, 99, 99, Basis.GIVEN, "given")
+    inputs = replace(inputs_of(LLAMA), release=Version(release), total=total, gpu_memory_utilization=0.9)
+
+    # 99 x 0.9 is 89.1.
+    assert estimate_budget(bundled(LLAMA["config"]), inputs).requested.bytes == requested
+
+
+def test_quantizing_while_loading_halves_the_linear_layers() -> None:
+    plain = inputs_of(LLAMA)
+    kept = estimate_budget(bundled(LLAMA["config"]), replace(plain, quantization="fp8")).weights
+
+    # A log of 0.19.0: "Model loading took 8.49 GiB" for Llama-3.1-8B with --quantization fp8.
+    assert kept.low - HALF_DIGIT <= 8.49 * GIB <= kept.high + HALF_DIGIT
+
+
+def test_a_checkpoint_that_disagrees_widens_the_weights() -> None:
+    architecture = bundled(LLAMA["config"])
+    agreed = replace(inputs_of(LLAMA), checkpoint_bytes=16_060_522_496)
+    twice = replace(agreed, checkpoint_bytes=2 * 16_060_522_496)
+
+    assert estimate_budget(architecture, agreed).weights.basis is Basis.COMPUTED
+    doubted = estimate_budget(architecture, twice).weights
+    assert doubted.basis is Basis.ASSUMED
+    assert doubted.high >= 2 * 16_060_522_496
+
+
+def test_an_unknown_quantization_takes_the_checkpoints_size() -> None:
+    unknown = altered(LLAMA["config"], quantization={"quant_method": "exl3", "bits": 4})
+    small = replace(inputs_of(LLAMA), checkpoint_bytes=5_000_000_000)
+
+    told = estimate_budget(unknown, small).weights
+    untold = estimate_budget(unknown, inputs_of(LLAMA)).weights
+
+    assert told.basis is Basis.ASSUMED
+    assert told.bytes == pytest.approx(5_000_000_000, rel=0.05)
+    assert untold.high - untold.low > told.high - told.low
+
+
+def test_memory_of_the_host_is_the_least_certain() -> None:
+    plain = inputs_of(LLAMA)
+    apart, shared = (
+        estimate_budget(bundled(LLAMA["config"]), replace(plain, unified_memory=unified)).available_kv
+        for unified in (False, True)
+    )
+
+    assert shared.high - shared.low > apart.high - apart.low
+    assert shared.basis is Basis.ASSUMED

@@ -1,0 +1,115 @@
+"""Laws that hold for every model and every way to spread it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from service.memory.budget import Basis, Estimate
+from service.memory.deployment import Deployment, stage_layers
+from service.memory.estimates import difference, total
+from service.memory.graphs import capture_sizes
+from service.memory.modules import Shards
+from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
+from tests.memory.recorded import bundled
+
+RELEASE = Version("0.24.0")
+DENSE = "meta-llama/Llama-3.1-8B"
+MODELS = (DENSE, "Qwen/Qwen3-30B-A3B-Instruct-2507", "deepseek-ai/DeepSeek-V2-Lite", "openai/gpt-oss-20b")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_more_ranks_never_hold_more_each_nor_less_together(model: str) -> None:
+    sizes = [parameter_bytes(bundled(model), Deployment(ranks), RELEASE) for ranks in (1, 2, 4, 8)]
+
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(size * ranks >= sizes[0] for size, ranks in zip(sizes, (1, 2, 4, 8), strict=True))
+
+
+def test_two_ranks_halve_all_but_what_every_rank_has_in_full() -> None:
+    architecture = bundled(DENSE)
+    norms = (2 * len(architecture.layers) + 1) * architecture.hidden_size * 2
+    one, two = (parameter_bytes(architecture, Deployment(ranks), RELEASE) for ranks in (1, 2))
+
+    assert 2 * (two - norms) == one - norms
+
+
+def test_a_tied_output_is_not_counted_again() -> None:
+    architecture = bundled(DENSE)
+    assert not architecture.tie_word_embeddings
+    tied = replace(architecture, tie_word_embeddings=True)
+    embedding = architecture.vocab_size * architecture.hidden_size * 2
+
+    apart, together = (parameter_bytes(each, Deployment(), RELEASE) for each in (architecture, tied))
+
+    assert apart - together == embedding
+
+
+def test_each_stage_of_a_tied_model_that_needs_the_embedding_has_it() -> None:
+    tied = replace(bundled(DENSE), tie_word_embeddings=True)
+    embedding = tied.vocab_size * tied.hidden_size * 2
+
+    whole = parameter_bytes(tied, Deployment(), RELEASE)
+    stages = parameter_bytes_per_stage(tied, Deployment(pipeline_parallel_size=2), RELEASE)
+
+    assert sum(stages) == whole + embedding
+
+
+@given(layers=st.integers(1, 200), stages=st.integers(1, 16))
+def test_stages_take_every_layer_once_and_the_last_is_never_the_fullest(layers: int, stages: int) -> None:
+    if stages > layers:
+        return
+    dealt = stage_layers(layers, stages)
+
+    assert [index for stage in dealt for index in stage] == list(range(layers))
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+    assert len(dealt[-1]) == min(map(len, dealt))
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "counts"), [(61, 2, [31, 30]), (61, 4, [15, 15, 16, 15]), (7, 4, [2, 2, 2, 1])]
+)
+def test_what_does_not_divide_goes_before_the_last_stage(layers: int, stages: int, counts: list[int]) -> None:
+    assert [len(stage) for stage in stage_layers(layers, stages)] == counts
+
+
+@given(heads=st.sampled_from([1, 2, 4, 8, 16]), ranks=st.sampled_from([1, 2, 4, 8, 16]))
+def test_key_heads_are_shared_out_or_replicated(heads: int, ranks: int) -> None:
+    mine = Shards(ranks).kv_heads(heads)
+
+    assert mine * ranks == max(heads, ranks)
+
+
+@given(rows=st.integers(1, 300_000), ranks=st.sampled_from([1, 2, 4, 8]))
+def test_a_vocabulary_is_padded_to_64_before_it_is_split(rows: int, ranks: int) -> None:
+    mine = Shards(ranks).vocabulary(rows)
+
+    assert mine * ranks % 64 == 0
+    assert 0 <= mine * ranks - rows < 64
+
+
+@st.composite
+def estimates(draw: st.DrawFn) -> Estimate:
+    size = draw(st.integers(0, 1 << 40))
+    below, above = draw(st.integers(0, 1 << 36)), draw(st.integers(0, 1 << 36))
+    return Estimate(size, size - below, size + above, draw(st.sampled_from(Basis)), "drawn")
+
+
+@given(whole=estimates(), parts=st.lists(estimates(), min_size=1, max_size=5))
+def test_a_remainder_is_exact_in_the_middle_and_as_unsure_as_its_parts(
+    whole: Estimate, parts: list[Estimate]
+) -> None:
+    left = difference(whole, parts, "left")
+    taken = total(parts, "taken")
+
+    assert left.bytes == whole.bytes - taken.bytes
+    # More taken is less left: the intervals change sides.
+    assert left.bytes - left.low >= max(part.high - part.bytes for part in parts) - 1
+    assert left.high - left.bytes <= (whole.high - whole.bytes) + sum(p.bytes - p.low for p in parts) + 1
+
+
+@pytest.mark.parametrize(("sequences", "sizes"), [(1, 2), (4, 4), (256, 51), (1024, 51)])
+def test_captured_sizes_follow_the_sequences(sequences: int, sizes: int) -> None:
+    assert capture_sizes(sequences) == sizes
