@@ -33,7 +33,7 @@ from service.hub.errors import (
 )
 
 if TYPE_CHECKING:
-    from service.hub.transfer import Wanted
+    from service.hub.wanted import Wanted
 
 _SECONDS: Final = re.compile(r"\d{1,6}", re.ASCII)
 _ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")

@@ -17,7 +17,8 @@ from service.hub.errors import HubError, HubTimedOut, ModelNotFound
 from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
 from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision, commit_or_none
 from service.hub.json_object import parse_object
-from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer, Wanted
+from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer
+from service.hub.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,6 +16,8 @@ from service.hub.identity import commit_or_none
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.hub.wanted import Wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -30,16 +32,6 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One file of a model at a revision, and the address that should answer with it."""
-
-    model_id: str
-    revision: str
-    file: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Print how many rows of a folder of real answers we agree with: ``python -m tests.accuracy FOLDER``."""
+"""Print how many answers of real releases we agree with.
+
+``python -m tests.accuracy`` replays the rows that the repository keeps; ``python -m tests.accuracy ROWS CONFIGS``
+any folder of ``cases-<release>.jsonl`` with the configs that they name.
+"""
 
 import argparse
 from collections import Counter, defaultdict
@@ -9,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.accuracy.oracle import Verdict, judge, read_rows
+
+BUNDLED = Path(__file__).parent.parent / "data" / "oracle" / "cases.jsonl.gz"
 
 
 def table(title: str, verdicts: list[Verdict], key: Callable[[Verdict], str]) -> Table:
@@ -27,11 +33,13 @@ def table(title: str, verdicts: list[Verdict], key: Callable[[Verdict], str]) ->
 def main() -> None:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder with cases-<release>.jsonl")
-    parser.add_argument("configs", type=Path, help="folder with <org>/<model>/config.json")
+    parser.add_argument(
+        "rows", type=Path, nargs="?", default=BUNDLED, help="folder with cases-<release>.jsonl"
+    )
+    parser.add_argument("configs", type=Path, nargs="?", help="folder with <org>/<model>/config.json")
     parser.add_argument("--list", type=int, default=30, help="disagreements to list")
     options = parser.parse_args()
-    verdicts = [v for row in read_rows(options.folder) if (v := judge(row, options.configs)) is not None]
+    verdicts = [v for row in read_rows(options.rows) if (v := judge(row, options.configs)) is not None]
     console = Console(width=160)
     console.print(table("release", verdicts, lambda v: str(v.row["engine_version"])))
     console.print(table("family", verdicts, lambda v: v.family))

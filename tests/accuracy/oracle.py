@@ -1,5 +1,6 @@
 """Rows that real releases answered, and how ours compare with them."""
 
+import gzip
 import json
 import tomllib
 from collections import Counter
@@ -50,10 +51,12 @@ class Verdict:
     """Why it cannot agree, where that is known."""
 
 
-def read_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of every release's file."""
-    for path in sorted(folder.glob("cases-*.jsonl")):
-        with path.open(encoding="utf-8") as lines:
+def read_rows(source: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of one file, or of every release's file in a folder."""
+    paths = sorted(source.glob("cases-*.jsonl")) if source.is_dir() else [source]
+    for path in paths:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 
@@ -80,13 +83,14 @@ def gpu_of(row: Mapping[str, Any]) -> GpuType:
     return find_gpu(GPU_OF_CAPABILITY[row["gpu"]["compute_capability"]])
 
 
-def judge(row: Mapping[str, Any], configs: Path) -> Verdict | None:
+def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
     """Compare one row; ``None`` when it is not ours to answer (yet)."""
     if row["expect"].get("error", {}).get("depends_on_transformers"):
         return None
     try:
         rules = rules_for(find_release(row["engine_version"]))
-        architecture = architecture_of(configs / row["config"])
+        name = row["config"]
+        architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
     except (UnknownRelease, UnknownArchitecture, InvalidConfig):
         return None
     found = difference(row, architecture, rules)

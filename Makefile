@@ -1,0 +1,58 @@
+# Everything happens in .venv, from one lock file. A fresh machine needs Python >= 3.11, pip, git and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+HOST ?= 127.0.0.1
+PORT ?= 8000
+UV_VERSION := 0.13.8
+
+.DEFAULT_GOAL := help
+.PHONY: help serve plan test lint bench accuracy openapi lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: $(READY)  ## answer on http://127.0.0.1:8000
+	$(BIN)/dryserve serve --host $(HOST) --port $(PORT)
+
+plan: $(READY)  ## answer without a server: make plan ARGS="google/gemma-4-31B-it --gpu rtx-3090-24gb"
+	@$(BIN)/dryserve plan $(ARGS)
+
+test: lint  ## lint, then the whole test suite with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: $(READY)  ## ruff, mypy and the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## latency and throughput over HTTP on loopback
+	$(BIN)/python -m tests.bench
+
+accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
+	$(BIN)/python -m tests.accuracy $(ARGS)
+
+openapi: $(READY)  ## write openapi.yaml from the application
+	$(BIN)/dryserve openapi > openapi.yaml
+
+lock:  ## resolve requirements.lock anew, for every platform
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv==$(UV_VERSION)
+	.venv-lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-config --no-emit-index-url --no-annotate --system-certs --upgrade --quiet \
+		--custom-compile-command "make lock" --output-file requirements.lock
+	rm -rf .venv-lock
+
+clean:  ## remove what was built
+	rm -rf $(VENV) .venv-lock dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
