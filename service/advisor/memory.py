@@ -1,39 +1,35 @@
 """From a start to the memory that it leaves for the cache."""
 
-from math import ceil
-
+from service.advisor.request import Model
 from service.advisor.start import Start
-from service.architecture.model import ModelArchitecture
+from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.memory.budget import Basis, Estimate, MemoryBudget, WeightsEstimate
-from service.memory.weights import Deployment, parameter_bytes
-from service.units import GIB
+from service.memory.budget import MemoryBudget
+from service.memory.device import device_total
+from service.memory.estimation import BudgetInputs, estimate_budget
 
 
-def budget_of(
-    architecture: ModelArchitecture,
-    start: Start,
-    gpu: GpuType,
-    *,
-    given: int | None,
-    checkpoint_bytes: int | None,
-) -> MemoryBudget:
-
+def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
+    """Return the memory budget of the rank with the least room."""
     serving = start.serving
-    weights = parameter_bytes(architecture, Deployment(serving.tensor_parallel_size), serving.release)
-    requested = ceil(gpu.memory_bytes * serving.gpu_memory_utilization)
-    left = requested - weights - 2 * GIB
-    zero = Estimate(0, 0, 0, Basis.ASSUMED, "provisional")
-    return MemoryBudget(
-        total=Estimate(
-            gpu.memory_bytes, gpu.memory_low_bytes, gpu.memory_high_bytes, Basis.MEASURED, gpu.source
-        ),
-        requested=Estimate(requested, requested, requested, Basis.COMPUTED, "provisional"),
-        weights=WeightsEstimate(weights, weights, weights, Basis.COMPUTED, "provisional", weights),
-        activation=zero,
-        non_torch=zero,
-        cuda_graphs=zero,
-        available_kv=Estimate(given, given, given, Basis.GIVEN, "--kv-cache-memory-bytes")
-        if given is not None
-        else Estimate(left, left - GIB, left + GIB, Basis.ASSUMED, "provisional"),
+    capability = serving.compute_capability
+    inputs = BudgetInputs(
+        release=serving.release,
+        total=device_total(gpu),
+        compute_capability=(capability.major, capability.minor),
+        gpu_memory_utilization=serving.gpu_memory_utilization,
+        max_num_batched_tokens=serving.max_num_batched_tokens,
+        max_num_seqs=serving.max_num_seqs,
+        tensor_parallel_size=serving.tensor_parallel_size,
+        pipeline_parallel_size=serving.pipeline_parallel_size,
+        data_parallel_size=flags.data_parallel_size,
+        enable_expert_parallel=serving.enable_expert_parallel,
+        enforce_eager=serving.enforce_eager,
+        unified_memory=gpu.unified_memory,
+        language_model_only=flags.language_model_only,
+        kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
+        dtype=serving.dtype,
+        quantization=flags.quantization,
+        checkpoint_bytes=model.checkpoint_bytes,
     )
+    return estimate_budget(model.architecture, inputs)

@@ -104,13 +104,7 @@ def _stored_dtype(start: Start) -> str:
 def _with_memory(
     candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
 ) -> Candidate:
-    budget = budget_of(
-        request.model.architecture,
-        start,
-        gpu,
-        given=flags.kv_cache_memory_bytes,
-        checkpoint_bytes=request.model.checkpoint_bytes,
-    )
+    budget = budget_of(request.model, start, flags, gpu)
     candidate = replace(candidate, memory=budget)
     try:
         cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)

@@ -26,11 +26,14 @@ class Start:
     @property
     def fails_when_run(self) -> tuple[str, ...]:
         """What goes wrong once the engine, fully started, first runs attention; empty when nothing does."""
-        failures = {backend.failure_when_run for backend in self.backends.values()} - {None}
+        failures = {
+            f"{failure.type}: {failure.message}"
+            for backend in self.backends.values()
+            if (failure := backend.failure_when_run) is not None
+        }
         return tuple(
-            f"The engine accepts this, then fails when attention first runs: {failure.type}: {failure.message}"
-            for failure in sorted(failures, key=str)
-            if failure is not None
+            f"The engine accepts this, then fails when attention first runs: {failure}"
+            for failure in sorted(failures)
         )
 
 

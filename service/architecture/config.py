@@ -11,6 +11,8 @@ MAX_DIMENSION: Final = 1 << 26
 """No width, vocabulary or length of a real model comes near; beyond it arithmetic only wastes time."""
 MAX_COUNT: Final = 1 << 14
 """Upper limit of layer, head and expert counts."""
+MAX_LAYERS: Final = 1024
+"""Upper limit of layers, which each cost time to plan; real models have a few hundred at most."""
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 2 << 20
 
@@ -106,6 +108,10 @@ class Config:
     def count(self, *names: str, default: int | None = None, minimum: int = 1) -> int:
         """Return a number of things (layers, heads, experts)."""
         return self.integer(*names, default=default, minimum=minimum, maximum=MAX_COUNT)
+
+    def layers(self, *names: str) -> int:
+        """Return a number of layers."""
+        return self.integer(*names, maximum=MAX_LAYERS)
 
     def optional_integer(self, *names: str, minimum: int = 1, maximum: int = MAX_DIMENSION) -> int | None:
         """Return the first present of several fields, or ``None``."""

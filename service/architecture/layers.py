@@ -29,6 +29,8 @@ class Attention:
     """One learned logit per head joins every softmax (gpt-oss)."""
     shares_cache_of: int | None = None
     """Index of the earlier layer whose cache this one reads; such a layer owns none."""
+    logits_soft_cap: bool = False
+    """Attention scores are squashed before the softmax (Gemma 2)."""
     qkv_bias: bool = False
     output_bias: bool = False
     query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
@@ -103,3 +105,5 @@ class DecoderLayer:
 
     mixer: Mixer
     feed_forward: FeedForward
+    norms: int = 2
+    """Normalization weights of the hidden size."""

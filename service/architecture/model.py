@@ -4,8 +4,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.architecture.context import ContextLength
-from service.architecture.layers import Attention, DecoderLayer, GatedDeltaNet, LatentAttention
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    GatedDeltaNet,
+    LatentAttention,
+    MixtureOfExperts,
+)
 from service.architecture.quantization import Quantization
+from service.architecture.rotary import RotaryTable
+from service.architecture.stages import ENDS_ONLY, StageFrame
+from service.architecture.towers import Tower
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayerEmbedding:
+    """A second embedding that feeds every layer a vector of its own (Gemma 3n and 4)."""
+
+    vocab_size: int
+    size: int
+    """Elements per token and layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlternatingUpdates:
+    """Parallel copies of the hidden state with a low-rank side path (Gemma 3n)."""
+
+    num_inputs: int
+    laurel_rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +53,24 @@ class ModelArchitecture:
     multimodal: bool = False
     bidirectional_media: bool = False
     """Image tokens attend to each other both ways, which only some attention backends can."""
+    largest_media_item: int | None = None
+    """Tokens of the largest image or video that the engine's own processor makes."""
+    media_heads: int | None = None
+    """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
+    supports_pipeline: bool = True
+    """Whether the engine can split the model into pipeline stages."""
     state_dtype: str | None = None
     """Type that the config asks for recurrent states, if it does."""
+    towers: tuple[Tower, ...] = ()
+    """Encoders of other media, as far as they are known."""
+    per_layer_embedding: PerLayerEmbedding | None = None
+    alternating_updates: AlternatingUpdates | None = None
+    frame: StageFrame = ENDS_ONLY
+    rotary_tables: tuple[RotaryTable, ...] = ()
+    tying_told: bool = True
+    """Whether the config itself says if the output is tied to the embedding."""
+    media_known: bool = True
+    """Whether ``towers`` are all the towers there are."""
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
@@ -57,6 +99,11 @@ class ModelArchitecture:
     def is_latent(self) -> bool:
         """Whether attention is MLA."""
         return isinstance(self.lead_attention, LatentAttention)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether some layer routes among experts."""
+        return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in self.layers)
 
     @property
     def is_hybrid(self) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
+from service.architecture.weight_schemes import SchemeGroup, read_ignored, read_scheme_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,27 @@ class Quantization:
     bits: int | None = None
     group_size: int | None = None
     symmetric: bool = True
+    block_shape: tuple[int, ...] = ()
+    """Rows and columns that share one scale (block-quantized fp8); empty without blocks."""
+    schemes: tuple[SchemeGroup, ...] = ()
+    """How weights are stored; none when the method's layout is not known."""
+    ignored: tuple[str, ...] = ()
+    """Names and patterns of modules that stay unquantized."""
 
     @property
-    def names_kv_cache(self) -> bool:
-        """Whether the checkpoint itself asks for a cache type."""
-        return self.kv_cache_algorithm is not None or self.kv_cache_scheme is not None
+    def cache_algorithm(self) -> str | None:
+        """The cache format that a ModelOpt checkpoint names, told by scheme or by algorithm.
+
+        Source: vLLM 0.32.0, utils/torch_utils.py get_kv_cache_quant_algo_string.
+        """
+        scheme = self.kv_cache_scheme
+        if scheme is None:
+            return self.kv_cache_algorithm
+        if scheme.type != "float":
+            return None
+        return {(8, False): "fp8", (4, False): "nvfp4", (4, True): "nvfp4"}.get(
+            (scheme.num_bits, scheme.dynamic)
+        )
 
 
 MODELOPT_METHODS: Final = {
@@ -70,19 +87,28 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         kv_cache_scheme=_scheme(inner, section),
         bits=section.optional_integer("bits", maximum=64),
         group_size=section.optional_integer("group_size", minimum=-1),
+        block_shape=section.counts("weight_block_size"),
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
+        schemes=read_scheme_groups(section, method),
+        ignored=read_ignored(section),
     )
 
 
 def _method(section: Config) -> str:
+    """Return the method by the engine's name; ModelOpt's is told by its algorithm.
+
+    Source: vLLM 0.32.0, _normalize_quantization_config and ModelOpt's override_quantization_method.
+    """
     nested = section.section("quantization")
     producer = section.section("producer")
-    if nested is not None and producer is not None and producer.text("name") == "modelopt":
-        algorithm = nested.text("quant_algo").lower()
-        if algorithm not in MODELOPT_METHODS:
-            raise InvalidConfig(nested.at("quant_algo"), f"Unknown ModelOpt quant algo: {algorithm}")
-        return MODELOPT_METHODS[algorithm]
-    return section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
+    method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
+    by_modelopt = nested is not None and producer is not None and producer.text("name") == "modelopt"
+    if not by_modelopt and not method.startswith("modelopt"):
+        return method
+    algorithm = (nested or section).text("quant_algo").lower()
+    if algorithm not in MODELOPT_METHODS:
+        raise InvalidConfig((nested or section).at("quant_algo"), f"Unknown ModelOpt quant algo: {algorithm}")
+    return MODELOPT_METHODS[algorithm]
 
 
 def _algorithm(section: Config, inner: Config) -> str | None:

@@ -84,6 +84,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         alternating_updates=_alternating_updates(text),
         frame=family.frame,
         rotary_tables=read_rotary_tables(text, layers),
+        tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
     )
 

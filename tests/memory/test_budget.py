@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from service.gpus.catalog import find_gpu
 from service.memory.budget import Basis, Estimate
+from service.memory.device import device_total
 from service.memory.estimation import BudgetInputs, estimate_budget
 from service.units import GIB
 from tests.memory.recorded import altered, bundled, capability, records
@@ -129,6 +131,22 @@ def test_an_unknown_quantization_takes_the_checkpoints_size() -> None:
     assert told.basis is Basis.ASSUMED
     assert told.bytes == pytest.approx(5_000_000_000, rel=0.05)
     assert untold.high - untold.low > told.high - told.low
+
+
+def test_a_gpu_of_the_catalog_brings_its_total() -> None:
+    gpu = find_gpu("h100-sxm-80gb")
+
+    total = device_total(gpu)
+
+    assert (total.bytes, total.low, total.high) == (
+        gpu.memory_bytes,
+        gpu.memory_low_bytes,
+        gpu.memory_high_bytes,
+    )
+    # Logs of H100 80GB cards print 79.19 GiB.
+    assert total.low <= 79.19 * GIB + HALF_DIGIT
+    assert total.high >= 79.19 * GIB - HALF_DIGIT
+    assert total.basis is Basis.MEASURED
 
 
 def test_memory_of_the_host_is_the_least_certain() -> None:

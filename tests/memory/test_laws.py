@@ -1,21 +1,37 @@
 """Laws that hold for every model and every way to spread it."""
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.memory.budget import Basis, Estimate
 from service.memory.deployment import Deployment, stage_layers
 from service.memory.estimates import difference, total
+from service.memory.estimation import BudgetInputs, estimate_budget
 from service.memory.graphs import capture_sizes
 from service.memory.modules import Shards
 from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
-from tests.memory.recorded import bundled
+from tests.memory.recorded import SNAPSHOT, bundled
 
 RELEASE = Version("0.24.0")
+TOTAL = 85_029_158_912
+INPUTS = BudgetInputs(
+    release=RELEASE,
+    total=Estimate(TOTAL, TOTAL, TOTAL, Basis.GIVEN, "an H100"),
+    compute_capability=(9, 0),
+    gpu_memory_utilization=0.9,
+    max_num_batched_tokens=8192,
+    max_num_seqs=1024,
+    tensor_parallel_size=2,
+    pipeline_parallel_size=2,
+)
 DENSE = "meta-llama/Llama-3.1-8B"
 MODELS = (DENSE, "Qwen/Qwen3-30B-A3B-Instruct-2507", "deepseek-ai/DeepSeek-V2-Lite", "openai/gpt-oss-20b")
 
@@ -108,6 +124,39 @@ def test_a_remainder_is_exact_in_the_middle_and_as_unsure_as_its_parts(
     # More taken is less left: the intervals change sides.
     assert left.bytes - left.low >= max(part.high - part.bytes for part in parts) - 1
     assert left.high - left.bytes <= (whole.high - whole.bytes) + sum(p.bytes - p.low for p in parts) + 1
+
+
+def fields(document: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the path of every number, list and null of a config."""
+    if not isinstance(document, dict):
+        return [path]
+    return [found for key, value in document.items() for found in fields(value, (*path, key))]
+
+
+ODD_MODELS = ("google/gemma-4-E4B-it", "Qwen/Qwen3.5-27B", "moonshotai/Kimi-K2.5", "openai/gpt-oss-20b")
+ODD_VALUES: tuple[object, ...] = (None, 0, -1, 1, 3, 7, 2.5, 1e9, 1 << 40, True, "x", [], [0, 0], {})
+
+
+@given(data=st.data())
+def test_an_odd_config_is_refused_or_has_a_budget(data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(ODD_MODELS))
+    fetched = SNAPSHOT.get(model)
+    assert fetched is not None
+    document: dict[str, Any] = json.loads(json.dumps(fetched.config))
+    *parents, last = data.draw(st.sampled_from(fields(document)))
+    place = document
+    for key in parents:
+        place = place[key]
+    place[last] = data.draw(st.sampled_from(ODD_VALUES))
+    try:
+        architecture = read_architecture(read_document(document))
+    except (InvalidConfig, UnknownArchitecture):
+        return
+
+    budget = estimate_budget(architecture, INPUTS)
+
+    assert budget.weights.bytes > 0
+    assert budget.available_kv.bytes < budget.requested.bytes
 
 
 @pytest.mark.parametrize(("sequences", "sizes"), [(1, 2), (4, 4), (256, 51), (1024, 51)])

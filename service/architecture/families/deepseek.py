@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from service.architecture import towers
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import Family, dense, num_layers
 from service.architecture.layers import DecoderLayer, FeedForward, LatentAttention, MixtureOfExperts
@@ -49,5 +50,5 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
 FAMILIES: Final[Mapping[str, Family]] = {
     "DeepseekV2ForCausalLM": Family(_layers),
     "DeepseekV3ForCausalLM": Family(_layers),
-    "KimiK25ForConditionalGeneration": Family(_layers, multimodal=True),
+    "KimiK25ForConditionalGeneration": Family(_layers, multimodal=True, towers=towers.moonvit),
 }

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers import DecoderLayer, DenseFeedForward
+from service.architecture.stages import ENDS_ONLY, StageFrame
+from service.architecture.towers import Tower
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,15 @@ class Family:
     """Whether a config that does not say ties the output to the input embedding."""
     bidirectional_media: Callable[[Config], bool] = lambda _: False
     """Whether image tokens of this config (its text part) see each other both ways."""
+    largest_media_item: int | None = None
+    """Tokens of the largest image or video that the engine's own processor makes."""
+    splits_media_heads: bool = False
+    """Whether tensor parallelism must divide the heads of the vision tower."""
+    supports_pipeline: bool = True
+    """Whether the engine can split the class into pipeline stages."""
+    towers: Callable[[Config], tuple[Tower, ...]] | None = None
+    """Reads the towers from the whole config; ``None`` when they are not known."""
+    frame: StageFrame = ENDS_ONLY
 
 
 def head_size(text: Config) -> int:
@@ -37,7 +48,7 @@ def num_kv_heads(text: Config) -> int:
 
 def num_layers(text: Config) -> int:
     """Return the number of decoder layers."""
-    return text.count("num_hidden_layers")
+    return text.layers("num_hidden_layers")
 
 
 def layer_types(text: Config) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from service.architecture import towers
 from service.architecture.config import Config
 from service.architecture.families.family import (
     Family,
@@ -21,9 +22,15 @@ from service.architecture.layers import (
     MixtureOfExperts,
     QueryKeyNorm,
 )
+from service.architecture.stages import StageFrame
 
+GEMMA4_VIDEO_TOKENS: Final = 32 * (70 + 2 + 6)
+"""32 frames of 70 soft tokens, 2 markers and a time stamp of 6 (vLLM 0.24.0, gemma4_mm.py)."""
 SLIDING: Final = "sliding_attention"
 FULL: Final = "full_attention"
+EMBEDDING_AND_NORM: Final = StageFrame(embedding=True, norm=True)
+SANDWICH_NORMS: Final = 4
+"""Gemma 2 and later normalize before and after both halves of a layer."""
 
 
 def _types(text: Config, every: int) -> tuple[str, ...]:
@@ -54,14 +61,18 @@ def _gemma(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _gemma2(text: Config) -> tuple[DecoderLayer, ...]:
     feed_forward = dense(text)
-    return tuple(DecoderLayer(_attention(text, kind), feed_forward) for kind in _types(text, every=2))
+    capped = "attn_logit_softcapping" in text
+    return tuple(
+        DecoderLayer(replace(_attention(text, kind), logits_soft_cap=capped), feed_forward, SANDWICH_NORMS)
+        for kind in _types(text, every=2)
+    )
 
 
 def _gemma3(text: Config) -> tuple[DecoderLayer, ...]:
     every = text.count("sliding_window_pattern", "_sliding_window_pattern", default=6)
     feed_forward = dense(text)
     return tuple(
-        DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward)
+        DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward, SANDWICH_NORMS)
         for kind in _types(text, every)
     )
 
@@ -90,6 +101,7 @@ def _gemma3n(text: Config) -> tuple[DecoderLayer, ...]:
         DecoderLayer(
             replace(_attention(text, kind, QueryKeyNorm.PER_HEAD), shares_cache_of=shares(index)),
             feed_forward(index),
+            SANDWICH_NORMS,
         )
         for index, kind in enumerate(types)
     )
@@ -132,6 +144,7 @@ def _gemma4(text: Config) -> tuple[DecoderLayer, ...]:
         DecoderLayer(
             _gemma4_attention(text, kind, shares(index)),
             _gemma4_feed_forward(text, shared=num_shared > 0 and index >= len(types) - num_shared),
+            SANDWICH_NORMS,
         )
         for index, kind in enumerate(types)
     )
@@ -142,16 +155,29 @@ def _sees_media_both_ways(text: Config) -> bool:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "GemmaForCausalLM": Family(_gemma, tied_by_default=True),
-    "Gemma2ForCausalLM": Family(_gemma2, tied_by_default=True),
-    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True),
+    "GemmaForCausalLM": Family(_gemma, tied_by_default=True, frame=EMBEDDING_AND_NORM),
+    "Gemma2ForCausalLM": Family(_gemma2, tied_by_default=True, frame=EMBEDDING_AND_NORM),
+    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True, frame=EMBEDDING_AND_NORM),
     "Gemma3ForConditionalGeneration": Family(
-        _gemma3, multimodal=True, tied_by_default=True, bidirectional_media=lambda _: True
+        _gemma3,
+        multimodal=True,
+        tied_by_default=True,
+        bidirectional_media=lambda _: True,
+        towers=towers.siglip,
+        frame=EMBEDDING_AND_NORM,
     ),
-    "Gemma3nForCausalLM": Family(_gemma3n, tied_by_default=True),
-    "Gemma3nForConditionalGeneration": Family(_gemma3n, multimodal=True, tied_by_default=True),
-    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True),
+    "Gemma3nForCausalLM": Family(_gemma3n, supports_pipeline=False, tied_by_default=True),
+    "Gemma3nForConditionalGeneration": Family(
+        _gemma3n, supports_pipeline=False, multimodal=True, tied_by_default=True
+    ),
+    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True, frame=EMBEDDING_AND_NORM),
     "Gemma4ForConditionalGeneration": Family(
-        _gemma4, multimodal=True, tied_by_default=True, bidirectional_media=_sees_media_both_ways
+        _gemma4,
+        multimodal=True,
+        tied_by_default=True,
+        largest_media_item=GEMMA4_VIDEO_TOKENS,
+        bidirectional_media=_sees_media_both_ways,
+        towers=towers.gemma4,
+        frame=EMBEDDING_AND_NORM,
     ),
 }

@@ -6,6 +6,7 @@ from typing import Final
 from service.architecture.config import Config
 from service.architecture.families.family import Family, head_size, num_kv_heads, num_layers
 from service.architecture.layers import Attention, DecoderLayer, MixtureOfExperts
+from service.architecture.stages import ALL_EVERYWHERE
 
 
 def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
@@ -36,4 +37,4 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(map(layer, range(num_layers(text))))
 
 
-FAMILIES: Final[Mapping[str, Family]] = {"GptOssForCausalLM": Family(_gpt_oss)}
+FAMILIES: Final[Mapping[str, Family]] = {"GptOssForCausalLM": Family(_gpt_oss, frame=ALL_EVERYWHERE)}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from service.architecture import towers
 from service.architecture.config import Config
 from service.architecture.families.family import (
     Family,
@@ -13,6 +14,7 @@ from service.architecture.families.family import (
     num_layers,
 )
 from service.architecture.layers import Attention, DecoderLayer, MixtureOfExperts
+from service.architecture.stages import ALL_EVERYWHERE
 
 MISTRAL_WINDOW: Final = 4096
 """transformers, MistralConfig: the window of a config that does not mention one."""
@@ -71,6 +73,6 @@ def _mixtral(text: Config) -> tuple[DecoderLayer, ...]:
 FAMILIES: Final[Mapping[str, Family]] = {
     "LlamaForCausalLM": Family(_llama),
     "MistralForCausalLM": Family(_mistral),
-    "MixtralForCausalLM": Family(_mixtral),
-    "Mistral3ForConditionalGeneration": Family(_mistral, multimodal=True),
+    "MixtralForCausalLM": Family(_mixtral, frame=ALL_EVERYWHERE),
+    "Mistral3ForConditionalGeneration": Family(_mistral, multimodal=True, towers=towers.pixtral),
 }

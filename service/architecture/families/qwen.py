@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from service.architecture import towers
 from service.architecture.config import Config
 from service.architecture.families.family import Family, dense, num_layers
 from service.architecture.families.llama import attention
@@ -13,6 +14,7 @@ from service.architecture.layers import (
     MixtureOfExperts,
     QueryKeyNorm,
 )
+from service.architecture.stages import ALL_EVERYWHERE
 
 
 def _window(text: Config) -> int | None:
@@ -103,11 +105,19 @@ def _qwen3_moe(text: Config) -> tuple[DecoderLayer, ...]:
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen2ForCausalLM": Family(_qwen2),
-    "Qwen2MoeForCausalLM": Family(_qwen2_moe),
-    "Qwen2VLForConditionalGeneration": Family(_qwen2, multimodal=True),
-    "Qwen2_5_VLForConditionalGeneration": Family(_qwen2, multimodal=True),
+    "Qwen2MoeForCausalLM": Family(_qwen2_moe, frame=ALL_EVERYWHERE),
+    "Qwen2VLForConditionalGeneration": Family(
+        _qwen2, multimodal=True, splits_media_heads=True, towers=towers.qwen2_vl
+    ),
+    "Qwen2_5_VLForConditionalGeneration": Family(
+        _qwen2, multimodal=True, splits_media_heads=True, towers=towers.qwen2_5_vl
+    ),
     "Qwen3ForCausalLM": Family(_qwen3),
-    "Qwen3MoeForCausalLM": Family(_qwen3_moe),
-    "Qwen3VLForConditionalGeneration": Family(_qwen3, multimodal=True),
-    "Qwen3VLMoeForConditionalGeneration": Family(_qwen3_moe, multimodal=True),
+    "Qwen3MoeForCausalLM": Family(_qwen3_moe, frame=ALL_EVERYWHERE),
+    "Qwen3VLForConditionalGeneration": Family(
+        _qwen3, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl
+    ),
+    "Qwen3VLMoeForConditionalGeneration": Family(
+        _qwen3_moe, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=ALL_EVERYWHERE
+    ),
 }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from service.architecture import towers
 from service.architecture.config import Config
 from service.architecture.families.family import (
     Family,
@@ -21,6 +22,7 @@ from service.architecture.layers import (
     Mixer,
     QueryKeyNorm,
 )
+from service.architecture.stages import EMBEDDING_EVERYWHERE, StageFrame
 
 
 def _gated_attention(text: Config) -> Attention:
@@ -70,9 +72,13 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "Qwen3NextForCausalLM": Family(_layers),
-    "Qwen3_5ForCausalLM": Family(_layers),
-    "Qwen3_5MoeForCausalLM": Family(_layers),
-    "Qwen3_5ForConditionalGeneration": Family(_layers, multimodal=True),
-    "Qwen3_5MoeForConditionalGeneration": Family(_layers, multimodal=True),
+    "Qwen3NextForCausalLM": Family(_layers, frame=StageFrame(embedding=True, output=True)),
+    "Qwen3_5ForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
+    "Qwen3_5MoeForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
+    "Qwen3_5ForConditionalGeneration": Family(
+        _layers, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
+    ),
+    "Qwen3_5MoeForConditionalGeneration": Family(
+        _layers, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
+    ),
 }

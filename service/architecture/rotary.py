@@ -1,0 +1,80 @@
+"""Tables of cosines and sines that rotary embeddings keep beside the weights."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from service.architecture.config import Config
+from service.architecture.layers import Attention, DecoderLayer, LatentAttention
+
+SCALED_LENGTHS: Final = frozenset({"linear", "dynamic"})
+ORIGINAL_LENGTHS: Final = frozenset({"yarn", "deepseek_yarn"})
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryTable:
+    """One table: a row per position. Source: vLLM 0.24.0, layers.rotary_embedding.get_rope."""
+
+    positions: int
+    width: int
+    """Elements per position: cosines and sines together."""
+    multimodal: bool = False
+    """Positions in three dimensions (M-RoPE)."""
+    interleaved: bool = False
+
+
+def read_rotary_tables(text: Config, layers: tuple[DecoderLayer, ...]) -> tuple[RotaryTable, ...]:
+    """Return the distinct tables of a model's layers; none when it names no length."""
+    if "max_position_embeddings" not in text:
+        return ()
+    return tuple(dict.fromkeys(_tables(text, layers)))
+
+
+def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTable]:
+    # Distinct mixers are few; a set would lose their order.
+    for mixer in dict.fromkeys(layer.mixer for layer in layers):
+        if isinstance(mixer, LatentAttention):
+            yield _table(text, _scaling(text, sliding=False), mixer.qk_rope_head_dim)
+        elif isinstance(mixer, Attention):
+            yield _table(text, _scaling(text, sliding=mixer.sliding_window is not None), mixer.head_size)
+
+
+def _scaling(text: Config, *, sliding: bool) -> Config | None:
+    kind = "sliding_attention" if sliding else "full_attention"
+    for name in ("rope_parameters", "rope_scaling"):
+        section = text.section(name)
+        if section is not None:
+            return section.section(kind) or (None if _is_local(text, sliding=sliding) else section)
+    return None
+
+
+def _is_local(text: Config, *, sliding: bool) -> bool:
+    """Whether sliding layers turn by a base of their own, unscaled (Gemma 3)."""
+    return sliding and "rope_local_base_freq" in text
+
+
+def _table(text: Config, scaling: Config | None, width: int) -> RotaryTable:
+    length = text.integer("max_position_embeddings")
+    if scaling is None:
+        return RotaryTable(length, _rotated(text, None, width))
+    kind = scaling.text("rope_type", "type", default="default")
+    factor = scaling.number("factor", 1.0)
+    if kind in SCALED_LENGTHS:
+        length = int(length * factor)
+    elif kind in ORIGINAL_LENGTHS:
+        length = int(scaling.integer("original_max_position_embeddings", default=length) * factor)
+    elif kind == "longrope":
+        length += text.integer("original_max_position_embeddings", default=0, minimum=0)
+    return RotaryTable(
+        max(1, length),
+        width if kind == "proportional" else _rotated(text, scaling, width),
+        multimodal="mrope_section" in scaling,
+        interleaved=scaling.boolean("mrope_interleaved"),
+    )
+
+
+def _rotated(text: Config, scaling: Config | None, width: int) -> int:
+    share = text.number("partial_rotary_factor", 1.0)
+    if scaling is not None:
+        share = scaling.number("partial_rotary_factor", share)
+    return max(2, int(width * share))

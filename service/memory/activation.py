@@ -1,0 +1,141 @@
+"""The peak of the profile run: one forward pass at full length, and the sampler after it."""
+
+from dataclasses import dataclass
+
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    DenseFeedForward,
+    GatedDeltaNet,
+    LatentAttention,
+    MixtureOfExperts,
+)
+from service.architecture.model import ModelArchitecture
+from service.architecture.weight_schemes import WeightFormat
+from service.memory.budget import Basis, Estimate
+from service.memory.constants import Constants
+from service.memory.estimates import around, from_range, total
+from service.memory.modules import Shards
+from service.memory.quantized import FLOAT32
+
+
+def runs_on_second_runner(architecture: ModelArchitecture, constants: Constants) -> bool:
+    """Whether the release runs this model on its second model runner."""
+    choice = constants.runner_v2
+    if choice.everything:
+        return True
+    if architecture.quantization is not None and not choice.quantized:
+        return False
+    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
+    dense = choice.dense and not sparse and not architecture.is_hybrid
+    return architecture.class_name in choice.classes or dense
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRun:
+    """What one rank runs to learn its peak."""
+
+    shards: Shards
+    element_bytes: int
+    tokens: int
+    sequences: int
+    samples: bool
+    """The rank is on the last pipeline stage."""
+    encodes: bool
+    """The rank runs the towers."""
+
+
+def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
+    """Return the peak of the profile run on one rank."""
+    second = runs_on_second_runner(architecture, constants)
+    copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
+    peak = _peak(architecture, run, copies if run.samples else None)
+    below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
+    source = constants.sources["sampler_copies_v2" if second else "sampler_copies_v1"]
+    terms = [
+        around(peak, peak * (1 - below / 100), peak * (1 + above / 100), Basis.COMPUTED, source),
+        from_range(constants.base, Basis.CALIBRATED, constants.sources["base"]),
+    ]
+    if run.encodes:
+        terms.extend(_encoders(architecture, constants, peak + constants.base.middle))
+    if architecture.is_hybrid:
+        terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
+    return total(terms, source)
+
+
+def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
+    """Return the larger of the forward pass and, where it runs, the sampler."""
+    layers = set(architecture.layers)
+    token_bytes = run.tokens * run.element_bytes
+    experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
+    forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
+    if sampler_copies is None:
+        return forward
+    logit_bytes = sampler_copies * FLOAT32 + run.element_bytes
+    logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
+    still_there = 0 if _frees_work_space(architecture) else experts
+    return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
+
+
+def _frees_work_space(architecture: ModelArchitecture) -> bool:
+    """Whether the experts' kernel gives its work space back before the sampler runs.
+
+    The logs of gpt-oss on 0.19.0 show none, those of other mixtures do.
+    """
+    quantization = architecture.quantization
+    return quantization is not None and any(
+        group.scheme.format is WeightFormat.MXFP4 for group in quantization.schemes
+    )
+
+
+def _encoders(architecture: ModelArchitecture, constants: Constants, decoder_peak: float) -> list[Estimate]:
+    """Return what encoders add: their outputs, and their own peak where the decoder's is lower."""
+    names = [tower.name.split(".")[0] for tower in architecture.towers]
+    if not architecture.media_known:
+        names.append("unknown")
+    return [_encoder(name, constants, decoder_peak) for name in names]
+
+
+def _encoder(name: str, constants: Constants, decoder_peak: float) -> Estimate:
+    outputs, peak = constants.encoder_outputs[name], constants.encoder_peak[name]
+    return around(
+        outputs.middle + max(0, peak.middle - decoder_peak),
+        outputs.low + max(0, peak.low - decoder_peak),
+        outputs.high + max(0, peak.high - decoder_peak),
+        Basis.CALIBRATED,
+        constants.sources["encoder_outputs"],
+    )
+
+
+def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
+    """Return the elements per token that are alive at once in a layer, the residual stream included."""
+    match layer.mixer:
+        case Attention() as mixer:
+            heads = shards.share(mixer.num_heads)
+            keys = shards.kv_heads(mixer.num_kv_heads) * (mixer.head_size + mixer.head_size_v)
+            mixed = heads * (mixer.head_size + mixer.head_size_v) + keys
+        case LatentAttention() as mixer:
+            heads = shards.share(mixer.num_heads)
+            mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
+        case GatedDeltaNet() as mixer:
+            keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
+            mixed = 2 * (2 * keys + 2 * shards.share(mixer.num_value_heads * mixer.value_head_dim))
+    return 2 * architecture.hidden_size + max(mixed, _dense_width(layer, shards))
+
+
+def _dense_width(layer: DecoderLayer, shards: Shards) -> int:
+    match layer.feed_forward:
+        case DenseFeedForward() as network:
+            return 3 * shards.share(network.intermediate_size)
+        case MixtureOfExperts() as network:
+            beside = network.parallel_dense.intermediate_size if network.parallel_dense else 0
+            return 3 * shards.share(max(network.shared_intermediate_size, beside))
+
+
+def expert_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
+    """Return the elements per token of the experts' work space (vLLM 0.19.0, fused_experts)."""
+    network = layer.feed_forward
+    if not isinstance(network, MixtureOfExperts):
+        return 0
+    width = shards.expert_width(network.intermediate_size)
+    return network.experts_per_token * (max(2 * width, architecture.hidden_size) + width)

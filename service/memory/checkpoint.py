@@ -1,0 +1,66 @@
+"""Parameters of a rank with their doubt: in closed form, and held against the checkpoint's size."""
+
+from dataclasses import replace
+
+from packaging.version import Version
+
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.memory.budget import Basis, Estimate
+from service.memory.deployment import Deployment
+from service.memory.estimates import around, exact
+from service.memory.module_names import all_readable
+from service.memory.weights import parameter_bytes_per_stage
+
+FORMULA = "closed form from the config"
+AGREEMENT = 0.08
+"""Relative difference that spare heads and duplicated embeddings of a checkpoint explain."""
+UNKNOWN_LOW = 0.2
+"""The least share of its unquantized size that an unknown quantization may leave."""
+UNKNOWN_TOWERS = 0.1
+
+
+def stage_parameters(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version, checkpoint_bytes: int | None
+) -> tuple[Estimate, ...]:
+    """Return the parameters of each pipeline stage."""
+    sizes = parameter_bytes_per_stage(architecture, deployment, release)
+    alone = Deployment(dtype=deployment.dtype)
+    whole = sum(parameter_bytes_per_stage(architecture, alone, release))
+    untied = replace(architecture, tie_word_embeddings=False)
+    # Some checkpoints of tied models store the output all the same.
+    expected = (whole, sum(parameter_bytes_per_stage(untied, alone, release)))
+    if checkpoint_bytes is not None:
+        whole = min(expected, key=lambda size: abs(size - checkpoint_bytes))
+    return tuple(_parameters(architecture, size, whole, checkpoint_bytes) for size in sizes)
+
+
+def _parameters(
+    architecture: ModelArchitecture, size: int, whole: int, checkpoint_bytes: int | None
+) -> Estimate:
+    quantization = architecture.quantization
+    if quantization is not None and not _readable(quantization):
+        return _unknown_layout(size, whole, checkpoint_bytes, quantization.method)
+    if not architecture.media_known:
+        missing = size * UNKNOWN_TOWERS if checkpoint_bytes is None else max(0, checkpoint_bytes - whole)
+        source = f"{FORMULA}; the towers' size is not known"
+        return around(size + missing / 2, size, size + missing, Basis.ASSUMED, source)
+    if checkpoint_bytes is None or abs(checkpoint_bytes - whole) <= AGREEMENT * whole:
+        return exact(size, Basis.COMPUTED, FORMULA)
+    scaled = size * checkpoint_bytes / whole
+    source = f"{FORMULA}; the checkpoint has {checkpoint_bytes} bytes where {whole} were expected"
+    return around(size, min(size, scaled), max(size, scaled), Basis.ASSUMED, source)
+
+
+def _readable(quantization: Quantization) -> bool:
+    targets = (target for group in quantization.schemes for target in group.targets)
+    return bool(quantization.schemes) and all_readable((*quantization.ignored, *targets))
+
+
+def _unknown_layout(size: int, whole: int, checkpoint_bytes: int | None, method: str) -> Estimate:
+    if checkpoint_bytes is None:
+        source = f"{FORMULA} as if unquantized: the layout of {method} is not known"
+        return around(size * 0.5, size * UNKNOWN_LOW, size, Basis.ASSUMED, source)
+    scaled = size * checkpoint_bytes / whole
+    source = f"the checkpoint's size, shared out as if unquantized: the layout of {method} is not known"
+    return around(scaled, scaled * 0.95, scaled * 1.15, Basis.ASSUMED, source)

@@ -1,0 +1,156 @@
+"""The dated constants of the budget, release by release."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from packaging.version import Version
+
+from service.engines.timeline import Change, Timeline
+from service.memory.layout import bundled
+from service.units import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A middle with its 10th and 90th percentile, in bytes (or percent, where a name says so)."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.middle <= self.high:
+            raise ValueError(f"{self.middle} is not between {self.low} and {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerChoice:
+    """Which models a release runs on its second model runner."""
+
+    classes: frozenset[str]
+    dense: bool
+    """Every model without experts and recurrent layers too."""
+    everything: bool
+    quantized: bool
+    """Whether quantized models among them as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEstimate:
+    """MiB that graphs take, by what is captured."""
+
+    fixed: float
+    base: float
+    layer: float
+    experts: float
+
+
+Growth = Mapping[tuple[int, int], tuple[Range, Range]]
+"""By the least compute capability: of a single rank, and of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What one release adds to the computed terms."""
+
+    interleaved_table_factor: int
+    repacking_percent: Mapping[str, Range]
+    slack: Range
+    sampler_copies_v1: float
+    sampler_copies_v2: float
+    runner_v2: RunnerChoice
+    base: Range
+    encoder_outputs: Mapping[str, Range]
+    encoder_peak: Mapping[str, Range]
+    recurrent: Range
+    spread_percent_v1: tuple[float, float]
+    spread_percent_v2: tuple[float, float]
+    growth: Growth
+    unified: Range
+    graphs_reserved: bool
+    graph_estimate: GraphEstimate
+    graph_spread_percent: tuple[float, float]
+    rounds_up: bool
+    sources: Mapping[str, str]
+    """Source of each dated value, by its name."""
+
+
+def _range(raw: list[float], scale: float = 1) -> Range:
+    middle, low, high = raw
+    return Range(middle * scale, low * scale, high * scale)
+
+
+def _mib(raw: list[float]) -> Range:
+    return _range(raw, MIB)
+
+
+def _pair(raw: list[float]) -> tuple[float, float]:
+    low, high = raw
+    return low, high
+
+
+def _by_name(scale: float) -> Callable[[Mapping[str, list[float]]], Mapping[str, Range]]:
+    return lambda raw: {name: _range(values, scale) for name, values in raw.items()}
+
+
+def _runner(raw: Mapping[str, Any]) -> RunnerChoice:
+    return RunnerChoice(
+        classes=frozenset(raw["classes"]),
+        dense=raw["dense"],
+        everything=raw["everything"],
+        quantized=raw.get("quantized", True),
+    )
+
+
+def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
+    return {
+        (int(text.split(".")[0]), int(text.split(".")[1])): (_mib(ranks["one"]), _mib(ranks["many"]))
+        for text, ranks in raw.items()
+    }
+
+
+_FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
+    "interleaved_table_factor": ("kept", "interleaved_table_factor", int),
+    "repacking_percent": ("kept", "repacking_percent", _by_name(1)),
+    "slack": ("kept", "slack_mib", _mib),
+    "sampler_copies_v1": ("activation", "sampler_copies_v1", float),
+    "sampler_copies_v2": ("activation", "sampler_copies_v2", float),
+    "runner_v2": ("activation", "runner_v2", _runner),
+    "base": ("activation", "base_mib", _mib),
+    "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
+    "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
+    "recurrent": ("activation", "recurrent_mib", _mib),
+    "spread_percent_v1": ("activation", "spread_percent_v1", _pair),
+    "spread_percent_v2": ("activation", "spread_percent_v2", _pair),
+    "growth": ("non_torch", "growth_mib", _growth),
+    "unified": ("non_torch", "unified_mib", _mib),
+    "graphs_reserved": ("graphs", "reserved", bool),
+    "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
+    "graph_spread_percent": ("graphs", "spread_percent", _pair),
+    "rounds_up": ("request", "rounding", lambda raw: raw == "up"),
+}
+
+
+@cache
+def _timelines() -> Mapping[str, Timeline[Any]]:
+    data = bundled()
+    return {
+        field: Timeline.parse(f"{table}.{key}", data[table][key], parse)
+        for field, (table, key, parse) in _FIELDS.items()
+    }
+
+
+@cache
+def constants_at(release: Version) -> Constants:
+    """Return the constants in force in a release.
+
+    Raises:
+        LookupError: the release is older than the first dated change.
+    """
+    changes: dict[str, Change[Any]] = {
+        field: timeline.change_at(release) for field, timeline in _timelines().items()
+    }
+    values = {field: change.value for field, change in changes.items()}
+    return Constants(**values, sources={field: change.source for field, change in changes.items()})

@@ -1,0 +1,159 @@
+"""The modules of a decoder layer, family by family of layers."""
+
+from typing import assert_never
+
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    DenseFeedForward,
+    FeedForward,
+    GatedDeltaNet,
+    LatentAttention,
+    Mixer,
+    MixtureOfExperts,
+    QueryKeyNorm,
+)
+from service.memory.modules import Experts, Linear, Modules, Plain, Shards
+
+FLOAT32_BYTES = 4
+
+
+def layer_modules(
+    layer: DecoderLayer, hidden: int, name: str, shards: Shards, *, keeps_shared_projections: bool
+) -> Modules:
+    """Yield the modules of one decoder layer called ``name``.
+
+    ``keeps_shared_projections``: layers that read another one's cache build key and value projections
+    all the same.
+    """
+    yield Plain(layer.norms * hidden)
+    yield from _mixer(layer.mixer, hidden, name, shards, keeps_shared_projections)
+    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.mlp", shards)
+
+
+def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+    match mixer:
+        case Attention():
+            return _attention(mixer, hidden, f"{name}.self_attn", shards, keeps_shared)
+        case LatentAttention():
+            return _latent_attention(mixer, hidden, f"{name}.self_attn", shards)
+        case GatedDeltaNet():
+            return _delta_net(mixer, hidden, f"{name}.linear_attn", shards)
+    assert_never(mixer)
+
+
+def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+    heads = shards.share(mixer.num_heads)
+    kv_heads = shards.kv_heads(mixer.num_kv_heads)
+    queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
+    keys, values = kv_heads * mixer.head_size, kv_heads * mixer.head_size_v
+    whole = mixer.shares_cache_of is None or keeps_shared
+    outputs = (queries, keys, values) if whole else (queries,)
+    parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    yield Linear(f"{name}.qkv_proj", hidden, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
+    yield Linear(
+        f"{name}.o_proj",
+        heads * mixer.head_size_v,
+        (hidden,),
+        bias=hidden if mixer.output_bias else 0,
+    )
+    match mixer.query_key_norm:
+        case QueryKeyNorm.PER_HEAD:
+            yield Plain((2 if whole else 1) * mixer.head_size)
+        case QueryKeyNorm.FULL:
+            yield Plain(queries + keys)
+        case QueryKeyNorm.NONE:
+            pass
+    if mixer.sinks:
+        yield Plain(heads)
+
+
+def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    heads = shards.share(mixer.num_heads)
+    query = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim
+    compressed = mixer.kv_lora_rank + mixer.qk_rope_head_dim
+    if mixer.q_lora_rank is None:
+        yield Linear(f"{name}.kv_a_proj_with_mqa", hidden, (compressed,))
+        yield Linear(f"{name}.q_proj", hidden, (heads * query,))
+    else:
+        parts = ("q_a_proj", "kv_a_proj_with_mqa")
+        yield Linear(f"{name}.fused_qkv_a_proj", hidden, (mixer.q_lora_rank, compressed), parts)
+        yield Plain(mixer.q_lora_rank)
+        yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
+    yield Plain(mixer.kv_lora_rank)
+    yield latent_expansion(mixer, name, shards)
+    yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
+
+
+def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linear:
+    """Return the projection from the compressed vector to keys and values."""
+    outputs = shards.share(mixer.num_heads) * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+    return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
+
+
+def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
+    keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
+    values = shards.share(mixer.num_value_heads * mixer.value_head_dim)
+    heads = shards.share(mixer.num_value_heads)
+    yield Plain((2 * keys + values) * mixer.conv_kernel)
+    yield Linear(f"{name}.in_proj_qkvz", hidden, (keys, keys, values, values), ("in_proj_qkv", "in_proj_z"))
+    yield Linear(f"{name}.in_proj_ba", hidden, (heads, heads), ("in_proj_b", "in_proj_a"))
+    yield Plain(heads)
+    yield Plain(heads, FLOAT32_BYTES)
+    yield Plain(mixer.value_head_dim)
+    yield Linear(f"{name}.out_proj", values, (hidden,))
+
+
+def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+    match network:
+        case DenseFeedForward():
+            return _dense(network, hidden, name, shards)
+        case MixtureOfExperts():
+            return _experts(network, hidden, name, shards)
+    assert_never(network)
+
+
+def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+    width = shards.share(network.intermediate_size)
+    outputs = (width, width) if network.gated else (width,)
+    parts = ("gate_proj", "up_proj") if network.gated else ()
+    yield Linear(
+        f"{name}.{'gate_up_proj' if network.gated else 'up_proj'}",
+        hidden,
+        outputs,
+        parts,
+        bias=sum(outputs) if network.bias else 0,
+    )
+    yield Linear(f"{name}.down_proj", width, (hidden,), bias=hidden if network.bias else 0)
+
+
+def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) -> Modules:
+    yield Plain(network.num_experts * hidden)
+    if network.router_bias:
+        yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
+    # Gemma 4 keeps its experts in a module of their own, beside the dense network.
+    routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
+    yield Experts(
+        f"{routed}.experts",
+        shards.experts(network.num_experts),
+        hidden,
+        shards.expert_width(network.intermediate_size),
+        bias=network.expert_bias,
+    )
+    if network.shared_intermediate_size:
+        shared = DenseFeedForward(network.shared_intermediate_size)
+        suffix = "shared_expert" if network.shared_gate else "shared_experts"
+        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
+    if network.shared_gate:
+        yield Plain(hidden)
+    if network.parallel_dense is not None:
+        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+
+
+def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield a dense network beside the experts, with the norms and scales that this takes.
+
+    Source: vLLM 0.24.0, Gemma4DecoderLayer, Gemma4Router and Gemma4MoE.
+    """
+    yield from _dense(dense, hidden, name, shards)
+    yield Plain(3 * hidden + hidden + experts)

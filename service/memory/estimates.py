@@ -1,0 +1,44 @@
+"""Putting uncertain terms together."""
+
+from collections.abc import Iterable
+from math import sqrt
+
+from service.memory.budget import Basis, Estimate
+from service.memory.constants import Range
+
+
+def exact(size: int, basis: Basis, source: str) -> Estimate:
+    """Return a term that is known to the byte."""
+    return Estimate(size, size, size, basis, source)
+
+
+def around(middle: float, low: float, high: float, basis: Basis, source: str) -> Estimate:
+    """Return a term from floating point bounds, in whole bytes."""
+    size = round(middle)
+    return Estimate(size, min(size, round(low)), max(size, round(high)), basis, source)
+
+
+def from_range(value: Range, basis: Basis, source: str) -> Estimate:
+    """Return a dated constant as a term."""
+    return around(value.middle, value.low, value.high, basis, source)
+
+
+def worst_basis(terms: Iterable[Estimate]) -> Basis:
+    """Return the least certain basis among terms."""
+    order = (Basis.GIVEN, Basis.MEASURED, Basis.COMPUTED, Basis.CALIBRATED, Basis.ASSUMED)
+    return max((term.basis for term in terms), key=order.index)
+
+
+def total(terms: Iterable[Estimate], source: str) -> Estimate:
+    """Add independent terms: their deviations add as the root of squares."""
+    parts = tuple(terms)
+    size = sum(part.bytes for part in parts)
+    below = sqrt(sum((part.bytes - part.low) ** 2 for part in parts))
+    above = sqrt(sum((part.high - part.bytes) ** 2 for part in parts))
+    return Estimate(size, size - round(below), size + round(above), worst_basis(parts), source)
+
+
+def difference(whole: Estimate, parts: Iterable[Estimate], source: str) -> Estimate:
+    """Return what is left of a whole; a part's excess is the remainder's lack."""
+    negated = (Estimate(-part.bytes, -part.high, -part.low, part.basis, part.source) for part in parts)
+    return total((whole, *negated), source)

@@ -1,0 +1,150 @@
+"""The memory budget of the fullest rank while the engine starts."""
+
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Final
+
+from packaging.version import Version
+
+from service.architecture.model import ModelArchitecture
+from service.memory.activation import ProfileRun, activation
+from service.memory.budget import Basis, Estimate, MemoryBudget
+from service.memory.checkpoint import stage_parameters
+from service.memory.constants import Constants, constants_at
+from service.memory.deployment import Deployment
+from service.memory.estimates import difference, exact, from_range
+from service.memory.graphs import cuda_graphs
+from service.memory.kept import kept_weights
+from service.memory.online import quantized_online
+
+REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetInputs:
+    """What the budget depends on beside the model, every default resolved."""
+
+    release: Version
+    total: Estimate
+    """What CUDA reports as the device's memory."""
+    compute_capability: tuple[int, int]
+    gpu_memory_utilization: float
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    enforce_eager: bool = False
+    unified_memory: bool = False
+    """The GPU's memory is the host's."""
+    language_model_only: bool = False
+    kv_cache_memory_bytes: int | None = None
+    """Bytes for the cache that the caller pins, per rank."""
+    dtype: str | None = None
+    """Type the engine runs in; the config's own when ``None``."""
+    quantization: str | None = None
+    """The flag: quantizes an unquantized checkpoint while it loads."""
+    checkpoint_bytes: int | None = None
+    """Bytes of all tensors of the checkpoint, where known."""
+
+    @property
+    def deployment(self) -> Deployment:
+        """What the weights depend on."""
+        return Deployment(
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+            data_parallel_size=self.data_parallel_size,
+            enable_expert_parallel=self.enable_expert_parallel,
+            compute_capability=self.compute_capability,
+            language_model_only=self.language_model_only,
+            dtype=self.dtype,
+        )
+
+
+def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> MemoryBudget:
+    """Return the budget of the pipeline stage with the least room for the cache.
+
+    Raises:
+        LookupError: the release is older than the dated constants.
+    """
+    stored = quantized_online(architecture, inputs.quantization)
+    # What the engine changes itself no longer compares with the checkpoint.
+    unchanged = stored is architecture and inputs.dtype is None
+    checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
+    start = _Start(stored, inputs, constants_at(inputs.release))
+    stages = inputs.deployment.stages(stored)
+    parameters = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    return min(map(start.stage, parameters, stages), key=_room)
+
+
+def _room(budget: MemoryBudget) -> int:
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    return budget.requested.bytes - sum(term.bytes for term in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the engine, seen from each pipeline stage."""
+
+    architecture: ModelArchitecture
+    inputs: BudgetInputs
+    constants: Constants
+
+    def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
+        inputs = self.inputs
+        requested = self._requested()
+        weights = kept_weights(
+            self.architecture, self.constants, inputs.deployment.shards, parameters, layers
+        )
+        peak = activation(self.architecture, self.constants, self._profile(layers))
+        non_torch = self._non_torch()
+        graphs = cuda_graphs(
+            self.architecture,
+            self.constants,
+            layers=len(layers),
+            sequences=inputs.max_num_seqs,
+            eager=inputs.enforce_eager,
+        )
+        left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
+        given = inputs.kv_cache_memory_bytes
+        return MemoryBudget(
+            total=inputs.total,
+            requested=requested,
+            weights=weights,
+            activation=peak,
+            non_torch=non_torch,
+            cuda_graphs=graphs,
+            available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
+        )
+
+    def _profile(self, layers: range) -> ProfileRun:
+        deployment = self.inputs.deployment
+        return ProfileRun(
+            shards=deployment.shards,
+            element_bytes=deployment.element_bytes(self.architecture),
+            tokens=self.inputs.max_num_batched_tokens,
+            sequences=self.inputs.max_num_seqs,
+            samples=layers.stop == len(self.architecture.layers),
+            encodes=layers.start == 0 and not deployment.language_model_only,
+        )
+
+    def _requested(self) -> Estimate:
+        cut = ceil if self.constants.rounds_up else floor
+        total, share = self.inputs.total, self.inputs.gpu_memory_utilization
+        return Estimate(
+            cut(total.bytes * share),
+            cut(total.low * share),
+            cut(total.high * share),
+            total.basis,
+            f"total x {share:g}; {self.constants.sources['rounds_up']}",
+        )
+
+    def _non_torch(self) -> Estimate:
+        if self.inputs.unified_memory:
+            return from_range(self.constants.unified, Basis.ASSUMED, self.constants.sources["unified"])
+        growth = self.constants.growth
+        reached = [least for least in growth if least <= self.inputs.compute_capability]
+        one, many = growth[max(reached, default=min(growth))]
+        several = self.inputs.tensor_parallel_size > 1
+        return from_range(many if several else one, Basis.CALIBRATED, self.constants.sources["growth"])

@@ -1,0 +1,79 @@
+"""What a rank keeps of the weights once they are loaded and repacked."""
+
+from service.architecture.layers import LatentAttention
+from service.architecture.model import ModelArchitecture
+from service.memory.budget import Basis, Estimate, WeightsEstimate
+from service.memory.constants import Constants
+from service.memory.decoder_modules import latent_expansion
+from service.memory.estimates import around, exact, from_range, total
+from service.memory.modules import Shards
+
+BFLOAT16_BYTES = 2
+
+
+def kept_weights(
+    architecture: ModelArchitecture, constants: Constants, shards: Shards, parameters: Estimate, layers: range
+) -> WeightsEstimate:
+    """Return what a stage keeps of its parameters."""
+    kept = total(
+        (
+            parameters,
+            _repacking(architecture, constants, parameters),
+            exact(
+                _second_expansion(architecture, shards, layers), Basis.COMPUTED, "MLA's absorbed projections"
+            ),
+            exact(rotary_bytes(architecture, constants), Basis.COMPUTED, "rotary tables"),
+            from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
+        ),
+        parameters.source,
+    )
+    return WeightsEstimate(
+        kept.bytes, kept.low, kept.high, parameters.basis, kept.source, parameter_bytes=parameters.bytes
+    )
+
+
+def rotary_bytes(architecture: ModelArchitecture, constants: Constants) -> int:
+    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type."""
+    return sum(
+        table.positions
+        * table.width
+        * BFLOAT16_BYTES
+        * (_factor(constants, interleaved=table.interleaved) if table.multimodal else 1)
+        for table in architecture.rotary_tables
+    )
+
+
+def _factor(constants: Constants, *, interleaved: bool) -> int:
+    return constants.interleaved_table_factor if interleaved else 4
+
+
+def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: range) -> int:
+    """Latent attention keeps the key/value expansion a second time, unquantized, for decoding.
+
+    Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
+    """
+    size = 0
+    for index in layers:
+        mixer = architecture.layers[index].mixer
+        if isinstance(mixer, LatentAttention):
+            linear = latent_expansion(mixer, "", shards)
+            size += linear.inputs * sum(linear.outputs) * BFLOAT16_BYTES
+    return size
+
+
+def _repacking(architecture: ModelArchitecture, constants: Constants, parameters: Estimate) -> Estimate:
+    quantization = architecture.quantization
+    if quantization is None:
+        return exact(0, Basis.COMPUTED, "nothing is repacked")
+    formats = [group.scheme.format.value for group in quantization.schemes]
+    percents = constants.repacking_percent
+    share = max(
+        (percents.get(name, percents["any"]) for name in formats or ["any"]), key=lambda each: each.high
+    )
+    return around(
+        parameters.bytes * share.middle / 100,
+        parameters.bytes * share.low / 100,
+        parameters.bytes * share.high / 100,
+        Basis.CALIBRATED,
+        constants.sources["repacking_percent"],
+    )

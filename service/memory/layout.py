@@ -1,0 +1,81 @@
+"""Which weights a release builds, as dated data."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from packaging.version import Version
+
+from service.engines.timeline import Timeline
+
+DATA: Final = "constants.toml"
+
+
+@cache
+def bundled() -> Mapping[str, Any]:
+    """Return the bundled constants of the memory budget."""
+    return tomllib.loads(resources.files("service.memory").joinpath(DATA).read_text("utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What the kernel of a GPU generation rounds an expert's sizes up to."""
+
+    capability: tuple[int, int]
+    """Holds from this compute capability on."""
+    hidden: int
+    intermediate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What one release builds."""
+
+    shared_cache_projections: bool
+    towers_on_every_stage: bool
+    sharded_positions: bool
+    weight_only_nvfp4: bool
+    quantized_output: bool
+    order_indices: bool
+    tied_when_untold: frozenset[str]
+    mxfp4_rounding: tuple[Rounding, ...]
+
+    def rounding(self, capability: tuple[int, int]) -> Rounding:
+        """Return how MXFP4 experts are rounded on a GPU."""
+        fitting = [rounding for rounding in self.mxfp4_rounding if rounding.capability <= capability]
+        return max(fitting or self.mxfp4_rounding[:1], key=lambda rounding: rounding.capability)
+
+
+def _roundings(raw: Mapping[str, list[int]]) -> tuple[Rounding, ...]:
+    return tuple(
+        Rounding((int(text.split(".")[0]), int(text.split(".")[1])), hidden, intermediate)
+        for text, (hidden, intermediate) in raw.items()
+    )
+
+
+_PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "shared_cache_projections": bool,
+    "towers_on_every_stage": bool,
+    "sharded_positions": bool,
+    "weight_only_nvfp4": bool,
+    "quantized_output": bool,
+    "order_indices": bool,
+    "tied_when_untold": frozenset,
+    "mxfp4_rounding": _roundings,
+}
+
+
+@cache
+def layout_at(release: Version) -> Layout:
+    """Return what a release builds.
+
+    Raises:
+        LookupError: the release is older than the first dated change.
+    """
+    raw = bundled()["layout"]
+    return Layout(
+        **{name: Timeline.parse(name, raw[name], parse).at(release) for name, parse in _PARSERS.items()}
+    )

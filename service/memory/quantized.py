@@ -1,0 +1,169 @@
+"""Bytes that one module takes, unquantized or in a checkpoint's scheme, before any repacking."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, assert_never
+
+from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
+from service.memory.modules import Experts, Linear
+from service.units import ceil_div
+
+FLOAT32: Final = 4
+INT32: Final = 4
+INT64: Final = 8
+WORD_BITS: Final = 32
+
+
+def plain_linear(linear: Linear, element_bytes: int) -> int:
+    """Return the bytes of an unquantized linear layer."""
+    return (linear.inputs * sum(linear.outputs) + linear.bias) * element_bytes
+
+
+def plain_experts(experts: Experts, element_bytes: int) -> int:
+    """Return the bytes of unquantized experts."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    biases = (2 * width + hidden) if experts.bias else 0
+    return experts.count * (3 * hidden * width + biases) * element_bytes
+
+
+def linear_bytes(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of a quantized linear layer."""
+    matrix = _LINEAR[scheme.format](linear, scheme, element_bytes)
+    return matrix + linear.bias * element_bytes
+
+
+def _scaled_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """One byte an element. Source: vLLM 0.24.0, Fp8LinearMethod and CompressedTensorsW8A8Fp8."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    scales = len(linear.outputs)
+    match scheme.granularity:
+        case Granularity.CHANNEL:
+            scales = rows
+        case Granularity.BLOCK:
+            high, wide = scheme.block or (128, 128)
+            scales = sum(ceil_div(part, high) for part in linear.outputs) * ceil_div(columns, wide)
+        case Granularity.TENSOR | Granularity.GROUP:
+            pass
+        case _:
+            assert_never(scheme.granularity)
+    activations = len(linear.outputs) if scheme.static_activations else 0
+    return rows * columns + (scales + activations) * FLOAT32
+
+
+def _nvfp4_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """Half a byte and a byte per group. Source: vLLM 0.24.0, ModelOptNvFp4LinearMethod."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    tensors = len(linear.outputs) * (2 if scheme.static_activations else 1)
+    return rows * columns // 2 + rows * (columns // _group(scheme, columns)) + tensors * FLOAT32
+
+
+def _packed_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, CompressedTensorsWNA16."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    groups = ceil_div(columns, _group(scheme, columns))
+    size = rows * columns * scheme.bits // 8 + rows * groups * element_bytes + 2 * INT64
+    if not scheme.symmetric:
+        size += rows * scheme.bits // WORD_BITS * groups * INT32
+    return size + (columns * INT32 if scheme.activation_order else 0)
+
+
+def _awq_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, AWQLinearMethod."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    groups = columns // _group(scheme, columns)
+    return (
+        rows * columns * scheme.bits // 8 + groups * rows * scheme.bits // 8 + groups * rows * element_bytes
+    )
+
+
+def _gptq_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, GPTQMarlinLinearMethod."""
+    order = linear.inputs * INT32 if scheme.activation_order else 0
+    return _awq_linear(linear, scheme, element_bytes) + order
+
+
+def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
+    """Only experts are stored in MXFP4. Source: vLLM 0.24.0, Mxfp4Config.get_quant_method."""
+    return linear.inputs * sum(linear.outputs) * element_bytes
+
+
+def _group(scheme: WeightScheme, columns: int) -> int:
+    return scheme.group_size or columns
+
+
+_Rule = Callable[[Linear, WeightScheme, int], int]
+_LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
+    WeightFormat.FP8: _scaled_linear,
+    WeightFormat.INT8: _scaled_linear,
+    WeightFormat.PACKED: _packed_linear,
+    WeightFormat.AWQ: _awq_linear,
+    WeightFormat.GPTQ: _gptq_linear,
+    WeightFormat.NVFP4: _nvfp4_linear,
+    WeightFormat.MXFP4: _mxfp4_linear,
+}
+
+
+def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of the quantized experts of one layer."""
+    biases = experts.count * (2 * experts.intermediate_size + experts.hidden_size) if experts.bias else 0
+    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
+
+
+def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    scales = 3
+    match scheme.granularity:
+        case Granularity.CHANNEL:
+            scales = 2 * width + hidden
+        case Granularity.BLOCK:
+            high, wide = scheme.block or (128, 128)
+            scales = 2 * ceil_div(width, high) * ceil_div(hidden, wide) + ceil_div(hidden, high) * ceil_div(
+                width, wide
+            )
+        case Granularity.TENSOR | Granularity.GROUP:
+            pass
+        case _:
+            assert_never(scheme.granularity)
+    return 3 * hidden * width + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
+
+
+def _nvfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptNvFp4FusedMoE.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    group = scheme.group_size or 16
+    scales = 2 * width * (hidden // group) + hidden * (width // group)
+    return 3 * hidden * width // 2 + scales + 6 * FLOAT32
+
+
+def _mxfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, GptOssMxfp4MoEMethod.create_weights."""
+    elements = 3 * experts.hidden_size * experts.intermediate_size
+    return elements // 2 + elements // (scheme.group_size or 32)
+
+
+def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    group_in, group_out = _group(scheme, hidden), _group(scheme, width)
+    scales = (hidden // group_in) * 2 * width + ceil_div(width, group_out) * hidden
+    size = 3 * hidden * width * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
+    return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
+
+
+def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, AWQMarlinMoEMethod.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    scales = (hidden // _group(scheme, hidden)) * 2 * width + ceil_div(width, _group(scheme, width)) * hidden
+    return (3 * hidden * width + scales) * scheme.bits // 8 + scales * element_bytes
+
+
+_ExpertRule = Callable[[Experts, WeightScheme, int], int]
+_EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
+    WeightFormat.FP8: _scaled_expert,
+    WeightFormat.INT8: _scaled_expert,
+    WeightFormat.PACKED: _packed_expert,
+    WeightFormat.AWQ: _grouped_expert,
+    WeightFormat.GPTQ: _grouped_expert,
+    WeightFormat.NVFP4: _nvfp4_expert,
+    WeightFormat.MXFP4: _mxfp4_expert,
+}

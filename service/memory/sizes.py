@@ -1,0 +1,91 @@
+"""Bytes of a rank's modules, by the checkpoint's quantization and the release."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from service.architecture.quantization import Quantization
+from service.architecture.weight_schemes import WeightFormat, WeightScheme
+from service.memory.layout import Layout
+from service.memory.module_names import bare, module_names
+from service.memory.modules import Experts, Linear, Module, OutputEmbedding, Plain
+from service.memory.quantized import experts_bytes, linear_bytes, plain_experts, plain_linear
+from service.units import round_up
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of modules, by the checkpoint's quantization and the release."""
+
+    quantization: Quantization | None
+    layout: Layout
+    element_bytes: int
+    compute_capability: tuple[int, int]
+
+    def module(self, module: Module) -> int:
+        """Return the bytes of one module."""
+        match module:
+            case Plain():
+                return module.elements * (module.element_bytes or self.element_bytes)
+            case OutputEmbedding():
+                return self._linear(self._head(module))
+            case Linear():
+                return self._linear(module)
+            case Experts():
+                return self._experts(module)
+
+    def _head(self, head: OutputEmbedding) -> Linear:
+        by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
+        quantizable = by_modelopt and self.layout.quantized_output
+        return Linear("lm_head", head.hidden_size, (head.rows,), quantizable=quantizable)
+
+    def _linear(self, linear: Linear) -> int:
+        scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
+        if scheme is None:
+            return plain_linear(linear, self.element_bytes)
+        if scheme.format is WeightFormat.GPTQ:
+            scheme = self._ordered(scheme)
+        return linear_bytes(linear, scheme, self.element_bytes)
+
+    def _experts(self, experts: Experts) -> int:
+        scheme = self._scheme(experts.name, ())
+        if scheme is None:
+            return plain_experts(experts, self.element_bytes)
+        if scheme.format is WeightFormat.MXFP4:
+            rounding = self.layout.rounding(self.compute_capability)
+            experts = replace(
+                experts,
+                hidden_size=round_up(experts.hidden_size, rounding.hidden),
+                intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
+            )
+        return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _ordered(self, scheme: WeightScheme) -> WeightScheme:
+        return replace(scheme, activation_order=True) if self.layout.order_indices else scheme
+
+    def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
+        quantization = self.quantization
+        if quantization is None or not quantization.schemes:
+            return None
+        names = tuple(_spellings(name, parts))
+        ignored = module_names(quantization.ignored)
+        by_fragment = quantization.schemes[0].scheme.format is WeightFormat.AWQ
+        if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
+            return None
+        for group in quantization.schemes:
+            if not group.targets or any(each in module_names(group.targets) for each in names):
+                return group.scheme if self._builds(group.scheme) else None
+        return None
+
+    def _builds(self, scheme: WeightScheme) -> bool:
+        by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
+        return self.layout.weight_only_nvfp4 or not (by_modelopt and scheme.weight_only)
+
+
+def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names by which a checkpoint may mean a module."""
+    name = bare(name)
+    yield name
+    parent = name.rpartition(".")[0]
+    yield from (f"{parent}.{part}" for part in parts[:1])
+    if name.endswith(".experts"):
+        yield f"{name}.0.gate_proj"

@@ -1,0 +1,127 @@
+"""Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
+
+from functools import lru_cache
+
+from packaging.version import Version
+
+from service.architecture.layers import Attention, LatentAttention
+from service.architecture.model import ModelArchitecture
+from service.memory.decoder_modules import layer_modules
+from service.memory.deployment import Deployment
+from service.memory.layout import Layout, layout_at
+from service.memory.modules import Linear, Modules, OutputEmbedding, Plain, Shards
+from service.memory.quantized import FLOAT32
+from service.memory.sizes import Sizes
+from service.memory.tower_modules import tower_modules
+
+
+def parameter_bytes(architecture: ModelArchitecture, deployment: Deployment, release: Version) -> int:
+    """Return the bytes of parameters of tensor parallel rank 0 on the fullest pipeline stage."""
+    return max(parameter_bytes_per_stage(architecture, deployment, release))
+
+
+@lru_cache(maxsize=256)
+def parameter_bytes_per_stage(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> tuple[int, ...]:
+    """Return the bytes of parameters of tensor parallel rank 0, stage by stage."""
+    layout = layout_at(release)
+    sizes = Sizes(
+        architecture.quantization,
+        layout,
+        deployment.element_bytes(architecture),
+        deployment.compute_capability,
+    )
+    return tuple(
+        sum(map(sizes.module, _stage(architecture, layout, deployment, layers)))
+        for layers in deployment.stages(architecture)
+    )
+
+
+def _stage(architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range) -> Modules:
+    shards = deployment.shards
+    first, last = layers.start == 0, layers.stop == len(architecture.layers)
+    yield from _embeddings(architecture, shards, layout, first=first, last=last)
+    for index in layers:
+        layer = architecture.layers[index]
+        yield from layer_modules(
+            layer,
+            architecture.hidden_size,
+            f"layers.{index}",
+            shards,
+            keeps_shared_projections=layout.shared_cache_projections,
+        )
+        yield from _per_layer(architecture)
+        yield from _side_paths(architecture, shards)
+        yield from _cache_scales(architecture, index)
+    if not deployment.language_model_only and (first or layout.towers_on_every_stage):
+        for tower in architecture.towers:
+            yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+
+
+def _is_tied(architecture: ModelArchitecture, layout: Layout) -> bool:
+    """Whether the output shares the embedding, by the config or else by the release's default."""
+    return architecture.tie_word_embeddings or (
+        not architecture.tying_told and architecture.class_name in layout.tied_when_untold
+    )
+
+
+def _embeddings(
+    architecture: ModelArchitecture, shards: Shards, layout: Layout, *, first: bool, last: bool
+) -> Modules:
+    hidden = architecture.hidden_size
+    rows = shards.vocabulary(architecture.vocab_size)
+    tied = _is_tied(architecture, layout)
+    frame = architecture.frame
+    if first or (last and tied) or frame.embedding:
+        yield Plain(rows * hidden)
+    if last or frame.norm:
+        yield Plain(hidden)
+    if not tied and (last or frame.output):
+        yield OutputEmbedding(rows, hidden)
+    updates = architecture.alternating_updates
+    if updates is not None:
+        yield Plain(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
+    extra = architecture.per_layer_embedding
+    if extra is not None:
+        width = extra.size * len(architecture.layers)
+        yield Plain(shards.vocabulary(extra.vocab_size) * width + extra.size)
+        yield Linear("per_layer_model_projection", hidden, (shards.share(width),))
+
+
+def _per_layer(architecture: ModelArchitecture) -> Modules:
+    extra = architecture.per_layer_embedding
+    if extra is not None:
+        hidden = architecture.hidden_size
+        yield Linear("per_layer_input_gate", hidden, (extra.size,))
+        yield Linear("per_layer_projection", extra.size, (hidden,))
+        yield Plain(hidden)
+
+
+def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
+    """Yield what alternating updates add to a layer (vLLM 0.24.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
+    updates = architecture.alternating_updates
+    if updates is not None:
+        hidden, inputs = architecture.hidden_size, updates.num_inputs
+        rank = shards.share(updates.laurel_rank)
+        yield Plain(2 * hidden * rank + hidden)
+        yield Plain(inputs * inputs + inputs**3 + hidden * inputs + hidden)
+        yield Plain(hidden, FLOAT32)
+
+
+def _cache_scales(architecture: ModelArchitecture, index: int) -> Modules:
+    """Yield the scales of the cache that quantized checkpoints bring room for.
+
+    Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod; only ModelOpt's method
+    minds latent attention.
+    """
+    method = architecture.quantization.method if architecture.quantization is not None else ""
+    mixer = architecture.layers[index].mixer
+    latent = isinstance(mixer, LatentAttention)
+    if isinstance(mixer, Attention | LatentAttention) and (
+        method.startswith("modelopt") or (method == "fp8" and not latent)
+    ):
+        yield Plain(2, FLOAT32)
+    if isinstance(mixer, Attention) and method == "compressed-tensors":
+        yield Plain(3, FLOAT32)
+        yield Plain(3)
