@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final, TypeAlias
 
 from service.advisor.start import dry_start
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import EngineRefusal
 from service.engines.releases import PATCHES, RELEASES, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -23,28 +24,21 @@ NEAREST_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head", "fp8", "fp
 
 
 def fixes_for(
-    refusal: EngineRefusal,
-    architecture: ModelArchitecture,
-    flags: ServeFlags,
-    rules: EngineRules,
-    gpu: GpuType,
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
 ) -> tuple[str, ...]:
-    """Return what a person can change so that the engine gets past this refusal."""
-    if refusal.stage is Stage.MEMORY:
-        return _memory_fixes(flags)
-    attempts = (
-        attempt for source in (_patched, _other_dtypes, _other_releases) for attempt in source(flags, rules)
+    """Return single changes with which the engine gets as far as asking for memory."""
+    sources = (_patched, _other_dtypes, _other_releases)
+    attempts = (attempt for source in sources for attempt in source(flags, rules))
+    working = (
+        words
+        for words, changed, changed_rules in attempts
+        if _starts(architecture, changed, changed_rules, gpu)
     )
-    found: list[str] = []
-    for words, changed, changed_rules in attempts:
-        if len(found) == MOST:
-            break
-        if _starts(architecture, changed, changed_rules, gpu):
-            found.append(words)
-    return tuple(found)
+    return tuple(islice(working, MOST))
 
 
-def _memory_fixes(flags: ServeFlags) -> tuple[str, ...]:
+def memory_fixes(flags: ServeFlags) -> tuple[str, ...]:
+    """Return what leaves more room for the cache, or asks less of it."""
     fixes = ["lower --max-model-len, or pass --max-model-len -1 to let the engine fit it"]
     if flags.kv_cache_memory_bytes is None:
         fixes.append("raise --gpu-memory-utilization")

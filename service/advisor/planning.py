@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from service.advisor.answer import Admission, Candidate, GpuPlan, Plan, Refusal, Verdict
 from service.advisor.command import serve_command
-from service.advisor.fixes import fixes_for
+from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.memory import budget_of
 from service.advisor.ranking import best_first
 from service.advisor.request import EngineChoice, PlanRequest, Workload
@@ -13,7 +13,7 @@ from service.advisor.start import Start, dry_start
 from service.advisor.warnings import warnings
 from service.backends.assignment import count_backends
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import check_flags, find_release, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -106,6 +106,8 @@ def _with_memory(
 ) -> Candidate:
     budget = budget_of(request.model, start, flags, gpu)
     candidate = replace(candidate, memory=budget)
+    if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
+        return replace(candidate, error=_weights_do_not_fit(budget))
     try:
         cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
     except EngineRefusal as refusal:
@@ -150,10 +152,29 @@ def _refusal(
         message=refusal.message,
         stage=refusal.stage,
         detail=refusal.detail,
-        # Where every dtype is a candidate, the others are the fixes.
-        fix=fixes_for(refusal, request.model.architecture, flags, rules, gpu)
-        if request.serve.kv_cache_dtype is not None
-        else (),
+        fix=_fixes(refusal, request, flags, rules, gpu),
+    )
+
+
+def _fixes(
+    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> tuple[str, ...]:
+    if refusal.stage is Stage.MEMORY:
+        return memory_fixes(flags)
+    # Where every cache dtype is a candidate, the others are the fixes.
+    if request.serve.kv_cache_dtype is None:
+        return ()
+    return fixes_for(request.model.architecture, flags, rules, gpu)
+
+
+def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
+    return Refusal(
+        type="OutOfMemoryError",
+        message="CUDA out of memory.",
+        stage=Stage.MEMORY,
+        detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
+        f"the device has {gib_text(budget.total.high)} GiB or less.",
+        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
     )
 
 
