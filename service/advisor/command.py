@@ -7,7 +7,7 @@ from typing import Any, Final
 from service.engines.flags import ServeFlags
 
 DEFAULTS: Final = ServeFlags()
-ONLY_WHEN_CHOSEN: Final = {"tensor_parallel_size": 1}
+ONLY_WHEN_CHOSEN: Final = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"}
 """Flags that a plan always settles, and the value that needs no mention."""
 
 

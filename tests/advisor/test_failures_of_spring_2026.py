@@ -2,42 +2,18 @@
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, PlanRequest, Workload
+from service.advisor.answer import Verdict
+from service.advisor.request import Workload
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import find_release, rules_for
-from service.gpus.catalog import find_gpu
 from service.kv_cache.formats import cache_format
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
 from service.kv_cache.unification import unify_page_sizes
-from tests.accuracy.oracle import bundled_architecture
+from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
 
-GEMMA = "google/gemma-4-31B-it"
-QWEN = "Qwen/Qwen3.6-35B-A3B"
 AVAILABLE = 12_390_980_648
 """11.54 GiB, as two RTX 3090 logged."""
-
-
-def ask(
-    model: str,
-    version: str,
-    flags: ServeFlags,
-    *,
-    gpu: str = "rtx-3090-24gb",
-    patches: tuple[str, ...] = (),
-    workload: Workload | None = None,
-) -> Candidate:
-    request = PlanRequest(
-        model=Model(model, None, "bundled", bundled_architecture(model)),
-        gpus=(find_gpu(gpu),),
-        engine=EngineChoice(version, patches),
-        serve=flags,
-        workload=workload,
-    )
-    (candidate,) = plan(request).plans[0].candidates
-    return candidate
 
 
 def gemma_flags(dtype: str = "auto", batched: int = 2048) -> ServeFlags:
@@ -158,7 +134,7 @@ def turboquant_flags() -> ServeFlags:
 
 
 def test_turboquant_on_qwen_3_6_aligns_the_block_to_2768() -> None:
-    cache = ask(QWEN, "0.32.0", turboquant_flags(), gpu="h100-sxm-80gb").kv_cache
+    cache = ask(QWEN, "0.32.0", turboquant_flags()).kv_cache
     assert cache is not None
     assert [group.layers for group in cache.groups] == [10] * 4
     (full,) = (group for group in cache.groups if group.kind == "full_attention")
@@ -169,7 +145,7 @@ def test_turboquant_on_qwen_3_6_aligns_the_block_to_2768() -> None:
 
 
 def test_0_20_2_refuses_turboquant_on_hybrids() -> None:
-    error = ask(QWEN, "0.20.2", turboquant_flags(), gpu="h100-sxm-80gb").error
+    error = ask(QWEN, "0.20.2", turboquant_flags()).error
     assert error is not None
     assert error.type == "NotImplementedError"
     assert error.message.startswith(
@@ -210,6 +186,6 @@ def test_llama_3_1_8b(version: str) -> None:
         kv_cache_memory_bytes=20_000_000_000,
         kv_cache_dtype="auto",
     )
-    cache = ask("meta-llama/Llama-3.1-8B", version, flags, gpu="h100-sxm-80gb").kv_cache
+    cache = ask(LLAMA, version, flags).kv_cache
     assert cache is not None
     assert (cache.num_blocks, cache.tokens, cache.max_concurrency) == (9536, 152_576, 18.625)
