@@ -6,11 +6,12 @@ import httpx2
 import pytest
 import structlog
 from fastapi import FastAPI
+from starlette.testclient import TestClient
+
 from service.api.app import create_app
 from service.api.services import Services
 from service.bootstrap import build_services
 from service.settings import Settings
-from starlette.testclient import TestClient
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,22 +1,23 @@
 """The command line says the same as the service."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-from service import __version__
-from service.__main__ import cli
-from service.api.schemas.serve import ServeInput
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from service import __version__
+from service.__main__ import cli
+from service.api.schemas.serve import ServeInput
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
-GEMMA_LINE = (
+GEMMA_LINE = shlex.split(
     "plan google/gemma-4-31B-it --gpu rtx-3090-24gb --engine-version 0.19.0 --tensor-parallel-size 2 "
     "--max-model-len 131072 --max-num-batched-tokens 2048 --kv-cache-memory-bytes 12390980648 "
     "--kv-cache-dtype auto"
-).split()
+)
 
 
 @pytest.fixture(autouse=True)

@@ -4,22 +4,23 @@ from collections.abc import Callable
 
 import httpx2
 import pytest
+from starlette.testclient import TestClient
+
 from service.api.app import create_app
 from service.bootstrap import build_services
 from service.settings import Settings
-from starlette.testclient import TestClient
-
 from tests.api.questions import GEMMA
 
+PRIVATE = "hf_private"
 QUESTION = {**GEMMA, "model": "acme/private-1B"}
 
 
 def _ask(answer: Callable[[httpx2.Request], httpx2.Response]) -> httpx2.Response:
-    settings = Settings(HF_ENDPOINT="https://hub.test", HF_TOKEN="hf_secret", HF_HUB_OFFLINE=False)
+    settings = Settings(HF_ENDPOINT="https://hub.test", HF_TOKEN=PRIVATE, HF_HUB_OFFLINE=False)
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     with TestClient(create_app(build_services(settings, http))) as client:
         reply: httpx2.Response = client.post("/plan", json=QUESTION)
-    assert "hf_secret" not in reply.text
+    assert PRIVATE not in reply.text
     return reply
 
 

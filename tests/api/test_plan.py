@@ -6,12 +6,12 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
+
 from service.api.examples import EXAMPLES
 from service.api.schemas.plan import PlanAnswer
 from service.api.schemas.serve import ServeInput
 from service.engines.flags import ServeFlags
-from starlette.testclient import TestClient
-
 from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
 
 

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
+
 from service.api.problems import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
 from service.api.services import Services
 from service.hub.errors import HubError
-from starlette.testclient import TestClient
-
 from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve
 
 BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
@@ -58,6 +58,12 @@ BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
         "unknown-kv-cache-dtype",
         "/serve/kv_cache_dtype",
         "int8_per_token_head",
+    ),
+    (
+        with_serve(GEMMA, attention_backend="FASTEST"),
+        "unknown-attention-backend",
+        "/serve/attention_backend",
+        None,
     ),
     ({**GEMMA, "objective": "speed"}, "invalid-request", "/objective", None),
     ({**GEMMA, "workload": {"prompt_tokens": 0}}, "invalid-request", "/workload/prompt_tokens", None),

@@ -5,11 +5,11 @@ import re
 import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
 from service import __version__
 from service.api.app import create_app
 from service.api.services import Services
-from starlette.testclient import TestClient
-
 from tests.api.questions import GEMMA
 
 

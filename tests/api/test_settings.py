@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
+
 from service.settings import Settings
 
 NAMES = (

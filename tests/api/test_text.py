@@ -3,10 +3,10 @@
 import shlex
 
 import pytest
-from service.api.replies import wanted_format
 from starlette.testclient import TestClient
 
-from tests.api.questions import GEMMA, GEMMA_QUERY, with_engine, with_serve
+from service.api.replies import wanted_format
+from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
 
 
 @pytest.mark.parametrize(
@@ -87,20 +87,19 @@ def test_commands_can_be_pasted(client: TestClient) -> None:
     assert words[words.index("--tensor-parallel-size") + 1] == "2"
 
 
+def test_where_nothing_starts_no_command_is_given(client: TestClient) -> None:
+    query = {**GEMMA_QUERY, "engine_version": "0.20.2", "kv_cache_dtype": "int8_per_token_head"}
+    text = client.get("/plan", params={**query, "format": "command"}).text
+    assert text == "# rtx-3090-24gb: nothing starts\n"
+
+
+def test_a_workload_tells_how_many_requests_are_admitted(client: TestClient) -> None:
+    text = client.get("/plan", params={**GEMMA_QUERY, "prompt_tokens": 16001, "format": "table"}).text
+    assert "admission: " in text
+
+
 def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> None:
     hostile = "a; rm -rf $HOME `id` \"'"
-    model = client.get("/models/google/gemma-4-31B-it").json()
-    assert model["id"] == GEMMA["model"]
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 512,
-        "intermediate_size": 1024,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 8,
-        "vocab_size": 1000,
-        "max_position_embeddings": 2048,
-    }
-    question = {**GEMMA, "model": hostile, "config": config, "serve": {"tensor_parallel_size": 1}}
+    question = {**GEMMA, "model": hostile, "config": LLAMA_CONFIG}
     command = client.post("/plan", json=question).json()["plans"][0]["candidates"][0]["command"]
     assert shlex.split(command)[2] == hostile

@@ -1,0 +1,164 @@
+"""The command line: `dryserve plan`, `dryserve serve`, `dryserve openapi`."""
+
+import asyncio
+import json
+import sys
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import httpx2
+import typer
+import uvicorn
+from pydantic import ValidationError
+
+from service import __version__
+from service.advisor.answer import Plan, Verdict
+from service.api.examples import EXAMPLES
+from service.api.openapi import openapi_yaml
+from service.api.problems import handled_errors, problem_of
+from service.api.questions import answer_question, invalid_question, plan_request, read_body
+from service.api.replies import Format
+from service.api.schemas.plan import PlanAnswer
+from service.api.schemas.question import PlanParameters
+from service.api.text.commands import render_commands
+from service.api.text.table import render_plan
+from service.architecture.config import parse_config
+from service.bootstrap import build_app, build_services
+from service.logs import configure_logs
+from service.options import with_options
+from service.settings import Settings
+
+MAX_CONNECTIONS: Final = 256
+GRACE_SECONDS: Final = 10
+
+
+class Exit(IntEnum):
+    """Exit codes of `dryserve plan`."""
+
+    STARTS = 0
+    BAD_INPUT = 2
+    DOES_NOT_START = 3
+    UNCERTAIN = 4
+
+
+cli = typer.Typer(
+    name="dryserve",
+    help="Dry-run `vllm serve`: what the engine would do on each GPU type, without a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@cli.callback(invoke_without_command=True)
+def version(*, show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Dry-run `vllm serve`: what the engine would do on each GPU type, without a GPU."""
+    if show:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
+) -> None:
+    """Answer over HTTP."""
+    settings = Settings()
+    host, port = host or settings.host, settings.port if port is None else port
+    configure_logs(settings.log_level)
+    typer.echo(_greeting(f"http://{host}:{port}"))
+    uvicorn.run(
+        build_app(settings),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+def _greeting(url: str) -> str:
+    question = json.dumps(EXAMPLES["create_plan"].body, default=dict)
+    curl = f"curl -H 'Accept: text/plain' --json '{question}' {url}/plan"
+    return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"
+
+
+@cli.command()
+def openapi() -> None:
+    """Print the OpenAPI document as YAML."""
+    typer.echo(openapi_yaml(build_app(Settings())), nl=False)
+
+
+def plan(
+    *,
+    model: str,
+    config: Path | None,
+    format: Format | None,  # noqa: A002 - the option's own name
+    **flags: Any,  # noqa: ANN401 - checked by PlanParameters
+) -> None:
+    """Say what the engine would do with MODEL.
+
+    Exits with 0 when it starts, 3 when it does not, 4 when that is uncertain, 2 on bad input.
+    """
+    try:
+        document = PlanParameters(model=model, **flags).document()
+        if config is not None:
+            document["config"] = dict(parse_config(config.read_bytes()).fields)
+        answer = asyncio.run(_answer(document, Settings()))
+    except ValidationError as error:
+        raise _refused(invalid_question(error.errors(include_url=False))) from None
+    except OSError as error:
+        raise _refused(error) from None
+    except handled_errors() as error:
+        raise _refused(error) from None
+    typer.echo(_written(answer, format or ("table" if sys.stdout.isatty() else "json")), nl=False)
+    raise typer.Exit(_exit_code(answer))
+
+
+async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
+    async with httpx2.AsyncClient() as http:
+        services = build_services(settings, http)
+        question = await plan_request(read_body(document), services)
+    return answer_question(question, services)
+
+
+def _refused(error: Exception) -> typer.Exit:
+    problem = problem_of(error, "")
+    typer.echo(f"{problem.title}: {problem.detail}", err=True)
+    if problem.nearest:
+        typer.echo(f"Nearest: {', '.join(problem.nearest)}", err=True)
+    return typer.Exit(Exit.BAD_INPUT)
+
+
+def _written(answer: Plan, form: Format) -> str:
+    match form:
+        case "table":
+            return render_plan(answer)
+        case "command":
+            return render_commands(answer)
+        case "json":
+            return PlanAnswer.of(answer).model_dump_json() + "\n"
+
+
+def _exit_code(answer: Plan) -> Exit:
+    verdicts = {candidate.verdict for gpu in answer.plans for candidate in gpu.candidates}
+    if Verdict.STARTS in verdicts:
+        return Exit.STARTS
+    return Exit.UNCERTAIN if Verdict.UNCERTAIN in verdicts else Exit.DOES_NOT_START
+
+
+cli.command()(with_options(plan))
+
+
+def main() -> None:
+    """Run the command line."""
+    cli()
+
+
+if __name__ == "__main__":
+    main()

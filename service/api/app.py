@@ -1,0 +1,88 @@
+"""The application, made of parts that are handed in."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, TypeAlias
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service import __version__
+from service.api.body_limit import BodyLimit
+from service.api.faults import MalformedJson, UnsupportedMediaType
+from service.api.metrics import Metrics
+from service.api.observation import REQUEST_ID, Observation
+from service.api.openapi import DocumentedApp
+from service.api.problems import handled_errors, responses
+from service.api.questions import invalid_question
+from service.api.replies import JSON, problem_response
+from service.api.routes import engines, gpus, models, operations, plan
+from service.api.services import Services
+
+Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+DESCRIPTION: Final = """\
+A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
+says what the engine would do - whether it starts, with which cache, how many tokens - without a GPU.
+
+Faults are `application/problem+json` (RFC 9457); their `type` can be fetched and explains itself.
+"""
+
+
+def create_app(
+    services: Services, *, cors_origins: Sequence[str] = (), lifespan: Lifespan | None = None
+) -> FastAPI:
+    """Build the application around its parts."""
+    app = DocumentedApp(
+        title="dryserve",
+        version=__version__,
+        summary="What the engine would do, without a GPU",
+        description=DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        generate_unique_id_function=_operation_id,
+        responses=responses(),
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    metrics = Metrics()
+    app.state.services = services
+    app.state.metrics = metrics
+    for router in (plan.router, models.router, gpus.router, engines.router, operations.router):
+        app.include_router(router)
+    for error in handled_errors():
+        app.add_exception_handler(error, _answer_fault)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_middleware(BodyLimit)
+    if cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type", REQUEST_ID],
+            expose_headers=[REQUEST_ID],
+        )
+    app.add_middleware(Observation, metrics=metrics)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+async def _answer_fault(request: Request, error: Exception) -> Response:
+    return problem_response(request, error)
+
+
+async def _answer_invalid(request: Request, error: Exception) -> Response:
+    found = list(error.errors()) if isinstance(error, RequestValidationError) else []
+    if any(one["type"] == "json_invalid" for one in found):
+        reasons = "; ".join(str(one.get("ctx", {}).get("error", "")) for one in found)
+        return problem_response(request, MalformedJson(f"the body is not JSON: {reasons}"))
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
+        return problem_response(request, UnsupportedMediaType(media_type))
+    return problem_response(request, invalid_question(found))

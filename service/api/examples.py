@@ -1,0 +1,41 @@
+"""An example question for every operation that takes one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What to send to one operation."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Path and query parameters by name."""
+    body: Mapping[str, Any] | None = None
+
+
+MODEL: Final = "google/gemma-4-31B-it"
+SERVE: Final[Mapping[str, Any]] = {
+    "tensor_parallel_size": 2,
+    "max_model_len": 131072,
+    "max_num_batched_tokens": 2048,
+    "kv_cache_memory_bytes": 12390980648,
+    "kv_cache_dtype": "auto",
+}
+
+EXAMPLES: Final[Mapping[str, Example]] = {
+    "create_plan": Example(
+        body={
+            "model": MODEL,
+            "engine": {"name": "vllm", "version": "0.19.0"},
+            "gpus": ["rtx-3090-24gb"],
+            "serve": SERVE,
+        }
+    ),
+    "get_plan": Example({"model": MODEL, "gpu": ["rtx-3090-24gb"], "engine_version": "0.19.0", **SERVE}),
+    "list_models": Example({"search": "gemma"}),
+    "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
+    "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
+    "get_problem": Example({"slug": "unknown-gpu"}),
+}
+"""By operation id; operations that are not here take nothing."""

@@ -1,0 +1,45 @@
+"""What is counted, in Prometheus' own units."""
+
+import platform
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+from service import __version__
+
+REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+"""OpenTelemetry's semantic conventions, http.server.request.duration."""
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
+REQUEST_LABELS: Final = ("http_request_method", "http_route", "http_response_status_code")
+
+
+class Metrics:
+    """Counters of one application. No label holds what a caller wrote."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Histogram(
+            "http_server_request_duration_seconds",
+            "Duration of HTTP requests",
+            REQUEST_LABELS,
+            buckets=REQUEST_BUCKETS,
+            registry=self.registry,
+        )
+        self.active_requests = Gauge(
+            "http_server_active_requests", "Requests in progress", registry=self.registry
+        )
+        self._candidates = Counter(
+            "dryserve_candidates", "Candidates planned, by verdict", ("verdict",), registry=self.registry
+        )
+        build = Info("dryserve_build", "What is running", registry=self.registry)
+        build.info({"version": __version__, "python": platform.python_version()})
+        ProcessCollector(registry=self.registry)
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        known = method if method in METHODS else "_OTHER"
+        self._requests.labels(known, route, str(status)).observe(seconds)
+
+    def count_candidates(self, verdict: str, number: int) -> None:
+        """Count candidates that came to a verdict."""
+        self._candidates.labels(verdict).inc(number)

@@ -1,0 +1,61 @@
+"""The OpenAPI document: what the routes say, with examples and the shape of problems."""
+
+from typing import Any
+
+import yaml
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from service.api.examples import EXAMPLES
+from service.api.schemas.problem import Problem
+
+REFERENCE = "#/components/schemas/{model}"
+
+
+class DocumentedApp(FastAPI):
+    """An application whose OpenAPI document is complete."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document, made once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            _add_problem(document)
+            for path in document["paths"].values():
+                for operation in path.values():
+                    _add_example(operation)
+        return super().openapi()
+
+
+def _add_problem(document: dict[str, Any]) -> None:
+    _, schemas = models_json_schema([(Problem, "serialization")], ref_template=REFERENCE)
+    document["components"]["schemas"].update(schemas["$defs"])
+
+
+def _add_example(operation: dict[str, Any]) -> None:
+    example = EXAMPLES.get(operation["operationId"])
+    if example is None:
+        return
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] in example.parameters:
+            parameter["example"] = example.parameters[parameter["name"]]
+    if example.body is not None:
+        content = operation["requestBody"]["content"]["application/json"]
+        content["examples"] = {operation["operationId"]: {"value": _plain(example.body)}}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    return {key: _plain(inner) for key, inner in value.items()} if hasattr(value, "items") else value
+
+
+def openapi_yaml(app: FastAPI) -> str:
+    """Return the document as YAML, which is the committed `openapi.yaml`."""
+    return yaml.dump(app.openapi(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every value where it stands, without anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return whether a value that occurs again is written again."""
+        del data
+        return True

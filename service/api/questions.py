@@ -1,0 +1,195 @@
+"""From what a caller wrote to the core's own question."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from service.advisor.answer import Plan
+from service.advisor.request import EngineChoice, Model, Objective, PlanRequest, Workload
+from service.api.faults import GpuNotModelled, InputFault, InvalidRequest, UnknownCacheDtype, UnknownFlag
+from service.api.schemas.question import PLACES, GpuInput, PlanBody, PlanQuery
+from service.api.schemas.serve import ServeInput
+from service.api.services import Services
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.backends.rules import UnknownBackend
+from service.engines.flags import ServeFlags
+from service.engines.releases import (
+    RELEASES,
+    UnavailableFlag,
+    UnknownPatch,
+    UnknownRelease,
+    check_flags,
+    find_release,
+    rules_for,
+)
+from service.gpus.catalog import GpuCatalog, UnknownGpu
+from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
+from service.hub.fetched import FetchedConfig
+
+UNNAMED_MODEL: Final = "./model"
+"""What a config without an id is called, in commands too."""
+
+
+def read_body(document: object) -> PlanBody:
+    """Read the body of a plan.
+
+    Raises:
+        InvalidRequest: values are missing, of the wrong type or out of range.
+        UnknownFlag: `serve` names a flag that is not modelled.
+    """
+    try:
+        return PlanBody.model_validate(document)
+    except ValidationError as error:
+        raise invalid_question(error.errors(include_url=False, include_context=False)) from None
+
+
+def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
+    """Name what Pydantic found in a body or among flat parameters."""
+    located = [(_location(error["loc"]), error) for error in errors]
+    unknown = [
+        str(place[1])
+        for place, error in located
+        if error["type"] == "extra_forbidden" and len(place) > 1 and place[0] == "serve"
+    ]
+    if unknown:
+        return UnknownFlag(unknown, ServeInput.model_fields)
+    return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
+
+
+def _location(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
+    # Tags say which form of a value was read; they are no part of the document.
+    place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
+    if source != "query" or not place:
+        return place
+    name, *inside = str(place[0]), *place[1:]
+    # What is no parameter of ours was meant as a flag.
+    meant = (name,) if name in PlanQuery.model_fields else ("serve", name)
+    return (*PLACES.get(name, meant), *inside)
+
+
+def _pointer(place: tuple[int | str, ...]) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+
+
+async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
+    """Resolve the names in a question.
+
+    Raises:
+        InvalidRequest: there is neither a model nor a config.
+        InputFault: a value names what does not exist, or a config cannot be read.
+        HubError: the model's config could not be had.
+    """
+    flags = body.serve.flags()
+    engine = _engine(body, flags)
+    gpus = _gpus(body, services.gpus)
+    model = await _model(body, services)
+    workload = Workload(**body.workload.model_dump()) if body.workload else None
+    return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective))
+
+
+def answer_question(question: PlanRequest, services: Services) -> Plan:
+    """Plan, which takes milliseconds to a second of one core.
+
+    Raises:
+        InputFault: a flag names what the engine does not have.
+    """
+    try:
+        return services.plan(question)
+    except UnknownBackend as error:
+        raise InputFault("/serve/attention_backend", error) from error
+
+
+def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
+    try:
+        release = find_release(body.engine.version)
+    except UnknownRelease as error:
+        raise InputFault("/engine/version", error) from error
+    for index, patch in enumerate(body.engine.patches):
+        try:
+            rules_for(release, [patch])
+        except UnknownPatch as error:
+            raise InputFault(f"/engine/patches/{index}", error) from error
+    try:
+        check_flags(flags, release)
+    except UnavailableFlag as error:
+        raise InputFault(f"/serve/{error.flag}", error) from error
+    _check_cache_dtype(flags.kv_cache_dtype)
+    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name)
+
+
+def _check_cache_dtype(given: str | None) -> None:
+    """Refuse what no release has; what only another release has, the engine itself refuses in its answer."""
+    known = tuple(
+        dict.fromkeys(dtype for release in RELEASES for dtype in rules_for(release).kv_cache_dtypes)
+    )
+    if given is not None and given not in known:
+        raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, known))
+
+
+def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[GpuType, ...]:
+    if body.gpus is None:
+        return tuple(gpu for gpu in catalog if gpu.modelled)
+    return tuple(_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(body.gpus))
+
+
+def _gpu(choice: str | GpuInput, pointer: str, catalog: GpuCatalog) -> GpuType:
+    if isinstance(choice, GpuInput):
+        try:
+            return inline_gpu(**choice.model_dump())
+        except InvalidGpu as error:
+            raise InputFault(f"{pointer}/{error.field}", error) from error
+    try:
+        gpu = catalog.find(choice)
+    except UnknownGpu as error:
+        raise InputFault(pointer, error) from error
+    if not gpu.modelled:
+        raise InputFault(pointer, GpuNotModelled(gpu))
+    return gpu
+
+
+async def _model(body: PlanBody, services: Services) -> Model:
+    if body.config is not None:
+        return _inline_model(body.model or UNNAMED_MODEL, body.config)
+    if body.model is None:
+        raise InvalidRequest([("/model", "a model id or a config is needed")])
+    return read_model(await services.models.resolve(body.model, body.revision))
+
+
+def _inline_model(model_id: str, config: Mapping[str, Any]) -> Model:
+    try:
+        return Model(model_id, None, "inline", read_architecture(read_document(config)))
+    except InvalidConfig as error:
+        raise InputFault(f"/config{error.pointer}", error) from error
+    except UnknownArchitecture as error:
+        raise InputFault("/config/architectures", error) from error
+
+
+def read_model(fetched: FetchedConfig) -> Model:
+    """Read a fetched config.
+
+    Raises:
+        InvalidConfig: the config cannot be read as a model.
+        UnknownArchitecture: its architecture is not modelled.
+    """
+    return Model(
+        id=fetched.id,
+        revision=fetched.revision,
+        source=fetched.source,
+        architecture=read_architecture(read_document(_with_quantization(fetched))),
+        checkpoint_bytes=fetched.total_parameter_bytes,
+        note=fetched.note,
+    )
+
+
+def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:
+    """Return the config with what ModelOpt keeps in a file of its own, where the config itself is silent.
+
+    Source: vLLM 0.32.0, get_config.
+    """
+    if fetched.quantization_config is None or fetched.config.get("quantization_config") is not None:
+        return fetched.config
+    return {**fetched.config, "quantization_config": fetched.quantization_config}

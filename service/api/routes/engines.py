@@ -1,0 +1,45 @@
+"""Engines and their releases."""
+
+from functools import cache
+
+from fastapi import APIRouter
+
+from service.api.schemas.engine import (
+    EngineDescription,
+    EngineList,
+    FlagAnswer,
+    PatchAnswer,
+    ReleaseAnswer,
+    RuleAnswer,
+)
+from service.engines.releases import FLAG_SINCE, PATCHES, RELEASES, RULES, rules_for
+
+router = APIRouter(tags=["engines"])
+
+
+@router.get("/engines", summary="List engines")
+def list_engines() -> EngineList:
+    """List the engines with the releases, patches and dated rules that are modelled."""
+    return EngineList(engines=[_vllm()])
+
+
+@cache
+def _vllm() -> EngineDescription:
+    return EngineDescription(
+        name="vllm",
+        newest=str(RELEASES[-1]),
+        releases=[
+            ReleaseAnswer(version=str(release), kv_cache_dtypes=list(rules_for(release).kv_cache_dtypes))
+            for release in RELEASES
+        ],
+        patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],
+        flags=[FlagAnswer(name=name, since=str(since)) for name, since in FLAG_SINCE.items()],
+        rules=[
+            RuleAnswer(
+                name=rule.name,
+                summary=rule.summary,
+                changed_in=[str(change.since) for change in rule.timeline.changes],
+            )
+            for rule in RULES
+        ],
+    )

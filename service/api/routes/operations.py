@@ -1,0 +1,69 @@
+"""What operates the service: probes, metrics, and the kinds of problems."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import Response
+
+from service import __version__
+from service.api.faults import ProblemTypeNotFound
+from service.api.problems import ALL_KINDS, Kind
+from service.api.routes.parts import Counts, Parts
+from service.api.schemas.health import Health
+from service.api.schemas.problem import ProblemType, ProblemTypeList
+
+router = APIRouter(tags=["operations"])
+
+METRICS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Prometheus' text format",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.get("/livez", summary="Is the process alive")
+async def livez() -> Health:
+    """Answer without touching anything."""
+    return Health(status="ok", version=__version__)
+
+
+@router.get("/readyz", summary="Can plans be made")
+def readyz(services: Parts) -> Health:
+    """Answer once the bundled data is loaded; the Hub is not asked, since plans can do without it."""
+    services.snapshot.ids()
+    return Health(status="ok", version=__version__)
+
+
+@router.get("/health", summary="Same as readyz")
+def health(services: Parts) -> Health:
+    """Answer as `/readyz` does, under the name that the engine uses."""
+    return readyz(services)
+
+
+@router.get("/metrics", response_class=Response, responses=METRICS, summary="Counters for Prometheus")
+def get_metrics(metrics: Counts) -> Response:
+    """Write all counters."""
+    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/problems", summary="List the kinds of problems")
+def list_problems() -> ProblemTypeList:
+    """Explain every kind of fault."""
+    return ProblemTypeList(problems=[_described(kind) for kind in ALL_KINDS])
+
+
+@router.get("/problems/{slug}", summary="Explain a kind of problem")
+def get_problem(
+    slug: Annotated[str, Path(max_length=64)],
+) -> ProblemType:
+    """Explain the kind of fault that a problem's `type` names."""
+    for kind in ALL_KINDS:
+        if kind.slug == slug:
+            return _described(kind)
+    raise ProblemTypeNotFound(slug)
+
+
+def _described(kind: Kind) -> ProblemType:
+    return ProblemType(type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation)

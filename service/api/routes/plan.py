@@ -1,0 +1,77 @@
+"""Plans: by body, and the same by query string."""
+
+from collections import Counter
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from service.advisor.answer import Plan
+from service.api.metrics import Metrics
+from service.api.questions import answer_question, plan_request, read_body
+from service.api.replies import TEXT, Format, json_response, text_response, wanted_format
+from service.api.routes.parts import Counts, Parts
+from service.api.schemas.plan import PlanAnswer
+from service.api.schemas.question import PlanBody, PlanQuery
+from service.api.services import Services
+from service.api.text.commands import render_commands
+from service.api.text.table import render_plan
+
+router = APIRouter(tags=["plan"])
+
+ANSWER: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "What the engine would do; `text/plain` is a table for people",
+        "content": {TEXT: {"schema": {"type": "string"}}},
+    }
+}
+
+Accept = Annotated[str, Header(include_in_schema=False)]
+
+
+@router.post("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine")
+async def create_plan(
+    body: PlanBody,
+    services: Parts,
+    metrics: Counts,
+    accept: Accept = "",
+) -> Response:
+    """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
+    return await _answer(body, services, metrics, wanted_format(accept))
+
+
+@router.get("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine, by query")
+async def get_plan(
+    query: Annotated[PlanQuery, Query()], services: Parts, metrics: Counts, accept: Accept = ""
+) -> Response:
+    """Answer the same as a POST does, by flat parameters."""
+    body = read_body(query.document())
+    return await _answer(body, services, metrics, query.format or wanted_format(accept))
+
+
+async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Format) -> Response:
+    question = await plan_request(body, services)
+
+    def answer() -> Response:
+        plan = answer_question(question, services)
+        _count(plan, metrics)
+        return _written(plan, form)
+
+    return await run_in_threadpool(answer)
+
+
+def _written(plan: Plan, form: Format) -> Response:
+    match form:
+        case "table":
+            return text_response(render_plan(plan))
+        case "command":
+            return text_response(render_commands(plan))
+        case "json":
+            return json_response(PlanAnswer.of(plan))
+
+
+def _count(plan: Plan, metrics: Metrics) -> None:
+    verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
+    for verdict, number in verdicts.items():
+        metrics.count_candidates(verdict, number)

@@ -1,0 +1,1 @@
+"""What travels over HTTP: inputs refuse what they do not know, outputs leave nothing out."""

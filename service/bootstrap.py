@@ -1,0 +1,42 @@
+"""The only place where parts are wired together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+from fastapi import FastAPI
+
+from service.advisor.planning import plan
+from service.api.app import create_app
+from service.api.services import Services
+from service.gpus.catalog import gpu_catalog
+from service.hub.client import HubClient
+from service.hub.snapshot import BundledSnapshot
+from service.hub.source import ModelSource
+from service.settings import Settings
+
+
+def build_services(settings: Settings, http: httpx2.AsyncClient) -> Services:
+    """Wire what answers questions.
+
+    Raises:
+        ValueError: the Hub's endpoint is not a plain http(s) address.
+    """
+    token = settings.hf_token.get_secret_value() if settings.hf_token else None
+    snapshot = BundledSnapshot()
+    client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
+    models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
+    return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog())
+
+
+def build_app(settings: Settings) -> FastAPI:
+    """Build the application; its connections are closed when it shuts down."""
+    http = httpx2.AsyncClient()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with http:
+            yield
+
+    services = build_services(settings, http)
+    return create_app(services, cors_origins=settings.cors_origins, lifespan=lifespan)

@@ -1,0 +1,55 @@
+"""The options of `dryserve plan`, made from the parameters of a plan so that flags are told in one place."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
+
+import typer
+
+from service.api.replies import Format
+from service.api.schemas.question import PlanParameters
+
+CONFIG: Final = typer.Option("--config", help="A config.json to plan without any Hub.", exists=True)
+FORMAT: Final = typer.Option("--format", help="Left out: a table on a terminal, JSON elsewhere.")
+
+Annotation: TypeAlias = Any
+"""A type as it is written, for which the language has no type of its own."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes keywords one option for each parameter of a plan."""
+    parameters = tuple(_options())
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _options() -> Iterator[inspect.Parameter]:
+    for name, field in PlanParameters.model_fields.items():
+        kind, words, flag = _plain(field.annotation), field.description, name.replace("_", "-")
+        if field.is_required():
+            yield _parameter(name, kind, typer.Argument(help=words), inspect.Parameter.empty)
+        elif bool in get_args(kind):
+            yield _parameter(name, kind, typer.Option(f"--{flag}/--no-{flag}", help=words))
+        else:
+            yield _parameter(name, kind, typer.Option(f"--{flag}", help=words))
+    yield _parameter("config", Path | None, CONFIG)
+    yield _parameter("format", Format | None, FORMAT)
+
+
+def _parameter(name: str, kind: Annotation, option: object, default: object = None) -> inspect.Parameter:
+    annotation = Annotated[kind, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _plain(kind: Annotation) -> Annotation:
+    """Return a type without the limits that Pydantic checks."""
+    origin: Annotation = get_origin(kind)
+    arguments = get_args(kind)
+    if origin is Annotated:
+        return _plain(arguments[0])
+    if origin in {Union, UnionType}:
+        return Union[tuple(map(_plain, arguments))]  # noqa: UP007 - built, not written
+    return list[_plain(arguments[0])] if origin is list else kind  # type: ignore[misc]
