@@ -42,7 +42,7 @@ class UnknownArchitecture(ValueError):
 
 
 def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return a config.json with the quantization of ModelOpt's ``hf_quant_config.json`` if it has none itself.
+    """Return a config.json with the quantization of ModelOpt's own file, where it names none itself.
 
     Source: vLLM 0.32.0, transformers_utils/config.py get_config.
     """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.problems import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
+from service.api.problem_kinds import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
 from service.api.services import Services
 from service.hub.errors import HubError
 from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve

@@ -80,11 +80,16 @@ def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
 
 def test_commands_can_be_pasted(client: TestClient) -> None:
     text = client.get("/plan", params={**GEMMA_QUERY, "format": "command"}).text
-    comment, command = text.splitlines()
-    assert comment.startswith("# 2 x rtx-3090-24gb")
+    (command,) = text.splitlines()
     words = shlex.split(command)
     assert words[:3] == ["vllm", "serve", "google/gemma-4-31B-it"]
     assert words[words.index("--tensor-parallel-size") + 1] == "2"
+
+
+def test_commands_for_several_gpus_are_told_apart(client: TestClient) -> None:
+    query = {**GEMMA_QUERY, "gpu": ["rtx-3090-24gb", "rtx-4090-24gb"], "format": "command"}
+    comments = client.get("/plan", params=query).text.splitlines()[::2]
+    assert comments == ["# 2 x rtx-3090-24gb, auto: starts", "# 2 x rtx-4090-24gb, auto: starts"]
 
 
 def test_where_nothing_starts_no_command_is_given(client: TestClient) -> None:

@@ -3,6 +3,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from service.gpus.capability import ComputeCapability
 
 

@@ -4,6 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+
 from service.gpus.catalog import GpuCatalog, InvalidCatalog, UnknownGpu, find_gpu, gpu_catalog
 from service.gpus.gpu_type import EccState, GpuType, MemoryBasis, TotalKind, Vendor
 from service.gpus.totals import MemoryTotal

@@ -1,4 +1,5 @@
 import pytest
+
 from service.gpus.capability import ComputeCapability
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import InvalidGpu, MemoryBasis, inline_gpu

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from service.gpus.catalog import find_gpu, gpu_catalog
 from service.gpus.derivation import memory_of
 from service.gpus.evidence import MemoryEvidence, Reader

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from service.gpus.totals import MemoryTotal
 from service.units import GIB, MIB, gib_text
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httpx2
+
 from service.hub.client import HubClient
 from service.hub.transfer import DEFAULT_LIMITS, Limits
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from service.hub import build_snapshot
 from service.hub.errors import ConfigNotJson, InvalidModelId
 from service.hub.snapshot import BundledSnapshot

@@ -4,9 +4,9 @@ import json
 
 import httpx2
 import pytest
+
 from service.hub.client import HubClient
 from service.hub.errors import ConfigNotFound, RevisionNotFound
-
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import httpx2
 import pytest
+
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -23,7 +24,6 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.transfer import Limits
-
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,

@@ -4,11 +4,11 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from service.hub.errors import HubError, InvalidModelId, InvalidRevision
 from service.hub.identity import check_model_id, check_revision
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
-
 from tests.hub.fake_hub import ENDPOINT, MODEL, FakeHub, Repository
 
 HOSTILE_IDS = [

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+
 from service.hub.identity import check_model_id
 from service.hub.snapshot import BundledSnapshot
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 import pytest
+
 from service.hub.errors import (
     ConfigNotJson,
     HubError,
@@ -17,7 +18,6 @@ from service.hub.errors import (
 )
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
-
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

@@ -118,11 +118,11 @@ class CandidateAnswer(Output):
     warnings: list[str]
     command: str
 
-    @computed_field(description="Whether the verdict is `starts`")  # type: ignore[prop-decorator]
+    @computed_field(description="Whether the engine starts, as computed; `verdict` says how sure that is")  # type: ignore[prop-decorator]
     @property
     def starts(self) -> bool:
-        """Whether the engine starts for sure."""
-        return self.verdict is Verdict.STARTS
+        """Whether the engine gets a cache, by the middle of every interval."""
+        return self.kv_cache is not None
 
     @computed_field(description="The backend of most layers")  # type: ignore[prop-decorator]
     @property

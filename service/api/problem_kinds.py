@@ -1,0 +1,267 @@
+"""The kinds of faults a caller can meet, and which exception is of which kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.exceptions import HTTPException
+
+from service.api.faults import (
+    GpuNotModelled,
+    InvalidRequest,
+    MalformedJson,
+    ProblemTypeNotFound,
+    UnknownCacheDtype,
+    UnknownFlag,
+    UnsupportedMediaType,
+)
+from service.architecture.config import InvalidConfig
+from service.architecture.reading import UnknownArchitecture
+from service.backends.rules import UnknownBackend
+from service.engines.releases import UnavailableFlag, UnknownPatch, UnknownRelease
+from service.gpus.catalog import UnknownGpu
+from service.gpus.gpu_type import InvalidGpu
+from service.hub.errors import (
+    ConfigNotFound,
+    ConfigNotJson,
+    ConfigTooDeep,
+    ConfigTooLarge,
+    HubRateLimited,
+    HubTimedOut,
+    HubUnreachable,
+    InvalidModelId,
+    InvalidRevision,
+    ModelGated,
+    ModelNotFound,
+    RevisionNotFound,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fault."""
+
+    slug: str
+    status: HTTPStatus
+    title: str
+    explanation: str
+
+    @property
+    def type(self) -> str:
+        """The URI reference that names it and answers with its explanation."""
+        return f"/problems/{self.slug}"
+
+
+INVALID_REQUEST: Final = Kind(
+    "invalid-request",
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    "The request is not one that can be planned",
+    "A value is missing, of the wrong type or out of range; `errors` points at each.",
+)
+INTERNAL_ERROR: Final = Kind(
+    "internal-error",
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "The service failed",
+    "A fault of this service. Report it with the value of `instance`, under which it is logged.",
+)
+NOT_FOUND: Final = Kind(
+    "not-found", HTTPStatus.NOT_FOUND, "No such address", "No route of this service has this path."
+)
+METHOD_NOT_ALLOWED: Final = Kind(
+    "method-not-allowed",
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "Not with this method",
+    "The path exists for other methods, which the Allow header lists.",
+)
+BODY_TOO_LARGE: Final = Kind(
+    "body-too-large",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "The body is too large",
+    "A question fits into 4 MiB, its config.json included.",
+)
+
+KINDS: Final[Mapping[type[Exception], Kind]] = {
+    InvalidRequest: INVALID_REQUEST,
+    MalformedJson: Kind(
+        "malformed-json",
+        HTTPStatus.BAD_REQUEST,
+        "The body is not JSON",
+        "The body could not be parsed at all. Send one JSON object.",
+    ),
+    UnsupportedMediaType: Kind(
+        "unsupported-media-type",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body is not sent as JSON",
+        "Send `Content-Type: application/json`, as `curl --json` does.",
+    ),
+    UnknownFlag: Kind(
+        "unknown-flag",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "A flag that is not modelled",
+        "`serve` holds the engine's flags that decide about memory, by the engine's own names. Others are "
+        "refused and not ignored, since a flag that is passed over would make the answer wrong.",
+    ),
+    UnknownGpu: Kind(
+        "unknown-gpu",
+        HTTPStatus.NOT_FOUND,
+        "No GPU type has this id",
+        "GET /gpus lists the known ids; a GPU of your own is given as an object with its name, bytes and "
+        "compute capability.",
+    ),
+    GpuNotModelled: Kind(
+        "gpu-not-modelled",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "This GPU type is known, but not modelled yet",
+        "Its memory is on record, but not what the engine does on it, so nothing is guessed.",
+    ),
+    InvalidGpu: Kind(
+        "invalid-gpu",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No GPU can be like this",
+        "A GPU of your own has a figure that none has, mostly a slip of the unit: memory is in bytes.",
+    ),
+    UnknownRelease: Kind(
+        "unknown-release",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "This release of the engine is not modelled",
+        "What an engine does changes by release, so an unknown one is not answered. GET /engines lists them.",
+    ),
+    UnknownPatch: Kind(
+        "unknown-patch",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "This patch is not known",
+        "GET /engines lists the pull requests that can be laid over a release.",
+    ),
+    UnknownBackend: Kind(
+        "unknown-attention-backend",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release has no such attention backend",
+        "`detail` lists those that the release has for this kind of model.",
+    ),
+    UnavailableFlag: Kind(
+        "flag-not-in-release",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release does not have this flag",
+        "The flag came with a later release of the engine; GET /engines says with which.",
+    ),
+    UnknownCacheDtype: Kind(
+        "unknown-kv-cache-dtype",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No release has such a cache type",
+        "GET /engines lists what each release accepts for --kv-cache-dtype. A type that only another release "
+        "has is no problem of the question: the plan says in the engine's words that it does not start.",
+    ),
+    UnknownArchitecture: Kind(
+        "unknown-architecture",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The model's architecture is not modelled",
+        "Its config names a class that is not known, so nothing is guessed.",
+    ),
+    InvalidConfig: Kind(
+        "invalid-config",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The config cannot be read as a model",
+        "A field of the config.json is missing, of the wrong type or out of range.",
+    ),
+    InvalidModelId: Kind(
+        "invalid-model-id",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Not an id that a model can have",
+        "Ids read `organisation/name`.",
+    ),
+    InvalidRevision: Kind(
+        "invalid-revision",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Not a revision that a model can have",
+        "A revision is a branch, a tag or a commit.",
+    ),
+    ModelNotFound: Kind(
+        "model-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such model",
+        "The Hub shows this service no such model, or the service works offline and does not bundle it. "
+        "GET /models lists what is bundled; any model can be planned by its config.json in `config`.",
+    ),
+    ConfigNotFound: Kind(
+        "config-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The model has no config.json",
+        "Its repository exists, but lacks the file that says what the model is (GGUF repositories do).",
+    ),
+    RevisionNotFound: Kind(
+        "revision-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The model has no such revision",
+        "The model exists, but has no such branch, tag or commit.",
+    ),
+    ModelGated: Kind(
+        "model-gated",
+        HTTPStatus.FORBIDDEN,
+        "The model's owner must grant access first",
+        "Request access on the model's page and run the service with a token that has it, or send the "
+        "config.json in `config`.",
+    ),
+    ConfigTooLarge: Kind(
+        "config-too-large",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is too large",
+        "The Hub's answer is longer than any config and was not read to its end.",
+    ),
+    ConfigTooDeep: Kind(
+        "config-too-deep",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is nested too deeply",
+        "The Hub's answer is nested deeper than any config.",
+    ),
+    ConfigNotJson: Kind(
+        "config-not-json",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is not JSON",
+        "The Hub answered, but not with a JSON object.",
+    ),
+    HubRateLimited: Kind(
+        "hub-rate-limited",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The Hub's quota is used up",
+        "Ask again after `retry_after` seconds, or send the config.json in `config`.",
+    ),
+    HubTimedOut: Kind(
+        "hub-timed-out",
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "The Hub did not answer in time",
+        "Ask again later, or send the config.json in `config`.",
+    ),
+    HubUnreachable: Kind(
+        "hub-unreachable",
+        HTTPStatus.BAD_GATEWAY,
+        "The Hub could not be reached",
+        "Ask again later, or send the config.json in `config`.",
+    ),
+    ProblemTypeNotFound: Kind(
+        "unknown-problem",
+        HTTPStatus.NOT_FOUND,
+        "No such kind of problem",
+        "GET /problems lists all kinds.",
+    ),
+}
+"""Kinds by exception; an exception that is not here has the kind of its nearest base class."""
+
+HTTP_KINDS: Final[Mapping[int, Kind]] = {
+    HTTPStatus.BAD_REQUEST: KINDS[MalformedJson],
+    HTTPStatus.NOT_FOUND: NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
+}
+"""Kinds of what the framework itself refuses."""
+
+ALL_KINDS: Final = tuple(
+    sorted({*KINDS.values(), *HTTP_KINDS.values(), INTERNAL_ERROR}, key=lambda kind: kind.slug)
+)
+
+
+def kind_of(error: Exception) -> Kind:
+    """Return the kind of a fault; an exception that nobody foresaw is an internal error."""
+    if isinstance(error, HTTPException):
+        return HTTP_KINDS.get(error.status_code, INTERNAL_ERROR)
+    return next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), INTERNAL_ERROR)
