@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.request import EngineChoice, Model
 from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
@@ -78,6 +78,46 @@ class GpuPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a release makes of the flags."""
+
+    version: str
+    verdict: Verdict
+    error: str | None
+    """Type and words of the refusal, if it refuses."""
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int | None
+    block_size: int | None
+    blocks_per_request: int | None
+    """Blocks of all groups that one request of the maximum length takes."""
+    attention_backends: tuple[str, ...]
+    available_kv_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A rule that, changed by itself, changes the outcome."""
+
+    rule: str
+    summary: str
+    source: str
+    """Release and function, or pull request, where the new behaviour can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """One step from a release to a later (or earlier) one on one GPU type."""
+
+    gpu: str
+    before: Outcome
+    after: Outcome
+    changed: tuple[str, ...]
+    """Names of the outcome's fields that differ."""
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The whole answer."""
 
@@ -85,15 +125,5 @@ class Plan:
     engine: EngineChoice
     """With the release that was planned, never ``None``."""
     plans: tuple[GpuPlan, ...]
-
-
-__all__ = [
-    "Admission",
-    "Candidate",
-    "EngineChoice",
-    "GpuPlan",
-    "Plan",
-    "PlanRequest",
-    "Refusal",
-    "Verdict",
-]
+    upgrades: tuple[Upgrade, ...] = ()
+    """What changes between the versions that were named, step by step."""

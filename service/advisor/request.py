@@ -36,6 +36,8 @@ class EngineChoice:
     """``None`` takes the newest release that is modelled."""
     patches: tuple[str, ...] = ()
     name: str = "vllm"
+    compared: tuple[str, ...] = ()
+    """Versions between which to tell what changes, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

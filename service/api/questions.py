@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from packaging.version import Version
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -104,10 +105,11 @@ def answer_question(question: PlanRequest, services: Services) -> Plan:
 
 
 def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
-    try:
-        release = find_release(body.engine.version)
-    except UnknownRelease as error:
-        raise InputFault("/engine/version", error) from error
+    compared = tuple(
+        _release(version, f"/engine/versions/{index}") for index, version in enumerate(body.engine.versions)
+    )
+    planned = body.engine.version or (compared[-1] if compared else None)
+    release = Version(_release(planned, "/engine/version"))
     for index, patch in enumerate(body.engine.patches):
         try:
             rules_for(release, [patch])
@@ -118,7 +120,14 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
     except UnavailableFlag as error:
         raise InputFault(f"/serve/{error.flag}", error) from error
     _check_cache_dtype(flags.kv_cache_dtype)
-    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name)
+    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name, compared)
+
+
+def _release(given: str | None, pointer: str) -> str:
+    try:
+        return str(find_release(given))
+    except UnknownRelease as error:
+        raise InputFault(pointer, error) from error
 
 
 def _check_cache_dtype(given: str | None) -> None:

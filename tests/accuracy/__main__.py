@@ -1,7 +1,8 @@
 """Print how many answers of real releases we agree with.
 
 ``python -m tests.accuracy`` replays the rows that the repository keeps;
-``python -m tests.accuracy ROWS CONFIGS`` a folder of ``cases-<release>.jsonl``, with the configs that they name.
+``python -m tests.accuracy ROWS CONFIGS`` a folder of ``cases-<release>.jsonl``, with the
+configs that they name.
 """
 
 import argparse

@@ -139,12 +139,46 @@ class GpuPlanAnswer(Output):
     candidates: list[CandidateAnswer] = Field(description="Best first; those that do not start last")
 
 
+class OutcomeAnswer(Output):
+    """What a release makes of the flags."""
+
+    version: str
+    verdict: Verdict
+    error: str | None = Field(description="Type and words of the refusal, if it refuses")
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int | None
+    block_size: int | None
+    blocks_per_request: int | None = Field(description="Of all groups, for a request of the maximum length")
+    attention_backends: list[str]
+    available_kv_bytes: int | None
+
+
+class CauseAnswer(Output):
+    """A rule that, changed by itself, changes the outcome."""
+
+    rule: str
+    summary: str
+    source: str
+
+
+class UpgradeAnswer(Output):
+    """One step from a release to the next on one GPU type."""
+
+    gpu: str
+    before: OutcomeAnswer
+    after: OutcomeAnswer
+    changed: list[str] = Field(description="Fields of the outcome that differ")
+    causes: list[CauseAnswer] = Field(description="Each was found by planning with that one rule changed")
+
+
 class PlanAnswer(Output):
     """The whole answer."""
 
     model: ModelAnswer
     engine: EngineAnswer
     plans: list[GpuPlanAnswer]
+    upgrades: list[UpgradeAnswer] = Field(description="Steps between `engine.versions`; empty without them")
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -153,4 +187,5 @@ class PlanAnswer(Output):
             model=ModelAnswer.of(plan.model),
             engine=EngineAnswer.model_validate(plan.engine),
             plans=[GpuPlanAnswer.model_validate(gpu) for gpu in plan.plans],
+            upgrades=[UpgradeAnswer.model_validate(step) for step in plan.upgrades],
         )

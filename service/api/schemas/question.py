@@ -10,6 +10,7 @@ from service.api.schemas.serve import MAX_TOKENS, Name, ServeInput
 
 MAX_GPUS: Final = 256
 MAX_PATCHES: Final = 16
+MAX_VERSIONS: Final = 8
 
 ModelId = Annotated[str, Field(min_length=1, max_length=200)]
 Revision = Annotated[str, Field(min_length=1, max_length=128)]
@@ -48,6 +49,11 @@ class EngineInput(Input):
 
     name: Literal["vllm"] = "vllm"
     version: Name | None = Field(default=None, description="Left out: the newest release that is modelled")
+    versions: Annotated[list[Name], Field(max_length=MAX_VERSIONS)] = Field(
+        default_factory=list,
+        description="Releases to compare, in order; `upgrades` tells what each step changes. "
+        "Without `version`, the last one is planned",
+    )
     patches: Annotated[list[Name], Field(max_length=MAX_PATCHES)] = Field(default_factory=list)
 
 
@@ -91,6 +97,9 @@ class PlanParameters(ServeInput):
         default=None, description="Id of a GPU type, repeatable; left out: every type that is modelled"
     )
     engine_version: Name | None = Field(default=None, description="Left out: the newest that is modelled")
+    compare: Annotated[list[Name], Field(max_length=MAX_VERSIONS)] | None = Field(
+        default=None, description="Release to compare, repeatable, in order"
+    )
     patch: Annotated[list[Name], Field(max_length=MAX_PATCHES)] | None = Field(
         default=None, description="Unreleased pull request on top, repeatable, as in `vllm#40391`"
     )
@@ -122,6 +131,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "revision": ("revision",),
     "gpu": ("gpus",),
     "engine_version": ("engine", "version"),
+    "compare": ("engine", "versions"),
     "patch": ("engine", "patches"),
     "prompt_tokens": ("workload", "prompt_tokens"),
     "output_tokens": ("workload", "output_tokens"),

@@ -11,6 +11,7 @@ from rich.table import Table
 from service.advisor.answer import Candidate, GpuPlan, Plan, Verdict
 from service.api.schemas.model import ArchitectureAnswer
 from service.api.text.details import candidate_lines, refusal_lines
+from service.api.text.upgrades import upgrade_text
 from service.units import gib_text
 
 WIDTH: Final = 110
@@ -27,6 +28,7 @@ def render_plan(plan: Plan) -> str:
         parts.append(_comparison(plan))
     else:
         parts.extend(map(_description, plan.plans))
+    parts.extend(upgrade_text(step, WIDTH) for step in plan.upgrades)
     return "\n".join(parts)
 
 

@@ -1,0 +1,158 @@
+"""One candidate: a dry run up to its verdict."""
+
+from dataclasses import replace
+
+from service.advisor.answer import Admission, Candidate, Refusal, Verdict
+from service.advisor.command import serve_command
+from service.advisor.fixes import fixes_for, memory_fixes
+from service.advisor.memory import budget_of
+from service.advisor.request import PlanRequest, Workload
+from service.advisor.start import Start, dry_start
+from service.advisor.warnings import warnings
+from service.backends.assignment import count_backends
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.admission import admission_blocks
+from service.kv_cache.answer import KvCache
+from service.kv_cache.capacity import size_cache
+from service.kv_cache.formats import UnmodelledCacheDtype
+from service.memory.budget import MemoryBudget
+from service.units import gib_text
+
+
+def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
+    """Return what the engine would do with these very flags on this GPU type."""
+    blank = Candidate(
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        resolved_kv_cache_dtype=None,
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        block_size=None,
+        attention_backends=(),
+        verdict=Verdict.REFUSED,
+        error=None,
+        memory=None,
+        kv_cache=None,
+        admission=None,
+        warnings=(),
+        command=serve_command(request.model.id, flags),
+    )
+    try:
+        start = dry_start(request.model.architecture, flags, rules, gpu)
+    except EngineRefusal as refusal:
+        return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
+    except UnmodelledCacheDtype as unknown:
+        return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
+    started = replace(
+        blank,
+        resolved_kv_cache_dtype=_stored_dtype(start),
+        block_size=start.layout.block_size,
+        attention_backends=count_backends(start.backends),
+    )
+    return _with_memory(started, request, flags, start, gpu)
+
+
+def _stored_dtype(start: Start) -> str:
+    dtype = start.serving.kv_cache_dtype
+    return start.serving.dtype if dtype == "auto" else dtype
+
+
+def _with_memory(
+    candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
+) -> Candidate:
+    budget = budget_of(request.model, start, flags, gpu)
+    candidate = replace(candidate, memory=budget)
+    if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
+        return replace(candidate, error=_weights_do_not_fit(budget))
+    try:
+        cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
+    except EngineRefusal as refusal:
+        verdict = Verdict.UNCERTAIN if _fits(start, budget.available_kv.high) else Verdict.REFUSED
+        fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
+        return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
+    verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
+    doubt = _doubt(verdict, budget)
+    return replace(
+        candidate,
+        verdict=Verdict.UNCERTAIN if start.fails_when_run else verdict,
+        kv_cache=cache,
+        admission=_admission(start, cache, request.workload),
+        warnings=(*start.fails_when_run, *doubt, *warnings(start, cache, budget)),
+    )
+
+
+def _fits(start: Start, available_bytes: int) -> bool:
+    try:
+        size_cache(start.layout, start.serving, available_bytes)
+    except EngineRefusal:
+        return False
+    return True
+
+
+def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
+    if verdict is not Verdict.UNCERTAIN:
+        return ()
+    available = budget.available_kv
+    words = (
+        "Whether it starts depends on memory that only a start can measure: between "
+        f"{gib_text(available.low)} and {gib_text(available.high)} GiB are left for the cache."
+    )
+    return (words,)
+
+
+def _refusal(
+    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> Refusal:
+    return Refusal(
+        type=refusal.type,
+        message=refusal.message,
+        stage=refusal.stage,
+        detail=refusal.detail,
+        fix=_fixes(refusal, request, flags, rules, gpu),
+    )
+
+
+def _fixes(
+    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> tuple[str, ...]:
+    if refusal.stage is Stage.MEMORY:
+        return memory_fixes(flags)
+    # Where every cache dtype is a candidate, the others are the fixes.
+    if request.serve.kv_cache_dtype is None:
+        return ()
+    return fixes_for(request.model.architecture, flags, rules, gpu)
+
+
+def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
+    return Refusal(
+        type="OutOfMemoryError",
+        message="CUDA out of memory.",
+        stage=Stage.MEMORY,
+        detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
+        f"the device has {gib_text(budget.total.high)} GiB or less.",
+        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
+    )
+
+
+def _admission(start: Start, cache: KvCache, workload: Workload | None) -> Admission | None:
+    if workload is None:
+        return None
+    groups = admission_blocks(start.layout.groups, start.serving, workload.prompt_tokens)
+    blocks = sum(group.blocks for group in groups)
+    sliding = sum(group.blocks for group in groups if group.kind == "sliding_window")
+    free = cache.num_blocks - 1
+    at_once = min(free // blocks, start.serving.max_num_seqs)
+    return Admission(
+        groups=groups,
+        blocks=blocks,
+        sliding_window_blocks=sliding,
+        free_blocks=free,
+        admitted_at_once=at_once,
+        explanation=(
+            f"A prompt of {workload.prompt_tokens:,} tokens must find {blocks:,} of {free:,} blocks free "
+            f"({', '.join(f'{group.blocks:,} {group.kind}' for group in groups)}): {at_once:,} such prompts "
+            f"fit at once, {workload.concurrent_requests:,} are wanted."
+        ),
+    )

@@ -1,0 +1,118 @@
+"""What changes from one release to the next for the same flags, and by which rule."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import pairwise
+
+from packaging.version import Version
+
+from service.advisor.answer import Candidate, Cause, Outcome, Upgrade
+from service.advisor.candidates import dry_run
+from service.advisor.request import PlanRequest
+from service.engines.flags import ServeFlags
+from service.engines.releases import RULES, find_release, rules_for
+from service.engines.rules import EngineRules
+from service.gpus.gpu_type import GpuType
+
+
+def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
+    """Return every step between the versions that a question names, GPU by GPU.
+
+    Each cause was found by planning with the older release's rules and that one rule of the newer.
+
+    Raises:
+        UnknownRelease: a version is not modelled.
+        UnknownPatch: no patch has such a name.
+    """
+    versions = tuple(map(find_release, request.engine.compared))
+    flags = _settled(request.serve)
+    return tuple(
+        _step(request, flags, gpu, before, after)
+        for gpu in request.gpus
+        for before, after in pairwise(versions)
+    )
+
+
+def _settled(flags: ServeFlags) -> ServeFlags:
+    return replace(
+        flags,
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
+    )
+
+
+def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version, after: Version) -> Upgrade:
+    old, new = (rules_for(release, request.engine.patches) for release in (before, after))
+    first, second = (_outcome(dry_run(request, flags, rules, gpu), rules) for rules in (old, new))
+    changed = _differ(first, second)
+    causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()
+    return Upgrade(gpu.id, first, second, changed, causes)
+
+
+def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
+    cache, memory = candidate.kv_cache, candidate.memory
+    return Outcome(
+        version=str(rules.release),
+        verdict=candidate.verdict,
+        error=None if candidate.error is None else f"{candidate.error.type}: {candidate.error.message}",
+        tokens=None if cache is None else cache.tokens,
+        max_concurrency=None if cache is None else cache.max_concurrency,
+        max_model_len=None if cache is None else cache.max_model_len,
+        block_size=candidate.block_size,
+        blocks_per_request=None if cache is None else sum(g.blocks_per_request for g in cache.groups),
+        attention_backends=candidate.attention_backends,
+        available_kv_bytes=None if memory is None else memory.available_kv.bytes,
+    )
+
+
+def _causes(
+    request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
+) -> Iterator[Cause]:
+    """Name the rules that make the step: alone in the old release, or taken back in the new, they tell."""
+
+    def outcome(rules: EngineRules) -> Outcome:
+        return _outcome(dry_run(request, flags, rules, gpu), rules)
+
+    before, after = outcome(old), outcome(new)
+    for rule in RULES:
+        was, became = getattr(old, rule.name), getattr(new, rule.name)
+        if was == became:
+            continue
+        alone, without = replace(old, **{rule.name: became}), replace(new, **{rule.name: was})
+        if _differ(before, outcome(alone)) or _differ(after, outcome(without)):
+            later = max(old.release, new.release)
+            yield Cause(rule.name, rule.summary, rule.timeline.change_at(later).source)
+    yield from _beyond_rules(before, after)
+
+
+def _differ(one: Outcome, other: Outcome) -> tuple[str, ...]:
+    """Return the fields that differ; a refusal that is only worded otherwise is the same."""
+    return tuple(
+        field.name
+        for field in fields(Outcome)
+        if field.name not in {"version", "error"} and getattr(one, field.name) != getattr(other, field.name)
+    ) + (("error",) if _error_type(one) != _error_type(other) else ())
+
+
+def _error_type(outcome: Outcome) -> str | None:
+    return None if outcome.error is None else outcome.error.partition(":")[0]
+
+
+def _beyond_rules(before: Outcome, after: Outcome) -> Iterator[Cause]:
+    """Name what is not a rule: the choice of backends, and the memory that a start takes."""
+    if before.attention_backends != after.attention_backends:
+        yield Cause(
+            "attention_backends",
+            f"Attention backends: {_listed(before)} became {_listed(after)}",
+            f"vLLM {after.version}, platforms/cuda.py and the backends' own checks",
+        )
+    if before.available_kv_bytes != after.available_kv_bytes:
+        yield Cause(
+            "memory_budget",
+            "What the start takes of the memory, and how much of it is granted",
+            f"vLLM {after.version}, v1/worker/gpu_worker.py determine_available_memory",
+        )
+
+
+def _listed(outcome: Outcome) -> str:
+    return ", ".join(outcome.attention_backends) or "none"
