@@ -120,11 +120,12 @@ def find_gpu(gpu_id: str) -> GpuType:
 
 
 def _likeness(text: str, gpu: GpuType) -> float:
-    """Rate how well ``text`` means ``gpu``: 1 and more where all its words are there, up to 1 by spelling."""
+    """Rate how well ``text`` means ``gpu``: its words that begin one of the card's, and the spelling."""
     wanted, spelt = _words(text), "-".join(_words(text))
     spelling = SequenceMatcher(None, spelt, gpu.id).ratio()
     offered = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
-    return 1 + spelling if wanted and offered.issuperset(wanted) else spelling
+    begun = sum(any(word.startswith(start) for word in offered) for start in wanted)
+    return spelling + (begun / len(wanted) if wanted else 0)
 
 
 def _words(text: str) -> list[str]:
