@@ -67,4 +67,4 @@ def _starts(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         start = dry_start(architecture, flags, rules, gpu)
     except (EngineRefusal, UnmodelledCacheDtype):
         return False
-    return not start.fails_when_run
+    return start.layout.refusal is None and not start.fails_when_run

@@ -7,10 +7,11 @@ from service.backends.assignment import Backends, assign_backends
 from service.engines.flags import ServeFlags
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.block_size import settle_block_size
 from service.kv_cache.capacity import CacheLayout, lay_out
-from service.launch.cache_dtype import check_e5m2
+from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_expert_blocks, check_tied_embedding
-from service.launch.layout import check_layers
+from service.launch.layout import check_layers, check_missing_layers
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
 
@@ -43,11 +44,13 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
-    check_layers(architecture, serving.tensor_parallel_size)
+    check_layers(architecture, serving.tensor_parallel_size, serving.rules)
     backends = assign_backends(architecture, serving)
+    check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
     check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
     check_tied_embedding(architecture, serving.rules)
+    check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
     return backends
 
 
@@ -57,6 +60,6 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
     Raises:
         EngineRefusal: the engine gives up on the way.
     """
-    serving = resolve(architecture, flags, rules, gpu)
+    serving = settle_block_size(architecture, resolve(architecture, flags, rules, gpu))
     backends = build_model(architecture, serving)
     return Start(serving, backends, lay_out(architecture, serving, backends))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -82,12 +82,15 @@ class Config:
 
     fields: Mapping[str, Any]
     pointer: str = ""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """By the name that readers ask for: the one that the document uses, where they differ."""
 
     def __contains__(self, key: str) -> bool:
         return self.fields.get(key) is not None
 
     def at(self, key: str) -> str:
         """Return the JSON pointer of one field."""
+        key = self.written.get(key, key)
         return f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
     def integer(

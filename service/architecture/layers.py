@@ -13,6 +13,10 @@ class QueryKeyNorm(StrEnum):
     """One weight per head dimension, shared by all heads."""
     FULL = "full"
     """One weight per projected channel."""
+    WHOLE = "whole"
+    """One weight per projected channel of all ranks together."""
+    PER_HEAD_AND_BIAS = "per_head_and_bias"
+    """A weight and a bias per head dimension, shared by all heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,10 @@ class Attention:
     head_size_v: int
     sliding_window: int | None = None
     """Tokens that a query sees, itself included; ``None`` sees all."""
+    attention_chunk_size: int | None = None
+    """Tokens of the chunks that queries do not look beyond (Llama 4); ``None`` without chunks."""
+    alibi: bool = False
+    """Distances bias the scores instead of rotary positions (BLOOM, MPT)."""
     sinks: bool = False
     """One learned logit per head joins every softmax (gpt-oss)."""
     shares_cache_of: int | None = None
@@ -38,6 +46,15 @@ class Attention:
     """The query projection also yields a gate of its own width (Qwen3-Next)."""
     keys_are_values: bool = False
     """One projection serves keys and values; both are cached all the same (Gemma 4)."""
+    low_rank: "LatentAttention | None" = None
+    """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
+    head_gate: bool = False
+    """A projection of its own yields one gate per head."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAttention:
+    """A layer whose attention was pruned: nothing is mixed, nothing cached (Nemotron-NAS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,8 @@ class DenseFeedForward:
     intermediate_size: int
     gated: bool = True
     bias: bool = False
+    output_bias: bool = False
+    """The last projection alone has a bias."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +110,19 @@ class MixtureOfExperts:
     """A learned scalar gate weighs the shared expert (Qwen)."""
     router_bias: bool = False
     expert_bias: bool = False
+    router_float32: bool = False
+    """The router's matrix is kept in 32 bits."""
     parallel_dense: DenseFeedForward | None = None
     """A dense network that runs beside the experts (Gemma 4)."""
 
 
-Mixer: TypeAlias = Attention | LatentAttention | GatedDeltaNet
-FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts
+@dataclass(frozen=True, slots=True)
+class NoFeedForward:
+    """A layer whose feed-forward network was pruned (Nemotron-NAS)."""
+
+
+Mixer: TypeAlias = Attention | LatentAttention | GatedDeltaNet | NoAttention
+FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
 
 
 @dataclass(frozen=True, slots=True)

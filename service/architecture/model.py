@@ -13,7 +13,7 @@ from service.architecture.layers import (
 )
 from service.architecture.quantization import Quantization
 from service.architecture.rotary import RotaryTable
-from service.architecture.stages import ENDS_ONLY, StageFrame
+from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
 from service.architecture.towers import Tower
 
 
@@ -66,11 +66,14 @@ class ModelArchitecture:
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
     frame: StageFrame = ENDS_ONLY
+    ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
     tying_told: bool = True
     """Whether the config itself says if the output is tied to the embedding."""
     media_known: bool = True
     """Whether ``towers`` are all the towers there are."""
+    weights_checked: bool = True
+    """Whether the closed form of the weights was held against what the engine allocates."""
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:

@@ -1,25 +1,19 @@
 """From a config.json to a ModelArchitecture, by the family of its architecture class."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.context import read_context_length
-from service.architecture.families import deepseek, gemma, gpt_oss, llama, qwen, qwen_gdn
-from service.architecture.families.family import Family
+from service.architecture.families.config_classes import ConfigClass, config_class
+from service.architecture.families.family import Family, Wrapper
+from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
+from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import AlternatingUpdates, ModelArchitecture, PerLayerEmbedding
 from service.architecture.quantization import read_quantization
 from service.architecture.rotary import read_rotary_tables
-
-FAMILIES: Final[Mapping[str, Family]] = {
-    **llama.FAMILIES,
-    **qwen.FAMILIES,
-    **qwen_gdn.FAMILIES,
-    **gemma.FAMILIES,
-    **gpt_oss.FAMILIES,
-    **deepseek.FAMILIES,
-}
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
@@ -31,12 +25,18 @@ class UnknownArchitecture(ValueError):
 
     Attributes:
         class_name: what the config names.
-        nearest: known classes with similar names.
+        nearest: known classes with similar names; none for a class of the engine that is not modelled.
+        reason: why a class of the engine is not modelled, or ``None``.
     """
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name
-        self.nearest = tuple(get_close_matches(class_name, FAMILIES, n=3, cutoff=0.5))
+        self.reason = unmodelled(class_name)
+        if self.reason is not None:
+            self.nearest: tuple[str, ...] = ()
+            super().__init__(f"the architecture {class_name!r} is not modelled yet: {self.reason}")
+            return
+        self.nearest = tuple(get_close_matches(class_name, KNOWN, n=3, cutoff=0.5))
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""
         super().__init__(f"the architecture {class_name!r} is not known{hint}")
 
@@ -58,11 +58,16 @@ def read_architecture(config: Config) -> ModelArchitecture:
         UnknownArchitecture: no family claims its architecture class.
         InvalidConfig: a field is missing, of the wrong type or out of range.
     """
-    class_name, family = _family(config)
-    text = _text_part(config)
+    class_name, entry = _entry(config)
+    if isinstance(entry, Wrapper):
+        text, family = _wrapped(config, entry)
+    else:
+        text, family = _text_part(config), entry
     layers = family.layers(text)
     if not layers:
         raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
+    if not any(isinstance(layer.mixer, Attention | LatentAttention) for layer in layers):
+        raise InvalidConfig(text.pointer, "the model has no attention layer")
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
@@ -70,7 +75,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         hidden_size=text.integer("hidden_size"),
         vocab_size=text.integer("vocab_size"),
         layers=layers,
-        tie_word_embeddings=_tied(config, text, default=family.tied_by_default),
+        tie_word_embeddings=_tied(config, text, family),
         context=read_context_length(text),
         quantization=read_quantization(config, text),
         multimodal=family.multimodal,
@@ -83,28 +88,68 @@ def read_architecture(config: Config) -> ModelArchitecture:
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
         frame=family.frame,
+        ends=family.ends(text),
         rotary_tables=read_rotary_tables(text, layers),
         tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
+        weights_checked=family.weights_checked,
     )
 
 
-def _family(config: Config) -> tuple[str, Family]:
+def _entry(config: Config) -> tuple[str, Family | Wrapper]:
     names = config.texts("architectures")
     if not names:
         raise InvalidConfig("/architectures", "No model architectures are specified")
     for name in names:
-        if name in FAMILIES:
-            return name, FAMILIES[name]
+        if name in KNOWN:
+            return name, KNOWN[name]
     raise UnknownArchitecture(names[0])
 
 
 def _text_part(config: Config) -> Config:
+    """Return the part that generates text, as its config class completes it."""
+    outer = config_class(config.text("model_type"))
     for name in TEXT_SECTIONS:
         section = config.section(name)
         if section is not None:
-            return section
-    return config
+            return _class_of(section, outer).view(section)
+    return (outer if outer.text is None else config_class(outer.text)).view(config)
+
+
+def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
+    return config_class(section.text("model_type") or outer.text or "")
+
+
+def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
+    """Return the text part of a multimodal config, and the family that reads it."""
+    section: Config | None = config
+    for name in wrapper.sections:
+        section = section.section(name) if section is not None else None
+    if section is None:
+        raise InvalidConfig(config.at(wrapper.sections[0]), "is missing")
+    if not wrapper.sections:
+        section = next((part for name in TEXT_SECTIONS if (part := config.section(name))), config)
+    outer = config_class(config.text("model_type"))
+    model_type = section.text("model_type") if section is not config else ""
+    class_ = config_class(model_type or outer.text or wrapper.model_type or config.text("model_type"))
+    return class_.view(section), _inner(section, class_, wrapper, outermost=section is config)
+
+
+def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost: bool) -> Family:
+    named = () if outermost else section.texts("architectures")
+    told = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
+    candidates = (told,) if told is not None else (*named, class_.architecture)
+    inner = next((name for name in candidates if name in FAMILIES), None)
+    if inner is None:
+        raise UnknownArchitecture(next((name for name in candidates if name), section.text("model_type")))
+    return replace(
+        FAMILIES[inner],
+        multimodal=True,
+        bidirectional_media=wrapper.bidirectional_media,
+        splits_media_heads=wrapper.splits_media_heads,
+        supports_pipeline=wrapper.supports_pipeline and FAMILIES[inner].supports_pipeline,
+        towers=wrapper.towers,
+    )
 
 
 def _per_layer_embedding(text: Config) -> PerLayerEmbedding | None:
@@ -138,5 +183,8 @@ def _dtype(config: Config, text: Config) -> str:
     return "bfloat16" if named == "float32" else named
 
 
-def _tied(config: Config, text: Config, *, default: bool) -> bool:
-    return config.boolean("tie_word_embeddings", default=text.boolean("tie_word_embeddings", default=default))
+def _tied(config: Config, text: Config, family: Family) -> bool:
+    if family.tied is not None:
+        return family.tied
+    inner = text.boolean("tie_word_embeddings", default=family.tied_by_default)
+    return config.boolean("tie_word_embeddings", default=inner)

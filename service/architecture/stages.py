@@ -1,4 +1,4 @@
-"""What the stages of a pipeline build around their layers."""
+"""What stands around the layers of a model, and which stages of a pipeline build it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,3 +19,21 @@ class StageFrame:
 ENDS_ONLY: Final = StageFrame()
 EMBEDDING_EVERYWHERE: Final = StageFrame(embedding=True)
 ALL_EVERYWHERE: Final = StageFrame(embedding=True, norm=True, output=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEnds:
+    """The weights before the first layer and after the last one, beside embedding and output."""
+
+    norm_weights: int = 1
+    """Normalization weights of the hidden size after the last layer; with a bias, two."""
+    embedding_norm_weights: int = 0
+    """The same after the embedding."""
+    position_rows: int = 0
+    """Learned positions, each of the hidden size."""
+    output_bias: bool = False
+    embedding_size: int | None = None
+    """Width of embedding and output where it is not the hidden size; projections lead in and out."""
+
+
+PLAIN_ENDS: Final = ModelEnds()

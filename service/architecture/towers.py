@@ -339,3 +339,37 @@ def gemma4(config: Config) -> tuple[Tower, ...]:
     vision, audio = config.section("vision_config"), config.section("audio_config")
     towers = () if vision is None else (_gemma4_vision(vision, hidden),)
     return towers if audio is None else (*towers, _gemma4_audio(audio, hidden))
+
+
+def llama4(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    hidden = (config.section("text_config") or config).integer("hidden_size")
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    size = vision.integer("patch_size", default=14)
+    positions = (vision.integer("image_size", default=448) // size) ** 2 + 1
+    first = vision.integer("projector_input_dim", default=4096)
+    last = vision.integer("projector_output_dim", default=first)
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * size * size
+    adapter = "vision_model.vision_adapter.mlp"
+    return (
+        Tower(
+            name="vision_model",
+            depth=vision.layers("num_hidden_layers"),
+            layers="model.layers",
+            block=(
+                *_attention(("self_attn.qkv_proj", "self_attn.o_proj"), width, bias=True, output_bias=True),
+                *_feed_forward(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_model.patch_embedding.linear", patch, (width,), Split.COLUMN),
+                Projection(f"{adapter}.fc1", inner, (first,), Split.COLUMN),
+                Projection(f"{adapter}.fc2", first, (last,), Split.ROW),
+                Projection("multi_modal_projector.linear_1", last, (hidden,), Split.COLUMN),
+            ),
+            frame_elements=(positions + 1 + 4) * width,
+        ),
+    )

@@ -3,19 +3,22 @@
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
 from service.backends.request import AttentionRequest
-from service.backends.rules import Forced
+from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
+from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.launch.serving import Serving
 
 Backends: TypeAlias = Mapping[int, AttentionBackend]
 """Layer index to backend, in layer order."""
+
+_UNSELECTED: Final[Mapping[type, UnselectedLayer]] = {GatedDeltaNet: UnselectedLayer.GATED_DELTA_NET}
 
 
 def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
@@ -25,14 +28,7 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
         EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
     """
     select = cache(lambda request, chosen: _select(request, chosen, serving))
-    forced = forced_attention(
-        serving.release,
-        serving.compute_capability,
-        head_sizes={mixer.head_size for _, mixer in architecture.attention_layers},
-        kv_cache_dtype=serving.kv_cache_dtype,
-        chosen=serving.attention_backend,
-        gemma4=architecture.model_type.startswith("gemma4"),
-    )
+    forced = _forced(architecture, serving)
     chosen = serving.attention_backend or forced.backend
     model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
     return {
@@ -47,8 +43,10 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
 def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: Serving) -> str:
     """Return the cache dtype of one layer: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
     """
+    if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
+        return serving.kv_cache_dtype
     skipped = serving.kv_cache_dtype_skip_layers
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):
@@ -61,7 +59,47 @@ def count_backends(backends: Backends) -> tuple[str, ...]:
     return tuple(name for name, _ in Counter(backend.name for backend in backends.values()).most_common())
 
 
+def layers_by_backend(
+    architecture: ModelArchitecture, serving: Serving, backends: Backends
+) -> Mapping[str, int]:
+    """Return how many layers each backend has, recurrent ones included, by the names the release gives.
+
+    Layers whose backend has no name in the release are counted under the empty one.
+    """
+    counts = Counter(backend.name for backend in backends.values())
+    for layer in architecture.layers:
+        kind = _UNSELECTED.get(type(layer.mixer))
+        if kind is not None:
+            backend = unselected_backend(kind, serving.release, serving.compute_capability)
+            counts["" if backend.nameless else backend.name] += 1
+    return counts
+
+
+def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
+    mixers = [mixer for _, mixer in architecture.attention_layers]
+    latent = next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None)
+    return forced_attention(
+        serving.release,
+        serving.compute_capability,
+        head_sizes={mixer.head_size for mixer in mixers},
+        kv_cache_dtype=serving.kv_cache_dtype,
+        chosen=serving.attention_backend,
+        gemma4=architecture.model_type.startswith("gemma4"),
+        mla=latent is not None,
+        qk_nope_head_dim=None if latent is None else latent.qk_nope_head_dim,
+    )
+
+
 def _select(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
+    if request.head_size_v is not None and request.head_size_v != request.head_size:
+        return unselected_backend(
+            UnselectedLayer.DIFFERING_VALUES,
+            serving.release,
+            serving.compute_capability,
+            request=request,
+            chosen=chosen,
+            device_name=serving.device_name,
+        )
     return select_backend(
         request,
         serving.release,
@@ -85,10 +123,14 @@ def _request(
             block_size=serving.block_size,
             mla=True,
             qk_nope_head_dim=mixer.qk_nope_head_dim,
+            qk_rope_head_dim=mixer.qk_rope_head_dim,
+            kv_lora_rank=mixer.kv_lora_rank,
             flash_attn_version=forced.flash_attn_version,
+            decode_context_parallel_size=serving.decode_context_parallel_size,
         )
     return AttentionRequest(
         head_size=mixer.head_size,
+        head_size_v=mixer.head_size_v,
         dtype=serving.dtype,
         kv_cache_dtype=dtype,
         num_heads=num_heads,
@@ -100,4 +142,5 @@ def _request(
         logits_soft_cap=mixer.logits_soft_cap,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,
+        decode_context_parallel_size=serving.decode_context_parallel_size,
     )

@@ -1,6 +1,6 @@
 """An attention backend as the cache's layout sees it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 DEFAULT_BLOCK_SIZE: Final = 16
@@ -16,6 +16,8 @@ class KernelBlockSizes:
 
     fixed: tuple[int, ...] = ()
     multiples_of: tuple[int, ...] = ()
+    preference: int | None = None
+    """The block size that the backend prefers whatever the default is."""
 
     def __post_init__(self) -> None:
         if not self.units or min(self.units) < 1:
@@ -37,6 +39,8 @@ class KernelBlockSizes:
 
     def preferred(self, default: int = DEFAULT_BLOCK_SIZE) -> int:
         """Return the block size of this backend when the user names none (``get_preferred_block_size``)."""
+        if self.preference is not None:
+            return self.preference
         return default if self.accepts(default) else self.minimum
 
 
@@ -59,6 +63,11 @@ class AttentionBackend:
     """As it asks for one layer's own spec, where layers differ in head size."""
     indexes_kv_by_block_stride: bool
     """Its kernels find a page by the block stride, so pages may be padded."""
+    # Layers of two cache dtypes may well share one backend.
+    cache_dtype: str = field(default="auto", compare=False)
+    """What the layer's cache really holds: the dtype it was asked with, or the backend's own format of it."""
+    nameless: bool = False
+    """The release's own class has no name: asked for one it raises ``NotImplementedError``."""
     flash_attn_version: int | None = None
     """The FlashAttention version this layer would run with; None: none runs on this GPU."""
     failure_when_run: EngineFailure | None = None

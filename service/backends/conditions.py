@@ -26,11 +26,18 @@ class Subject:
     """The FlashAttention version of the model as a whole; None: none runs."""
     flash_attn_of_layer: int | None = None
     """The one this layer ends up with, its head size considered."""
+    of_spec: bool = False
+    """Asked for the layer's cache spec, not for the model as a whole."""
 
     @property
     def model_head_size(self) -> int:
         """The model's head size; the layer's own where the model has but one."""
         return self.request.model_head_size or self.request.head_size
+
+    @property
+    def values_differ(self) -> bool:
+        """Values are of another size than keys."""
+        return self.request.head_size_v not in {None, self.request.head_size}
 
     @property
     def grouped_queries(self) -> bool:
@@ -61,29 +68,46 @@ def _misaligned(subject: Subject, unit: int) -> bool:
 
 
 PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
+    "capability": _within(lambda s: str(s.capability)),
     "capability_major": _within(lambda s: s.capability.major),
     "capability_at_least": Predicate(ComputeCapability.parse, lambda s, least: s.capability >= least),
     "capability_at_most": Predicate(ComputeCapability.parse, lambda s, most: s.capability <= most),
     "capability_below": Predicate(ComputeCapability.parse, lambda s, limit: s.capability < limit),
     "dtype": _within(lambda s: s.request.dtype),
     "kv_cache_dtype": _within(lambda s: s.request.kv_cache_dtype),
+    "kv_cache_dtype_prefix": Predicate(str, lambda s, prefix: s.request.kv_cache_dtype.startswith(prefix)),
     "quantized": _is(lambda s: s.quantized),
     "head_size": _within(lambda s: s.request.head_size),
     "head_size_above": Predicate(int, lambda s, limit: s.request.head_size > limit),
     "head_size_at_least": Predicate(int, lambda s, least: s.request.head_size >= least),
     "head_size_at_most": Predicate(int, lambda s, most: s.request.head_size <= most),
     "head_size_multiple_of": Predicate(int, lambda s, unit: s.request.head_size % unit == 0),
+    "head_size_v": _within(lambda s: s.request.head_size_v),
+    "values_differ": _is(lambda s: s.values_differ),
     "model_head_size": _within(lambda s: s.model_head_size),
     "block_size_not_multiple_of": Predicate(int, _misaligned),
+    "gathered_heads": _within(lambda s: s.request.num_heads * s.request.decode_context_parallel_size),
     "num_heads_at_most": Predicate(int, lambda s, most: s.request.num_heads <= most),
     "grouped_queries": _is(lambda s: s.grouped_queries),
+    "mla": _is(lambda s: s.request.mla),
+    "sparse": _is(lambda s: s.request.sparse),
     "qk_nope_head_dim": _within(lambda s: s.request.qk_nope_head_dim),
+    "qk_rope_head_dim": _within(lambda s: s.request.qk_rope_head_dim),
+    "kv_lora_rank": _within(lambda s: s.request.kv_lora_rank),
+    "indexed": _is(lambda s: s.request.index_topk is not None),
+    "index_topk": _within(lambda s: s.request.index_topk),
+    "index_topk_multiple_of": Predicate(
+        int, lambda s, unit: s.request.index_topk is not None and s.request.index_topk % unit == 0
+    ),
+    "attn_type": _within(lambda s: s.request.attn_type),
     "sinks": _is(lambda s: s.request.sinks),
     "mm_prefix": _is(lambda s: s.request.mm_prefix),
     "logits_soft_cap": _is(lambda s: s.request.logits_soft_cap),
     "flash_attn_available": Predicate(int, lambda s, version: version in s.flash_attn_available),
     "flash_attn": _within(lambda s: s.flash_attn),
     "flash_attn_of_layer": _within(lambda s: s.flash_attn_of_layer),
+    "context_parallel": _is(lambda s: s.request.context_parallel),
+    "of_spec": _is(lambda s: s.of_spec),
     "chosen": _within(lambda s: s.chosen or ""),
 }
 

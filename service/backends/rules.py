@@ -14,7 +14,15 @@ from service.backends.conditions import AnyOf, Rule
 from service.engines.refusal import Stage
 from service.engines.timeline import Timeline
 
-_FILES: Final = ("selector.toml", "multi_head.toml", "mla.toml")
+_FILES: Final = (
+    "selector.toml",
+    "forced.toml",
+    "multi_head.toml",
+    "composite.toml",
+    "mla.toml",
+    "sparse.toml",
+    "unselected.toml",
+)
 
 T = TypeVar("T")
 Rules = tuple[Rule[T], ...]
@@ -41,6 +49,15 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A refusal before any backend is asked; the message is a template."""
+
+    stage: Stage
+    failure: EngineFailure
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Replacement:
     """One FlashAttention version gives way to another."""
 
@@ -61,12 +78,16 @@ class Traits:
     mm_prefix: AnyOf
     sinks: AnyOf
     capabilities: AnyOf
+    attn_types: AnyOf
     sliding_window: AnyOf
+    context_parallel: AnyOf
+    cache_dtypes: Rules[str]
     kernel_block_sizes: Rules[KernelBlockSizes]
     refusals: Rules[str]
     construction_failures: Rules[ConstructionFailure]
     run_failures: Rules[EngineFailure]
     indexes_kv_by_block_stride: bool
+    nameless: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +97,20 @@ class ReleaseRules:
     backends: Mapping[str, Traits]
     multi_head_priorities: Rules[tuple[str, ...]]
     mla_priorities: Rules[tuple[str, ...]]
-    selector_fields: tuple[str, ...]
+    selector_config: str
+    attn_type_printed: str
+    sink_reason: str
+    block_size_filters: bool
+    latent_layers_skip: bool
     quantized_kv_cache_dtypes: frozenset[str]
     flash_attn_available: Rules[int]
     flash_attn_default: Rules[int]
     flash_attn_of_layer: Rules[Replacement]
     forced: Rules[Forced]
     forced_gemma4: Rules[Forced]
+    refused_cache_dtypes: Rules[Refused]
+    model_cache_dtypes: Mapping[str, Rules[str]]
+    unselected: Mapping[str, Rules[str | Refused]]
 
     def traits(self, name: str) -> Traits:
         """Return what a backend supports.
@@ -103,11 +131,21 @@ def _rules_of(
 
 
 def _kernel_block_sizes(raw: Mapping[str, Any]) -> KernelBlockSizes:
-    return KernelBlockSizes(tuple(raw.get("fixed", ())), tuple(raw.get("multiples_of", ())))
+    return KernelBlockSizes(
+        tuple(raw.get("fixed", ())), tuple(raw.get("multiples_of", ())), raw.get("preference")
+    )
 
 
 def _construction_failure(raw: Mapping[str, Any]) -> ConstructionFailure:
     return ConstructionFailure(Stage(raw["stage"]), EngineFailure(raw["type"], raw["message"]))
+
+
+def _refused(raw: Mapping[str, Any]) -> Refused:
+    return Refused(Stage(raw["stage"]), EngineFailure(raw["type"], raw["message"]), raw.get("detail", ""))
+
+
+def _unselected(raw: Mapping[str, Any]) -> str | Refused:
+    return str(raw["backend"]) if "backend" in raw else _refused(raw)
 
 
 _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
@@ -117,12 +155,16 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "mm_prefix": AnyOf.parse,
     "sinks": AnyOf.parse,
     "capabilities": AnyOf.parse,
+    "attn_types": AnyOf.parse,
     "sliding_window": AnyOf.parse,
+    "context_parallel": AnyOf.parse,
+    "cache_dtypes": _rules_of(lambda raw: str(raw["cache_dtype"])),
     "kernel_block_sizes": _rules_of(_kernel_block_sizes),
     "refusals": _rules_of(lambda raw: str(raw["reason"])),
     "construction_failures": _rules_of(_construction_failure),
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
     "indexes_kv_by_block_stride": bool,
+    "nameless": bool,
 }
 
 
@@ -176,6 +218,16 @@ def _at(release: Version, path: str, parse: Callable[[Any], T]) -> T:
     return Timeline.parse(path, raw, parse).at(release)
 
 
+def _all_at(release: Version, table: str, parse: Callable[[Any], T]) -> Mapping[str, T]:
+    """Return the rules of a table's timelines, but for those of what the release does not know."""
+    timelines = (
+        (name, Timeline.parse(f"{table}.{name}", raw, parse)) for name, raw in _bundled()[table].items()
+    )
+    return {
+        name: timeline.at(release) for name, timeline in timelines if timeline.changes[0].since <= release
+    }
+
+
 @lru_cache(maxsize=64)
 def release_rules(release: Version) -> ReleaseRules:
     """Return the rules of one release.
@@ -195,11 +247,20 @@ def release_rules(release: Version) -> ReleaseRules:
         backends=backends,
         multi_head_priorities=_at(release, "priorities.multi_head", names),
         mla_priorities=_at(release, "priorities.mla", names),
-        selector_fields=_at(release, "selector_fields", tuple),
+        selector_config=_at(release, "selector_config", str),
+        attn_type_printed=_at(release, "attn_type_printed", str),
+        sink_reason=_at(release, "sink_reason", str),
+        block_size_filters=_at(release, "block_size_filters", bool),
+        latent_layers_skip=_at(release, "latent_layers_skip", bool),
         quantized_kv_cache_dtypes=_at(release, "quantized_kv_cache_dtypes", frozenset),
         flash_attn_available=_at(release, "flash_attention.available", version),
         flash_attn_default=_at(release, "flash_attention.default", version),
         flash_attn_of_layer=_at(release, "flash_attention.of_layer", replacement),
         forced=_at(release, "forced.any", forced),
         forced_gemma4=_at(release, "forced.gemma4", forced),
+        refused_cache_dtypes=_at(release, "refused_cache_dtypes", _rules_of(_refused)),
+        model_cache_dtypes=_all_at(
+            release, "model_cache_dtypes", _rules_of(lambda raw: str(raw["cache_dtype"]))
+        ),
+        unselected=_all_at(release, "unselected", _rules_of(_unselected)),
     )

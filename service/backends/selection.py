@@ -1,33 +1,17 @@
 """Which attention backend a release chooses for one layer, or why none will do."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from packaging.version import Version
 
-from service.backends.backend import AttentionBackend, EngineFailure
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
 from service.backends.rules import ReleaseRules, Traits, release_rules
-from service.backends.validation import invalid_reasons, kernel_block_sizes_of
+from service.backends.validation import invalid_reasons, kernel_block_sizes_of, spoken
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability
-
-# Features outside a layer's request, as the engine prints them when they are not in use.
-_UNUSED: Final[Mapping[str, str]] = {
-    "use_sparse": "False",
-    "use_per_head_quant_scales": "False",
-    "attn_type": "AttentionType.DECODER",
-    "use_non_causal": "False",
-    "use_batch_invariant": "False",
-    "use_kv_connector": "False",
-    "use_adaptive_verification": "False",
-    "use_pcp": "False",
-    "use_dcp": "False",
-    "use_rswa": "False",
-}
 
 
 def select_backend(
@@ -54,18 +38,31 @@ def select_backend(
     """
     rules = release_rules(release)
     subject = subject_of(request, rules, capability, chosen)
-    traits = choose(rules, subject)
+    return built(choose(rules, subject), subject, rules, device_name)
+
+
+def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: str) -> AttentionBackend:
+    """Return a backend as it behaves for the layer that is built with it.
+
+    Raises:
+        EngineRefusal: the layer cannot be built with it.
+    """
     _construct(traits, subject, rules, device_name)
+    cache_dtype = first_outcome(traits.cache_dtypes, subject) or subject.request.kv_cache_dtype
+    request = replace(subject.request, model_head_size=None, kv_cache_dtype=cache_dtype)
+    spec = replace(subject_of(request, rules, subject.capability, subject.chosen), of_spec=True)
     failure = first_outcome(traits.run_failures, subject)
     return AttentionBackend(
         name=traits.name,
         kernel_block_sizes=kernel_block_sizes_of(traits, subject),
-        spec_block_sizes=kernel_block_sizes_of(
-            traits, subject_of(replace(request, model_head_size=None), rules, capability, chosen)
-        ),
+        spec_block_sizes=kernel_block_sizes_of(traits, spec),
         indexes_kv_by_block_stride=traits.indexes_kv_by_block_stride,
+        cache_dtype=cache_dtype,
+        nameless=traits.nameless,
         flash_attn_version=subject.flash_attn_of_layer,
-        failure_when_run=None if failure is None else _spoken(failure, subject),
+        failure_when_run=None
+        if failure is None
+        else EngineFailure(failure.type, spoken(failure.message, subject)),
     )
 
 
@@ -88,7 +85,7 @@ def choose(rules: ReleaseRules, subject: Subject) -> Traits:
 
 def _chosen(rules: ReleaseRules, subject: Subject, name: str) -> Traits:
     traits = rules.traits(name)
-    reasons = invalid_reasons(traits, subject)
+    reasons = invalid_reasons(traits, subject, rules)
     if reasons:
         raise EngineRefusal(
             Stage.BACKEND,
@@ -103,48 +100,27 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
     reasons: dict[str, tuple[str, ...]] = {}
     for name in candidates(rules, subject):
         traits = rules.traits(name)
-        reasons[name] = invalid_reasons(traits, subject)
+        reasons[name] = invalid_reasons(traits, subject, rules)
         if not reasons[name]:
             return traits
     listed = ", ".join(f"{name}: [{', '.join(why)}]" for name, why in reasons.items())
+    config = rules.selector_config.format(
+        request=subject.request,
+        attn_type=rules.attn_type_printed.format(request=subject.request),
+        block_size=subject.request.block_size or DEFAULT_BLOCK_SIZE,
+    )
     raise EngineRefusal(
         Stage.BACKEND,
-        f"No valid attention backend found for cuda with {_selector_config(rules, subject.request)}. "
-        f"Reasons: {{{listed}}}.",
+        f"No valid attention backend found for cuda with {config}. Reasons: {{{listed}}}.",
         fixes=_fixes(rules, subject),
     )
-
-
-def _selector_config(rules: ReleaseRules, request: AttentionRequest) -> str:
-    printed = {
-        "head_size": request.head_size,
-        "dtype": f"torch.{request.dtype}",
-        "kv_cache_dtype": request.kv_cache_dtype,
-        "block_size": request.block_size,
-        "use_mla": request.mla,
-        "has_sink": request.sinks,
-        "use_mm_prefix": request.mm_prefix,
-        "has_sliding_window": request.sliding_window,
-        **_UNUSED,
-    }
-    fields = ", ".join(f"{field}={printed[field]}" for field in rules.selector_fields)
-    return f"AttentionSelectorConfig({fields})"
 
 
 def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: str) -> None:
     found = first_outcome(traits.construction_failures, subject)
     if found is not None:
-        failure = _spoken(found.failure, subject, device_name)
-        raise EngineRefusal(found.stage, failure.message, type=failure.type, fixes=_fixes(rules, subject))
-
-
-def _spoken(failure: EngineFailure, subject: Subject, device_name: str = "") -> EngineFailure:
-    message = failure.message.format(
-        device_name=device_name,
-        capability=subject.capability,
-        kv_cache_dtype=subject.request.kv_cache_dtype,
-    )
-    return EngineFailure(failure.type, message)
+        message = spoken(found.failure.message, subject, device_name)
+        raise EngineRefusal(found.stage, message, type=found.failure.type, fixes=_fixes(rules, subject))
 
 
 def _fixes(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:
@@ -165,6 +141,6 @@ def _fixes(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:
 
 def _starts(rules: ReleaseRules, subject: Subject) -> bool:
     names = candidates(rules, subject) if subject.chosen is None else (subject.chosen,)
-    valid = (rules.traits(name) for name in names if not invalid_reasons(rules.traits(name), subject))
+    valid = (rules.traits(name) for name in names if not invalid_reasons(rules.traits(name), subject, rules))
     first = next(valid, None)
     return first is not None and first_outcome(first.construction_failures, subject) is None

@@ -79,8 +79,8 @@ class Rule:
     timeline: Timeline[Any]
 
 
-def _load() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.engines").joinpath("vllm.toml").read_text("utf-8"))
+def _load(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(files("service.engines").joinpath(name).read_text("utf-8"))
 
 
 def _read_rules(tables: Mapping[str, Any]) -> tuple[Rule, ...]:
@@ -106,10 +106,10 @@ def _read_patches(tables: Mapping[str, Any]) -> Mapping[str, Patch]:
     }
 
 
-_DATA: Final = _load()
+_DATA: Final = _load("vllm.toml")
 RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
 """Releases that can be planned, oldest first."""
-RULES: Final = _read_rules(_DATA["rules"])
+RULES: Final = _read_rules({**_load("vllm_cache.toml")["rules"], **_load("vllm_start.toml")["rules"]})
 PATCHES: Final = _read_patches(_DATA["patches"])
 FLAG_SINCE: Final[Mapping[str, Version]] = {
     name: Version(flag["since"]) for name, flag in _DATA["flags"].items()

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from packaging.version import Version
 
+from service.engines.cases import BatchDefaults, KernelBlock, LatentBlock, StateCheckpoint
+
 
 class CheckpointScheme(StrEnum):
     """What a compressed-tensors ``kv_cache_scheme`` does to the cache dtype."""
@@ -26,7 +28,7 @@ class E5m2Gate(StrEnum):
 class BlockSizeChoice(StrEnum):
     """How the block size is found when none is given."""
 
-    DEFAULT = "default"
+    BEFORE_BACKENDS = "before_backends"
     FIRST_BACKEND = "first_backend"
     ALL_BACKENDS = "all_backends"
 
@@ -35,6 +37,8 @@ class HybridBlockSize(StrEnum):
     """When the attention block of a hybrid is aligned with the recurrent state."""
 
     BEFORE_BACKENDS = "before_backends"
+    FORGOTTEN = "forgotten"
+    """Aligned as before, but blocks fall back to the default unless a size was asked for."""
     BY_BACKEND = "by_backend"
 
 
@@ -64,9 +68,36 @@ class StartupCheck(StrEnum):
     """Which bytes must fit before the engine starts."""
 
     LAYERS = "layers"
+    FIRST_GROUP_OF_MODEL = "first_group_of_model"
     FIRST_GROUP = "first_group"
     ALL_GROUPS = "all_groups"
     ALL_GROUPS_BUT_NULL_BLOCK = "all_groups_but_null_block"
+
+
+class GroupMembers(StrEnum):
+    """Which layers of a kind share a group."""
+
+    CONTIGUOUS = "contiguous"
+    STRIDED = "strided"
+
+
+class StateCaching(StrEnum):
+    """Which recurrent states prefix caching keeps."""
+
+    NEVER = "never"
+    ALL_OR_NEVER = "all_or_never"
+    ALL_OR_ALIGN = "all_or_align"
+    ALIGN_BY_DEFAULT = "align_by_default"
+    ALIGN = "align"
+
+
+class AsyncScheduling(StrEnum):
+    """Whether asynchronous scheduling is on by default."""
+
+    OFF = "off"
+    UNLESS_PIPELINED = "unless_pipelined"
+    UNLESS_STATES_ARE_CACHED = "unless_states_are_cached"
+    ON = "on"
 
 
 class InFlightBatches(StrEnum):
@@ -99,38 +130,44 @@ class YarnLength(StrEnum):
     AS_WRITTEN = "as_written"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDefaults:
-    """Default batch limits of one class of devices."""
+class LongRopeDefault(StrEnum):
+    """Default length of a LongRoPE config."""
 
-    min_gib: int
-    not_named: str
-    """A device whose lower-case name contains this is of another class; empty excludes none."""
-    tokens: int
-    seqs: int
+    STRETCHED = "stretched"
+    ORIGINAL = "original"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRules:
-    """Behaviour of one release, patches included. Each field is a table of ``vllm.toml``."""
+    """Behaviour of one release, patches included. Each field is a table of ``vllm_*.toml``."""
 
     release: Version
     kv_cache_dtypes: tuple[str, ...]
-    checkpoint_cache_algorithms: Mapping[str, str]
-    checkpoint_cache_scheme: CheckpointScheme
-    e5m2_gate: E5m2Gate
+    unknown_dtype_refusal: str
     turboquant_on_hybrids: bool
     nvfp4_on_latent_attention_refusal: str
     sliding_window_packing: frozenset[str]
+    chunk_packing: frozenset[str]
+    own_value_size: frozenset[str]
     block_size_choice: BlockSizeChoice
+    latent_block_sizes: tuple[LatentBlock, ...]
     hybrid_block_size: HybridBlockSize
+    hybrid_kernel_blocks: tuple[KernelBlock, ...]
     hybrid_alignment_packing: frozenset[str]
     latent_hybrid_block: int
+    hybrid_block_suits_all_backends: bool
     skip_layer_alignment: bool
     sliding_window_block: SlidingWindowBlock
+    latent_kind: str
+    states_come_last: bool
+    uniform_type: bool
     page_unification: PageUnification
     page_refusal: str
     group_size_percent: int
+    group_members: GroupMembers
+    groups_per_stage: bool
+    empty_stage_refusal: str
+    chunks_keep_hybrid_manager: bool
     promotion_refusal: str
     promotion_keeps_packing: bool
     promotion_keeps_stride: bool
@@ -143,28 +180,45 @@ class EngineRules:
     memory_refusal: str
     no_memory_refusal: str
     admission: AdmissionGate
-    gpu_memory_utilization: int
-    batch_defaults: tuple[BatchDefaults, ...]
-    async_scheduling: bool
-    second_runner: frozenset[str]
-    pipeline_unsplittable: frozenset[str]
-    modelopt_ties_embeddings: bool
-    expert_block_check: bool
-    hybrid_prefix_caching: bool
-    configured_state_dtype: frozenset[str]
-    bidirectional_media_types: frozenset[str]
-    media_item_sets_batch: bool
+    checkpoint_cache_algorithms: Mapping[str, str]
+    checkpoint_cache_scheme: CheckpointScheme
+    e5m2_gate: E5m2Gate
     quantization_min_capability: Mapping[str, str]
     plain_gptq: bool
+    modelopt_ties_embeddings: bool
+    expert_block_check: bool
     yarn_length: YarnLength
+    long_rope_default: LongRopeDefault
+    fits_length: bool
+    pipeline_unsplittable: frozenset[str]
+    pipeline_unready: Mapping[str, str]
+    unrepeated_kv_heads: frozenset[str]
+    uneven_ranks_refusal: tuple[str, ...]
+    context_parallel_refusals: tuple[str, ...]
+    gpu_memory_utilization: int
+    batch_defaults: tuple[BatchDefaults, ...]
+    batch_bounded_by_requests: bool
+    media_item_sets_batch: bool
+    bidirectional_media_types: frozenset[str]
+    async_scheduling: AsyncScheduling
+    second_runner: frozenset[str]
+    hybrid_prefix_caching: bool
+    state_caching: StateCaching
+    every_state_classes: frozenset[str]
+    one_state_dtype: frozenset[str]
+    configured_state_dtype: frozenset[str]
+    state_checkpoints: tuple[StateCheckpoint, ...]
 
 
 def _pairs(value: list[str]) -> Mapping[str, str]:
     return dict(entry.split("=", 1) for entry in value)
 
 
-def _batch_defaults(value: list[dict[str, Any]]) -> tuple[BatchDefaults, ...]:
-    return tuple(BatchDefaults(**entry) for entry in value)
+def _cases(kind: Callable[..., Any]) -> Callable[[list[dict[str, Any]]], tuple[Any, ...]]:
+    def read(entry: dict[str, Any]) -> object:
+        return kind(**{key: tuple(part) if isinstance(part, list) else part for key, part in entry.items()})
+
+    return lambda value: tuple(map(read, value))
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:
@@ -180,7 +234,10 @@ PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
     tuple[str, ...]: tuple,
     frozenset[str]: frozenset,
     Mapping[str, str]: _pairs,
-    tuple[BatchDefaults, ...]: _batch_defaults,
+    tuple[BatchDefaults, ...]: _cases(BatchDefaults),
+    tuple[LatentBlock, ...]: _cases(LatentBlock),
+    tuple[KernelBlock, ...]: _cases(KernelBlock),
+    tuple[StateCheckpoint, ...]: _cases(StateCheckpoint),
     bool: _exactly(bool),
     int: _exactly(int),
     str: _exactly(str),

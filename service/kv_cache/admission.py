@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from service.engines.rules import AdmissionGate
-from service.kv_cache.grouping import Group
+from service.kv_cache.grouping import LOCAL_KINDS, Group
 from service.kv_cache.specs import AttentionSpec, CacheKind
 from service.launch.serving import Serving
 from service.units import ceil_div
@@ -36,10 +36,10 @@ def _blocks(group: Group, serving: Serving, tokens: int) -> int:
     if gate is AdmissionGate.CHUNK_BY_CHUNK:
         return ceil_div(min(tokens, serving.max_num_batched_tokens), spec.block_size)
     whole = ceil_div(ceil_div(tokens, serving.decode_context_parallel_size), spec.block_size)
+    if gate is AdmissionGate.STARTUP_BOUND and spec.kind in LOCAL_KINDS:
+        return min(whole, spec.blocks_per_request(serving.demand()))
     if spec.kind is not CacheKind.SLIDING_WINDOW or spec.sliding_window is None:
         return whole
-    if gate is AdmissionGate.STARTUP_BOUND:
-        return min(whole, spec.blocks_per_request(serving.demand()))
     if gate is AdmissionGate.WINDOW_PLUS_CHUNK:
         held = min(tokens, spec.sliding_window + serving.max_num_batched_tokens)
         return ceil_div(held, spec.block_size)

@@ -8,7 +8,8 @@ class CacheGroup:
     """Layers that share one block table."""
 
     kind: str
-    """``full_attention``, ``sliding_window``, ``mla_attention``, ``mamba`` or ``uniform_type``."""
+    """``full_attention``, ``sliding_window``, ``chunked_local_attention``, ``mla_attention``, ``mamba`` or
+    ``uniform_type``."""
     layers: int
     """Layers on this stage."""
     block_size: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends
@@ -11,20 +12,35 @@ from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.grouping import Group, group_layers
 from service.kv_cache.layers import layer_caches
+from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
 from service.launch.layout import stage_layers
 from service.launch.serving import Serving
 from service.units import GIB
+
+KINDS_BY_CLASS_NAME: Final = (
+    CacheKind.CHUNKED_LOCAL_ATTENTION,
+    CacheKind.FULL_ATTENTION,
+    CacheKind.MLA_ATTENTION,
+    CacheKind.MAMBA,
+    CacheKind.SLIDING_WINDOW,
+    CacheKind.UNIFORM_TYPE,
+)
+"""Kinds in the order of the names of the engine's classes for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
     """Groups of the whole model and what each pipeline stage holds of them."""
 
+    layers: tuple[tuple[LayerCache, ...], ...]
+    """Per stage, the layers that own a cache, before any grouping."""
     groups: tuple[Group, ...]
     stages: tuple[tuple[Group, ...], ...]
     """Per stage, its layers of every group; a group may be empty there."""
     block_size: int
     """Tokens of the engine's own block size."""
+    refusal: EngineRefusal | None = None
+    """Why there are no groups, in releases that look at the memory first."""
 
     @property
     def bytes_per_block(self) -> int:
@@ -45,12 +61,51 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
     caches = layer_caches(architecture, serving, backends, sizes)
-    groups = group_layers(caches, serving.rules, hybrid_manager=serving.hybrid_manager)
-    stages = tuple(
-        tuple(group.within(layers) for group in groups)
-        for layers in stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    layers = tuple(
+        tuple(cache for cache in caches if cache.index in indices)
+        for indices in stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
     )
-    return CacheLayout(groups, stages, sizes.block_size)
+    try:
+        groups, stages = _groups(caches, layers, serving)
+    except EngineRefusal as refusal:
+        if serving.rules.startup_check is not StartupCheck.LAYERS:
+            raise
+        return CacheLayout(layers, (), (), sizes.block_size, refusal)
+    return CacheLayout(layers, groups, stages, sizes.block_size)
+
+
+def _groups(
+    caches: tuple[LayerCache, ...], layers: tuple[tuple[LayerCache, ...], ...], serving: Serving
+) -> tuple[tuple[Group, ...], tuple[tuple[Group, ...], ...]]:
+    """Return the groups of the model and of each stage."""
+    rules, hybrid = serving.rules, serving.hybrid_manager
+    if not all(layers):
+        raise EngineRefusal(
+            Stage.GROUPING,
+            rules.empty_stage_refusal,
+            type="AssertionError",
+            detail="A pipeline stage has no layer with a cache.",
+        )
+    if not rules.groups_per_stage:
+        groups = group_layers(caches, rules, hybrid_manager=hybrid)
+        return groups, tuple(tuple(group.within(stage) for group in groups) for stage in layers)
+    stages = tuple(
+        tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
+    )
+    first = [group.spec for group in stages[0]]
+    if any(spec != group.spec for stage in stages for spec, group in zip(first, stage, strict=False)):
+        raise EngineRefusal(
+            Stage.GROUPING, "", type="AssertionError", detail="The stages' groups are not alike."
+        )
+    return stages[0], stages
+
+
+def _sorting_key(group: Group) -> tuple[int, ...]:
+    """Return what groups of one stage are sorted by: vLLM 0.10.2, unify_kv_cache_configs."""
+    spec, kind = group.spec, KINDS_BY_CLASS_NAME.index(group.kind)
+    if isinstance(spec, StateSpec):
+        return kind, spec.block_size
+    return kind, spec.block_size, spec.num_kv_heads, spec.head_size, spec.sliding_window or 0
 
 
 def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> KvCache:
@@ -61,13 +116,15 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
     Raises:
         EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
     """
-    stages = tuple(_StageMemory(stage, serving, available_bytes) for stage in layout.stages)
+    stages = _stage_memories(layout, serving, available_bytes)
     length = serving.max_model_len
     if serving.fit_max_model_len:
         length = _fitted_length(stages, length)
     for stage in stages:
         stage.check(length)
-    num_blocks = min(stage.num_blocks for stage in stages)
+    if layout.refusal is not None:
+        raise layout.refusal
+    num_blocks = min(_num_blocks(stage, serving, available_bytes) for stage in layout.stages)
     concurrency = num_blocks / sum(
         group.blocks_per_request(serving.demand(length)) for group in layout.groups
     )
@@ -117,30 +174,59 @@ def _fitted_length(stages: tuple["_StageMemory", ...], length: int) -> int:
     return fitted
 
 
+def _num_blocks(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
+    override = serving.num_gpu_blocks_override
+    return max(0, available_bytes // bytes_per_block(stage)) if override is None else override
+
+
+def _stage_memories(
+    layout: CacheLayout, serving: Serving, available_bytes: int
+) -> tuple["_StageMemory", ...]:
+    """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
+    match serving.rules.startup_check:
+        case StartupCheck.LAYERS:
+            return tuple(
+                _StageMemory(_layers(stage, serving), serving, available_bytes) for stage in layout.layers
+            )
+        case StartupCheck.FIRST_GROUP_OF_MODEL:
+            return (_StageMemory(_first_group(layout.groups, serving), serving, available_bytes),)
+        case StartupCheck.FIRST_GROUP:
+            needs = [_first_group(stage, serving) for stage in layout.stages]
+        case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
+            needs = [_all_groups(stage, serving) for stage in layout.stages]
+    return tuple(
+        _StageMemory(needed, serving, _checked_bytes(stage, serving, available_bytes))
+        for needed, stage in zip(needs, layout.stages, strict=True)
+    )
+
+
+def _checked_bytes(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
+    """Return the bytes of a stage that one request may take."""
+    rules, per_block = serving.rules, bytes_per_block(stage)
+    override = serving.num_gpu_blocks_override
+    if override is not None and rules.override_counts_as_available:
+        available_bytes = override * per_block
+    reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
+    return available_bytes - (per_block if reserved else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class _StageMemory:
     """One pipeline stage's memory as the engine checks it."""
 
-    def __init__(self, stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> None:
-        self._stage = tuple(group for group in stage if group.layers)
-        self._serving = serving
-        rules = serving.rules
-        per_block = bytes_per_block(stage)
-        override = serving.num_gpu_blocks_override
-        self.num_blocks = max(0, available_bytes // per_block) if override is None else override
-        if override is not None and rules.override_counts_as_available:
-            available_bytes = override * per_block
-        reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
-        self._available = available_bytes - (per_block if reserved else 0)
-        self._needed: Callable[[int], int] = _NEEDED[rules.startup_check](stage, serving)
+    needed: Callable[[int], int]
+    """Bytes that a request of some length needs."""
+    serving: Serving
+    available: int
 
     def longest(self, limit: int) -> int:
         """Return the longest request that fits, up to ``limit``; 0 when not even one token does."""
-        if self._needed(1) > self._available:
+        if self.needed(1) > self.available:
             return 0
         low, high = 1, limit
         while low < high:
             middle = (low + high + 1) // 2
-            if self._needed(middle) <= self._available:
+            if self.needed(middle) <= self.available:
                 low = middle
             else:
                 high = middle - 1
@@ -148,25 +234,26 @@ class _StageMemory:
 
     def check(self, length: int) -> None:
         """Refuse as the engine does when one request of ``length`` tokens does not fit."""
-        rules = self._serving.rules
-        if self._available <= 0:
+        rules = self.serving.rules
+        if self.available <= 0:
             raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
-        needed = self._needed(length)
-        if needed > self._available:
+        needed = self.needed(length)
+        if needed > self.available:
             raise EngineRefusal(Stage.MEMORY, self._refusal(rules, length, needed))
 
     def _refusal(self, rules: EngineRules, length: int, needed: int) -> str:
         longest = self.longest(length)
         estimate = (
-            f"Based on the available memory, the estimated maximum model length is {longest}. "
+            f"Based on the available memory, the estimated maximum model length is {longest}."
             if longest
             else ""
         )
         return rules.memory_refusal.format(
             length=length,
             needed=_printed_gib(needed),
-            available=_printed_gib(self._available),
+            available=_printed_gib(self.available),
             estimate=estimate,
+            gap=" " if estimate else "",
         )
 
 
@@ -190,19 +277,9 @@ def _first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], 
     return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
 
 
-def _layers(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    specs = [layer.spec for group in stage for layer in group.layers]
-
+def _layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
     def needed(length: int) -> int:
         demand = serving.demand(length)
-        return sum(spec.blocks_per_request(demand) * spec.page_size for spec in specs)
+        return sum(cache.spec.blocks_per_request(demand) * cache.spec.page_size for cache in stage)
 
     return needed
-
-
-_NEEDED = {
-    StartupCheck.LAYERS: _layers,
-    StartupCheck.FIRST_GROUP: _first_group,
-    StartupCheck.ALL_GROUPS: _all_groups,
-    StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK: _all_groups,
-}

@@ -1,15 +1,19 @@
 """Layers that share a block table: the engine's KV cache groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules
+from service.engines.rules import EngineRules, GroupMembers
 from service.kv_cache.formats import unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.unification import unify_page_sizes
 from service.launch.serving import Demand
 from service.units import ceil_div
+
+LOCAL_KINDS: Final = frozenset({CacheKind.SLIDING_WINDOW, CacheKind.CHUNKED_LOCAL_ATTENTION})
+"""Kinds that keep only part of a sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,9 @@ class Group:
         """Return the group of some layers, at least one."""
         return cls(layers, layers[0].spec, uniform_type)
 
-    def within(self, indices: range) -> "Group":
+    def within(self, stage: tuple[LayerCache, ...]) -> "Group":
         """Return the group as one pipeline stage holds it; it may be empty."""
+        indices = {cache.index for cache in stage}
         return replace(self, layers=tuple(layer for layer in self.layers if layer.index in indices))
 
     @property
@@ -79,7 +84,7 @@ def group_layers(
         caches = _promote(caches, rules)
     if len({cache.spec for cache in caches}) == 1:
         return (Group.of(caches),)
-    if _of_one_type(caches):
+    if rules.uniform_type and _of_one_type(caches):
         return (Group.of(caches, uniform_type=True),)
     return _of_one_page_size(unify_page_sizes(caches, rules), rules)
 
@@ -90,11 +95,18 @@ def _type_key(spec: LayerSpec) -> tuple[object, ...]:
         return (CacheKind.MAMBA, spec.block_size, spec.pages_per_request, spec.page_size)
     if spec.kind is CacheKind.SLIDING_WINDOW:
         return (CacheKind.SLIDING_WINDOW, spec.block_size, spec.sliding_window)
+    if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:
+        return (CacheKind.CHUNKED_LOCAL_ATTENTION, spec.block_size, spec.attention_chunk_size)
     return (CacheKind.FULL_ATTENTION, spec.block_size)
 
 
 def _of_one_type(caches: Sequence[LayerCache]) -> bool:
     return len({_type_key(cache.spec) for cache in caches}) == 1
+
+
+def _of_one_kind(caches: Sequence[LayerCache], rules: EngineRules) -> bool:
+    """Whether the layers can be one group without bringing pages to one size."""
+    return len({cache.spec for cache in caches}) == 1 or (rules.uniform_type and _of_one_type(caches))
 
 
 def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...]:
@@ -104,32 +116,40 @@ def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tup
     smallest = min(map(len, buckets.values()))
     largest = max(map(len, buckets.values()))
     size = largest if largest * 100 < smallest * rules.group_size_percent else smallest
-    return tuple(
-        Group.of(tuple(bucket[first::count]))
-        for bucket in buckets.values()
-        for count in (ceil_div(len(bucket), size),)
-        for first in range(count)
-    )
+    split = _CUTS[rules.group_members]
+    return tuple(Group.of(tuple(part)) for bucket in buckets.values() for part in split(bucket, size))
+
+
+def _contiguous(layers: Sequence[LayerCache], size: int) -> Iterator[Sequence[LayerCache]]:
+    return (layers[first : first + size] for first in range(0, len(layers), size))
+
+
+def _strided(layers: Sequence[LayerCache], size: int) -> Iterator[Sequence[LayerCache]]:
+    count = ceil_div(len(layers), size)
+    return (layers[first::count] for first in range(count))
+
+
+_CUTS = {GroupMembers.CONTIGUOUS: _contiguous, GroupMembers.STRIDED: _strided}
 
 
 def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerCache, ...]:
-    """Turn sliding layers into full ones where both occur.
+    """Turn sliding and chunked layers into full ones where both occur.
 
     Source: vLLM 0.19.0 to 0.32.0, unify_hybrid_kv_cache_specs.
     """
-    if len({cache.spec for cache in caches}) == 1 or _of_one_type(caches):
+    if _of_one_kind(caches, rules):
         return caches
     full_blocks = {c.spec.block_size for c in caches if c.spec.kind is CacheKind.FULL_ATTENTION}
     if full_blocks:
         block_size = full_blocks.pop() if rules.promotion_takes_full_block and len(full_blocks) == 1 else None
         caches = tuple(replace(cache, spec=_promoted(cache.spec, block_size, rules)) for cache in caches)
-    if len({cache.spec for cache in caches}) > 1 and not _of_one_type(caches):
+    if not _of_one_kind(caches, rules):
         raise EngineRefusal(Stage.GROUPING, rules.promotion_refusal)
     return caches
 
 
 def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> LayerSpec:
-    if not isinstance(spec, AttentionSpec) or spec.kind is not CacheKind.SLIDING_WINDOW:
+    if not isinstance(spec, AttentionSpec) or spec.kind not in LOCAL_KINDS:
         return spec
     return replace(
         spec,
@@ -137,5 +157,6 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         block_size=block_size or spec.block_size,
         format=spec.format if rules.promotion_keeps_packing else unpacked(spec.format),
         sliding_window=None,
+        attention_chunk_size=None,
         strided=spec.strided and rules.promotion_keeps_stride,
     )

@@ -1,22 +1,22 @@
 """From the model's layers to what each keeps in the cache."""
 
-from service.architecture.layers import Attention, LatentAttention
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.engines.rules import SlidingWindowBlock
-from service.kv_cache.block_size import (
-    BlockSizes,
-    kv_heads_per_rank,
-    largest_kernel_block,
-    state_bytes,
-)
+from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
+from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.formats import CacheFormat, cache_format, sized_by
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
 
-STATES_KEPT = {"none": 1, "align": 2}
-"""States of one request by mamba_cache_mode (vLLM 0.32.0, MambaSpec.max_memory_usage_bytes)."""
+STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
+"""States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
 def layer_caches(
@@ -33,28 +33,34 @@ def layer_caches(
             spec = _attention(index, mixer, serving, backends[index], sizes)
         elif isinstance(mixer, LatentAttention):
             spec = _latent(index, mixer, serving, backends[index], sizes)
+        elif isinstance(mixer, GatedDeltaNet):
+            spec = _state(mixer, serving, sizes)
         else:
-            spec = StateSpec(
-                block_size=_state_block(serving, sizes),
-                state_bytes=state_bytes(mixer, serving),
-                pages_per_request=STATES_KEPT[serving.mamba_cache_mode],
-                page_size_padded=sizes.state_page,
-            )
+            continue
         caches.append(LayerCache(index, spec))
+    if serving.rules.states_come_last:
+        caches.sort(key=lambda cache: isinstance(cache.spec, StateSpec))
     return tuple(caches)
 
 
-def _state_block(serving: Serving, sizes: BlockSizes) -> int:
-    if serving.mamba_cache_mode == "align":
-        return sizes.block_size
-    return serving.mamba_block_size or serving.max_model_len
+def _state(mixer: GatedDeltaNet, serving: Serving, sizes: BlockSizes) -> StateSpec:
+    mode = serving.mamba_cache_mode
+    pages = STATES_KEPT[mode]
+    if pages is not None and state_checkpoint(mixer, serving) is not None:
+        pages += 1
+    return StateSpec(
+        block_size=serving.max_model_len if mode == "none" else sizes.state_block or sizes.block_size,
+        state_bytes=state_bytes(mixer, serving),
+        pages_per_request=pages,
+        page_size_padded=sizes.state_page,
+    )
 
 
 def _latent(
     index: int, mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
 ) -> AttentionSpec:
     return AttentionSpec(
-        kind=CacheKind.MLA_ATTENTION,
+        kind=CacheKind(serving.rules.latent_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
         head_size=mixer.head_size,
@@ -72,13 +78,15 @@ def _attention(
     if mixer.sliding_window is not None:
         counted = sized_by(exact, serving.rules.sliding_window_packing)
         return _sliding(mixer, serving, backend, sizes, counted)
+    chunked = mixer.attention_chunk_size is not None
     return AttentionSpec(
-        kind=CacheKind.FULL_ATTENTION,
+        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else CacheKind.FULL_ATTENTION,
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(mixer, serving),
         head_size=mixer.head_size,
-        head_size_v=mixer.head_size_v,
-        format=exact,
+        head_size_v=_value_size(CacheKind.FULL_ATTENTION, mixer, serving),
+        format=sized_by(exact, serving.rules.chunk_packing) if chunked else exact,
+        attention_chunk_size=mixer.attention_chunk_size,
         strided=backend.indexes_kv_by_block_stride,
     )
 
@@ -87,13 +95,14 @@ def _sliding(
     mixer: Attention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, counted: CacheFormat
 ) -> AttentionSpec:
     heads = kv_heads_per_rank(mixer, serving)
-    per_token = heads * counted.head_bytes(mixer.head_size, mixer.head_size_v)
+    value_size = _value_size(CacheKind.SLIDING_WINDOW, mixer, serving)
+    per_token = heads * counted.head_bytes(mixer.head_size, value_size)
     return AttentionSpec(
         kind=CacheKind.SLIDING_WINDOW,
         block_size=_sliding_block(serving, backend, sizes, per_token),
         num_kv_heads=heads,
         head_size=mixer.head_size,
-        head_size_v=mixer.head_size_v,
+        head_size_v=value_size,
         format=counted,
         sliding_window=mixer.sliding_window,
         page_size_padded=sizes.skipped_page,
@@ -101,10 +110,15 @@ def _sliding(
     )
 
 
+def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:
+    return mixer.head_size_v if kind in serving.rules.own_value_size else mixer.head_size
+
+
 def _sliding_block(serving: Serving, backend: AttentionBackend, sizes: BlockSizes, per_token: int) -> int:
     choice = serving.rules.sliding_window_block
     if choice is SlidingWindowBlock.MODEL:
         return sizes.block_size
-    if choice is SlidingWindowBlock.SMALLEST_KERNEL and sizes.skipped_page is None:
-        return backend.kernel_block_sizes.minimum
-    return largest_kernel_block(backend, per_token, sizes.skipped_page or per_token * sizes.block_size)
+    if choice is SlidingWindowBlock.SMALLEST_KERNEL:
+        return sliding_block_within(backend, per_token, sizes.skipped_page, stretch=False)
+    budget = sizes.skipped_page or per_token * sizes.block_size
+    return sliding_block_within(backend, per_token, budget, stretch=True)

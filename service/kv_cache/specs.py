@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat
 from service.launch.serving import Demand
 from service.units import ceil_div
@@ -15,6 +16,7 @@ class CacheKind(StrEnum):
 
     FULL_ATTENTION = "full_attention"
     SLIDING_WINDOW = "sliding_window"
+    CHUNKED_LOCAL_ATTENTION = "chunked_local_attention"
     MLA_ATTENTION = "mla_attention"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
@@ -32,6 +34,7 @@ class AttentionSpec:
     """0 where one vector per token serves as both (MLA)."""
     format: CacheFormat
     sliding_window: int | None = None
+    attention_chunk_size: int | None = None
     page_size_padded: int | None = None
     strided: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
@@ -54,13 +57,22 @@ class AttentionSpec:
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the blocks that one request holds at most.
 
-        Source: vLLM 0.32.0, FullAttentionSpec and SlidingWindowSpec.max_memory_usage_bytes.
+        Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec and
+        ChunkedLocalAttentionSpec.
+
+        Raises:
+            EngineRefusal: a window does not go with decode context parallelism (stage ``memory``).
         """
-        if self.sliding_window is None or self.kind is not CacheKind.SLIDING_WINDOW:
-            return ceil_div(ceil_div(demand.max_model_len, demand.context_parallel), self.block_size)
-        # One more block, since the window need not start where a block does.
-        held = min(self.sliding_window - 1 + demand.in_flight_tokens, demand.max_model_len)
-        return ceil_div(held, self.block_size) + 1
+        if self.kind is CacheKind.SLIDING_WINDOW and self.sliding_window is not None:
+            if demand.context_parallel > 1:
+                raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
+            # One more block, since the window need not start where a block does.
+            held = min(self.sliding_window - 1 + demand.in_flight_tokens, demand.max_model_len)
+            return ceil_div(held, self.block_size) + 1
+        if self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
+            held = min(self.attention_chunk_size + demand.in_flight_tokens, demand.max_model_len)
+            return ceil_div(held, self.block_size)
+        return ceil_div(ceil_div(demand.max_model_len, demand.context_parallel), self.block_size)
 
     def scaled(self, ratio: int) -> "AttentionSpec":
         """Return the spec with a block of ``ratio`` times as many tokens."""
@@ -78,7 +90,8 @@ class StateSpec:
     block_size: int
     """Tokens between two kept states; the maximum length when only the last is kept."""
     state_bytes: int
-    pages_per_request: int
+    pages_per_request: int | None
+    """``None`` when the state of every block is kept."""
     page_size_padded: int | None = None
 
     @property
@@ -96,8 +109,10 @@ class StateSpec:
         """Bytes of one state as allocated."""
         return self.page_size_padded or self.state_bytes
 
-    def blocks_per_request(self, demand: Demand) -> int:  # noqa: ARG002 - states do not grow with the request
+    def blocks_per_request(self, demand: Demand) -> int:
         """Return the states that one request holds."""
+        if self.pages_per_request is None:
+            return ceil_div(demand.max_model_len, self.block_size)
         return self.pages_per_request
 
     def padded(self, page_size: int) -> "StateSpec":

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
@@ -28,8 +29,9 @@ def check_accepted(dtype: str, rules: EngineRules) -> None:
     *others, last = (f"'{name}'" for name in rules.kv_cache_dtypes)
     raise EngineRefusal(
         Stage.DTYPE,
-        "1 validation error for CacheConfig\ncache_dtype\n  Input should be "
-        f"{', '.join(others)} or {last} [type=literal_error, input_value='{dtype}', input_type=str]",
+        rules.unknown_dtype_refusal.format(
+            dtype=dtype, alternatives=f"{', '.join(others)} or {last}", names=list(rules.kv_cache_dtypes)
+        ),
         type="ValidationError",
         detail=f"vLLM {rules.release} has no cache dtype {dtype!r}; "
         f"it accepts {', '.join(rules.kv_cache_dtypes)}.",
@@ -96,6 +98,24 @@ def check_latent(dtype: str, architecture: ModelArchitecture, rules: EngineRules
     words = rules.nvfp4_on_latent_attention_refusal
     if architecture.is_latent and words and dtype in PLAIN_NVFP4:
         raise EngineRefusal(Stage.DTYPE, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchitecture) -> None:
+    """Refuse TurboQuant where it is to be kept out of a layer with chunks, whose backend is not told.
+
+    Source: vLLM 0.20.2 and 0.32.0, layers/attention/chunked_local_attention.py and TurboQuantConfig.
+
+    Raises:
+        EngineRefusal: stage ``dtype``.
+    """
+    if not is_turboquant(dtype):
+        return
+    for index, mixer in architecture.attention_layers:
+        if isinstance(mixer, Attention) and mixer.attention_chunk_size is not None and str(index) in skipped:
+            presets = "turboquant_k8v4, turboquant_4bit_nc, turboquant_k3v4_nc, turboquant_3bit_nc"
+            raise EngineRefusal(
+                Stage.DTYPE, f"Unknown TurboQuant cache dtype: 'auto'. Valid presets: {presets}"
+            )
 
 
 def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from service.architecture.context import ContextLength
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, YarnLength
+from service.engines.rules import EngineRules, LongRopeDefault, YarnLength
 
 ALREADY_SCALED: Final = frozenset({"su", "longrope", "llama3"})
 """Rope types whose config states the stretched length (vLLM 0.32.0, _get_and_verify_max_len)."""
@@ -24,8 +24,15 @@ def resolve_max_model_len(
     """
     context = architecture.context
     derived = _derived(architecture, rules)
+    if asked == -1 and not rules.fits_length:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            "ModelConfig: max_model_len must be positive",
+            type="ValidationError",
+            detail=f"vLLM {rules.release} cannot shorten the context to what fits.",
+        )
     if asked is None or asked == -1:
-        return _default(context, derived), asked == -1
+        return _default(context, derived, rules), asked == -1
     if context.length is not None and asked > derived:
         _refuse(asked, derived, context)
     return asked, False
@@ -48,9 +55,11 @@ def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
     return length * factor
 
 
-def _default(context: ContextLength, derived: float) -> int:
+def _default(context: ContextLength, derived: float, rules: EngineRules) -> int:
     long_rope = any(scaling.type == "longrope" for scaling in context.scalings)
-    return context.original_length or int(derived) if long_rope else int(derived)
+    if long_rope and rules.long_rope_default is LongRopeDefault.ORIGINAL:
+        return context.original_length or int(derived)
+    return int(derived)
 
 
 def _refuse(asked: int, derived: float, context: ContextLength) -> None:
@@ -59,7 +68,8 @@ def _refuse(asked: int, derived: float, context: ContextLength) -> None:
         return
     raise EngineRefusal(
         Stage.CONFIG,
-        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
+        f"ModelConfig: User-specified max_model_len ({asked}) is greater than the derived max_model_len "
         f"({context.key}={derived} or model_max_length={limit} in model's config.json). "
         "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+        type="ValidationError",
     )

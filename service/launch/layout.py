@@ -24,6 +24,37 @@ def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> N
         )
 
 
+def check_context_parallel(
+    architecture: ModelArchitecture, tensor_parallel_size: int, parallel: int, rules: EngineRules
+) -> None:
+    """Refuse decode context parallelism that the ranks cannot share.
+
+    It needs key/value heads that are repeated on several ranks, unless attention is MLA.
+
+    Source: vLLM 0.11.1 to 0.33.0, ModelConfig.verify_with_parallel_config and ParallelConfig.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if parallel == 1:
+        return
+    ranks = tensor_parallel_size
+    if ranks % parallel:
+        error, words = rules.uneven_ranks_refusal
+        raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
+    mixer = architecture.lead_attention
+    if not isinstance(mixer, Attention) or not rules.context_parallel_refusals:
+        return
+    most, queries = ranks // mixer.num_kv_heads, mixer.num_heads // mixer.num_kv_heads
+    refused = (ranks <= mixer.num_kv_heads, parallel > most, queries % parallel != 0)
+    for template, applies in zip(rules.context_parallel_refusals, refused, strict=True):
+        if applies:
+            words = template.format(
+                ranks=ranks, kv_heads=mixer.num_kv_heads, most=most, parallel=parallel, queries=queries
+            )
+            raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
+
+
 def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int, rules: EngineRules) -> None:
     """Refuse pipeline stages for a model class that cannot be split so.
 
@@ -45,15 +76,30 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
         )
 
 
-def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+def check_missing_layers(
+    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: EngineRules
+) -> None:
+    """Refuse pipeline stages where the model's own code fails on layers that are held elsewhere.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    failure = rules.pipeline_unready.get(architecture.class_name)
+    if pipeline_parallel_size > 1 and failure is not None:
+        error, _, words = failure.partition(": ")
+        raise EngineRefusal(Stage.MODEL, words, type=error)
+
+
+def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules) -> None:
     """Refuse a size by which some layer cannot be built.
 
     Raises:
-        EngineRefusal: an assertion of the model's own code (stage ``model``).
+        EngineRefusal: what the model's own code raises (stage ``model``).
     """
+    repeated = architecture.class_name not in rules.unrepeated_kv_heads
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
         if isinstance(mixer, Attention):
-            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size)
+            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
         elif isinstance(mixer, GatedDeltaNet):
             _check_divisible(mixer.num_key_heads, tensor_parallel_size)
             _check_divisible(mixer.num_value_heads, tensor_parallel_size)
@@ -61,8 +107,10 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int) -> 
         _check_divisible(architecture.media_heads, tensor_parallel_size)
 
 
-def _check_kv_heads(heads: int, ranks: int) -> None:
+def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
     """Heads are split, or else each is repeated on as many ranks: vLLM 0.32.0, LlamaAttention."""
+    if heads < ranks and not repeated:
+        raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 

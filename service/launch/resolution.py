@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
+from service.architecture.layers import Attention, GatedDeltaNet
 from service.architecture.model import ModelArchitecture
+from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
-from service.engines.rules import BatchDefaults, EngineRules
+from service.engines.model_classes import check_model_class
+from service.engines.rules import AsyncScheduling, EngineRules
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout
+from service.launch import cache_dtype, checkpoint, layout, state_caching
 from service.launch.context import resolve_max_model_len
 from service.launch.serving import Serving
 from service.units import GIB
@@ -26,6 +29,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     """
     if gpu.compute_capability is None:
         raise ValueError(f"{gpu.id} has no compute capability")
+    check_model_class(architecture.class_name, rules.release)
     tensor_parallel = flags.tensor_parallel_size or 1
     dtype = architecture.dtype if flags.dtype == "auto" else STATE_ALIASES.get(flags.dtype, flags.dtype)
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
@@ -37,11 +41,12 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
     layout.check_heads(architecture, tensor_parallel)
+    layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)
     batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
-    caching = _prefix_caching(architecture, flags, rules)
+    caching, mode = state_caching.resolve(architecture, flags, rules)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     return Serving(
         rules=rules,
@@ -63,11 +68,10 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         block_size=flags.block_size,
         attention_backend=flags.attention_backend,
         enable_prefix_caching=caching,
-        concurrent_batches=_concurrent_batches(architecture, flags, rules),
+        concurrent_batches=_concurrent_batches(architecture, flags, rules, mode),
         enforce_eager=flags.enforce_eager,
-        hybrid_manager=not flags.disable_hybrid_kv_cache_manager,
-        mamba_cache_mode=flags.mamba_cache_mode
-        or ("align" if caching and architecture.is_hybrid else "none"),
+        hybrid_manager=_hybrid_manager(architecture, flags, rules),
+        mamba_cache_mode=mode,
         mamba_block_size=flags.mamba_block_size,
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
@@ -83,11 +87,23 @@ def architecture_dtype(asked: str | None, dtype: str) -> str:
 def _recurrent_dtype(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, conv_state: str
 ) -> str:
+    if "gated_delta_net" in rules.one_state_dtype and any(
+        isinstance(mixer, GatedDeltaNet) for _, mixer in architecture.recurrent_layers
+    ):
+        return conv_state
     if flags.mamba_ssm_cache_dtype not in (None, "auto"):
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
     if architecture.class_name in rules.configured_state_dtype and architecture.state_dtype is not None:
         return architecture.state_dtype
     return conv_state
+
+
+def _hybrid_manager(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:
+    chunked = any(
+        isinstance(mixer, Attention) and mixer.attention_chunk_size is not None
+        for _, mixer in architecture.attention_layers
+    )
+    return not flags.disable_hybrid_kv_cache_manager and (rules.chunks_keep_hybrid_manager or not chunked)
 
 
 def _utilization(flags: ServeFlags, rules: EngineRules) -> float:
@@ -103,23 +119,36 @@ def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, ru
     )
 
 
-def _prefix_caching(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:
-    if flags.enable_prefix_caching is not None:
-        return flags.enable_prefix_caching
-    return rules.hybrid_prefix_caching or not architecture.is_hybrid
-
-
-def _concurrent_batches(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> int:
+def _concurrent_batches(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, state_mode: str
+) -> int:
     """Return the batches that scheduling keeps in flight: vLLM 0.32.0, VllmConfig.max_concurrent_batches."""
     stages = flags.pipeline_parallel_size
-    overlaps = rules.async_scheduling if flags.async_scheduling is None else flags.async_scheduling
+    overlaps = flags.async_scheduling
+    if overlaps is None:
+        overlaps = _overlaps(rules.async_scheduling, stages, state_mode)
     if not overlaps:
         return stages
     if stages == 1:
         return 2
+    name = architecture.class_name
     dense = not (architecture.is_hybrid or architecture.has_experts)
-    second = {"all", architecture.class_name, *(("dense",) if dense else ())}
+    second = {"all", name, *(("dense",) if dense else ())}
+    if architecture.quantization is None:
+        second.add(f"unquantized {name}")
     return stages + (1 if second & rules.second_runner else 0)
+
+
+def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:
+    match default:
+        case AsyncScheduling.OFF:
+            return False
+        case AsyncScheduling.UNLESS_PIPELINED:
+            return stages == 1
+        case AsyncScheduling.UNLESS_STATES_ARE_CACHED:
+            return state_mode == "none"
+        case AsyncScheduling.ON:
+            return True
 
 
 def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on
@@ -143,14 +172,14 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
         tokens = max(tokens, max_model_len)
     if bidirectional and rules.media_item_sets_batch and architecture.largest_media_item is not None:
         tokens = max(tokens, architecture.largest_media_item)
-    tokens = min(tokens, seqs * max_model_len)
+    if rules.batch_bounded_by_requests:
+        tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)
 
 
 def _defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:
-    name = gpu.name.lower()
     return next(
         entry
         for entry in rules.batch_defaults
-        if gpu.memory_bytes >= entry.min_gib * GIB and not (entry.not_named and entry.not_named in name)
+        if entry.applies(gpu.memory_bytes / GIB, gpu.name, str(gpu.compute_capability))
     )

@@ -9,6 +9,8 @@ from service.architecture.layers import (
     GatedDeltaNet,
     LatentAttention,
     MixtureOfExperts,
+    NoAttention,
+    NoFeedForward,
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
@@ -97,7 +99,8 @@ def _encoders(architecture: ModelArchitecture, constants: Constants, decoder_pea
 
 
 def _encoder(name: str, constants: Constants, decoder_peak: float) -> Estimate:
-    outputs, peak = constants.encoder_outputs[name], constants.encoder_peak[name]
+    outputs = constants.encoder_outputs.get(name, constants.encoder_outputs["unknown"])
+    peak = constants.encoder_peak.get(name, constants.encoder_peak["unknown"])
     return around(
         outputs.middle + max(0, peak.middle - decoder_peak),
         outputs.low + max(0, peak.low - decoder_peak),
@@ -120,6 +123,8 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
         case GatedDeltaNet() as mixer:
             keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
             mixed = 2 * (2 * keys + 2 * shards.share(mixer.num_value_heads * mixer.value_head_dim))
+        case NoAttention():
+            mixed = 0
     return 2 * architecture.hidden_size + max(mixed, _dense_width(layer, shards))
 
 
@@ -130,6 +135,8 @@ def _dense_width(layer: DecoderLayer, shards: Shards) -> int:
         case MixtureOfExperts() as network:
             beside = network.parallel_dense.intermediate_size if network.parallel_dense else 0
             return 3 * shards.share(max(network.shared_intermediate_size, beside))
+        case NoFeedForward():
+            return 0
 
 
 def expert_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:

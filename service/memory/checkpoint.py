@@ -18,6 +18,8 @@ AGREEMENT = 0.08
 UNKNOWN_LOW = 0.2
 """The least share of its unquantized size that an unknown quantization may leave."""
 UNKNOWN_TOWERS = 0.1
+UNCHECKED = 0.1
+"""Relative doubt of a closed form that was not held against the engine."""
 
 
 def stage_parameters(
@@ -41,6 +43,8 @@ def _parameters(
     quantization = architecture.quantization
     if quantization is not None and not _readable(quantization):
         return _unknown_layout(size, whole, checkpoint_bytes, quantization.method)
+    if not architecture.weights_checked:
+        return _unchecked(size, whole, checkpoint_bytes)
     if not architecture.media_known:
         missing = size * UNKNOWN_TOWERS if checkpoint_bytes is None else max(0, checkpoint_bytes - whole)
         source = f"{FORMULA}; the towers' size is not known"
@@ -50,6 +54,12 @@ def _parameters(
     scaled = size * checkpoint_bytes / whole
     source = f"{FORMULA}; the checkpoint has {checkpoint_bytes} bytes where {whole} were expected"
     return around(size, min(size, scaled), max(size, scaled), Basis.ASSUMED, source)
+
+
+def _unchecked(size: int, whole: int, checkpoint_bytes: int | None) -> Estimate:
+    middle = size if checkpoint_bytes is None else size * checkpoint_bytes / whole
+    source = f"{FORMULA}, which was not held against the engine for this class"
+    return around(middle, middle * (1 - UNCHECKED), middle * (1 + UNCHECKED), Basis.ASSUMED, source)
 
 
 def _readable(quantization: Quantization) -> bool:

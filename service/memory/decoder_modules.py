@@ -11,6 +11,8 @@ from service.architecture.layers import (
     LatentAttention,
     Mixer,
     MixtureOfExperts,
+    NoAttention,
+    NoFeedForward,
     QueryKeyNorm,
 )
 from service.memory.modules import Experts, Linear, Modules, Plain, Shards
@@ -39,10 +41,15 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, keeps_shared: b
             return _latent_attention(mixer, hidden, f"{name}.self_attn", shards)
         case GatedDeltaNet():
             return _delta_net(mixer, hidden, f"{name}.linear_attn", shards)
+        case NoAttention():
+            return iter(())
     assert_never(mixer)
 
 
 def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+    if mixer.low_rank is not None:
+        yield from _latent_attention(mixer.low_rank, hidden, name, shards)
+        return
     heads = shards.share(mixer.num_heads)
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
     queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
@@ -57,15 +64,26 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         (hidden,),
         bias=hidden if mixer.output_bias else 0,
     )
-    match mixer.query_key_norm:
-        case QueryKeyNorm.PER_HEAD:
-            yield Plain((2 if whole else 1) * mixer.head_size)
-        case QueryKeyNorm.FULL:
-            yield Plain(queries + keys)
-        case QueryKeyNorm.NONE:
-            pass
+    yield Plain(_norm_elements(mixer, shards, whole=whole))
+    if mixer.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads,))
     if mixer.sinks:
         yield Plain(heads)
+
+
+def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
+    match mixer.query_key_norm:
+        case QueryKeyNorm.PER_HEAD:
+            return (2 if whole else 1) * mixer.head_size
+        case QueryKeyNorm.PER_HEAD_AND_BIAS:
+            return 4 * mixer.head_size
+        case QueryKeyNorm.FULL:
+            return (shards.share(mixer.num_heads) + shards.kv_heads(mixer.num_kv_heads)) * mixer.head_size
+        case QueryKeyNorm.WHOLE:
+            return (mixer.num_heads + mixer.num_kv_heads) * mixer.head_size
+        case QueryKeyNorm.NONE:
+            return 0
+    assert_never(mixer.query_key_norm)
 
 
 def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
@@ -110,6 +128,8 @@ def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards) 
             return _dense(network, hidden, name, shards)
         case MixtureOfExperts():
             return _experts(network, hidden, name, shards)
+        case NoFeedForward():
+            return iter(())
     assert_never(network)
 
 
@@ -124,11 +144,13 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
         parts,
         bias=sum(outputs) if network.bias else 0,
     )
-    yield Linear(f"{name}.down_proj", width, (hidden,), bias=hidden if network.bias else 0)
+    yield Linear(
+        f"{name}.down_proj", width, (hidden,), bias=hidden if network.bias or network.output_bias else 0
+    )
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) -> Modules:
-    yield Plain(network.num_experts * hidden)
+    yield Plain(network.num_experts * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
         yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
     # Gemma 4 keeps its experts in a module of their own, beside the dense network.

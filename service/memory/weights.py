@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import ModelArchitecture
+from service.architecture.stages import ENDS_ONLY
 from service.memory.decoder_modules import layer_modules
 from service.memory.deployment import Deployment
 from service.memory.layout import Layout, layout_at
@@ -72,21 +73,30 @@ def _embeddings(
     hidden = architecture.hidden_size
     rows = shards.vocabulary(architecture.vocab_size)
     tied = _is_tied(architecture, layout)
-    frame = architecture.frame
+    frame = ENDS_ONLY if architecture.class_name in layout.ends_only else architecture.frame
+    ends = architecture.ends
+    width = ends.embedding_size or hidden
     if first or (last and tied) or frame.embedding:
-        yield Plain(rows * hidden)
+        yield Plain(rows * width)
+    if first or frame.embedding:
+        yield Plain((ends.embedding_norm_weights + ends.position_rows) * hidden)
+        yield Plain(width * hidden if ends.embedding_size else 0)
     if last or frame.norm:
-        yield Plain(hidden)
+        yield Plain(ends.norm_weights * hidden)
+    if last or frame.norm:
+        yield Plain(width * hidden if ends.embedding_size else 0)
+    if ends.output_bias and (last or frame.output):
+        yield Plain(rows)
     if not tied and (last or frame.output):
-        yield OutputEmbedding(rows, hidden)
+        yield OutputEmbedding(rows, width)
     updates = architecture.alternating_updates
     if updates is not None:
         yield Plain(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
     extra = architecture.per_layer_embedding
     if extra is not None:
-        width = extra.size * len(architecture.layers)
-        yield Plain(shards.vocabulary(extra.vocab_size) * width + extra.size)
-        yield Linear("per_layer_model_projection", hidden, (shards.share(width),))
+        all_layers = extra.size * len(architecture.layers)
+        yield Plain(shards.vocabulary(extra.vocab_size) * all_layers + extra.size)
+        yield Linear("per_layer_model_projection", hidden, (shards.share(all_layers),))
 
 
 def _per_layer(architecture: ModelArchitecture) -> Modules:

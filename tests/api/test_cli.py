@@ -56,7 +56,7 @@ def test_a_patch_is_given_by_name() -> None:
     ("words", "said"),
     [
         (["google/gemma-4-31B-it", "--gpu", "rtx-3090"], "rtx-3090-24gb"),
-        (["google/gemma-4-31B-it", "--engine-version", "0.18.7"], "0.32.0"),
+        (["google/gemma-4-31B-it", "--engine-version", "0.18.7"], "0.33.0"),
         (["google/gemma-4-31B-it", "--patch", "vllm#1"], "vllm#40391"),
         (["google/gemma-4-31B-it", "--kv-cache-dtype", "fp9"], "fp8"),
         (["google/gemma-4-31B-it", "--gpu-memory-utilization", "1.5"], "gpu_memory_utilization"),

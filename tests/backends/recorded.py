@@ -1,8 +1,11 @@
 """Answers of real vLLM releases, as recorded in ``tests/data/backends``.
 
-``launches.json``: whole launches of a release on a model's config: layers by backend, or the refusal.
+``launches.json``: whole launches of a release on a model's config: layers by backend, or the refusal. A layer
+is the kind whose class names its backend (null: the selector is asked), its request and how many there are.
 ``selector.json``: single questions put to a release's own ``get_attn_backend_cls``, its backend's kernel
-block sizes and its FlashAttention version.
+block sizes, its format of the cache and its FlashAttention version.
+``first_releases.json``: the same of the releases that validate nothing yet.
+``unselected.json``: what backends say of themselves that no selector is asked about; some have no name.
 """
 
 import json
@@ -11,7 +14,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from service.backends.request import AttentionRequest
+from service.backends.request import AttentionRequest, AttentionType
 from service.gpus.capability import ComputeCapability
 
 DATA = Path(__file__).parent.parent / "data" / "backends"
@@ -31,4 +34,5 @@ def capability_of(record: dict[str, Any]) -> ComputeCapability:
 
 
 def request_of(raw: dict[str, Any], flash_attn_version: int | None = None) -> AttentionRequest:
-    return AttentionRequest(**{"flash_attn_version": flash_attn_version, **raw})
+    attn_type = AttentionType(raw.get("attn_type", AttentionType.DECODER))
+    return AttentionRequest(**{"flash_attn_version": flash_attn_version, **raw, "attn_type": attn_type})

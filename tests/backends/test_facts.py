@@ -1,13 +1,14 @@
 """Facts about single backends, worked out by hand from the releases' documents and code."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from packaging.version import Version
 
 from service.backends.backend import KernelBlockSizes
-from service.backends.forced import forced_attention
-from service.backends.request import AttentionRequest
+from service.backends.forced import forced_attention, model_cache_dtype
+from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced
 from service.backends.selection import select_backend
 from service.engines.refusal import EngineRefusal, Stage
@@ -22,6 +23,10 @@ DEEPSEEK = AttentionRequest(
     num_kv_heads=1,
     mla=True,
     qk_nope_head_dim=128,
+)
+
+DEEPSEEK_V32 = replace(
+    DEEPSEEK, sparse=True, index_topk=2048, qk_rope_head_dim=64, kv_lora_rank=512, num_heads=128
 )
 
 ATTENTION = (
@@ -42,6 +47,13 @@ def with_dtype(request: AttentionRequest, kv_cache_dtype: str) -> AttentionReque
 @pytest.mark.parametrize(
     ("release", "gpu", "kv_cache_dtype", "backend"),
     [
+        ("0.10.2", "7.5", "auto", "FLEX_ATTENTION"),
+        ("0.10.2", "8.9", "auto", "FLASH_ATTN"),
+        ("0.10.2", "10.0", "fp8", "FLASHINFER"),
+        ("0.11.0", "8.9", "fp8", "TRITON_ATTN"),
+        ("0.11.0", "9.0", "fp8", "FLASH_ATTN"),
+        ("0.11.1", "8.9", "fp8", "FLASHINFER"),
+        ("0.16.0", "9.0", "fp8_e5m2", "FLASH_ATTN"),
         ("0.23.0", "7.5", "auto", "FLASHINFER"),  # FlashInfer leaves Turing in 0.24
         ("0.24.0", "7.5", "auto", "TRITON_ATTN"),
         ("0.24.0", "8.6", "auto", "FLASH_ATTN"),
@@ -66,6 +78,10 @@ def test_default_backend_of_a_llama_layer(release: str, gpu: str, kv_cache_dtype
 @pytest.mark.parametrize(
     ("release", "gpu", "kv_cache_dtype", "backend", "block_size"),
     [
+        ("0.11.2", "8.0", "auto", "TRITON_MLA", 16),
+        ("0.14.1", "9.0", "fp8", "FLASHMLA", 64),
+        ("0.14.1", "10.0", "auto", "CUTLASS_MLA", 128),
+        ("0.15.0", "10.0", "auto", "FLASHINFER_MLA", 32),
         ("0.19.0", "9.0", "auto", "FLASH_ATTN_MLA", 16),
         ("0.19.0", "9.0", "fp8", "FLASHMLA", 64),
         ("0.24.0", "10.0", "fp8", "FLASHINFER_MLA", 32),
@@ -100,7 +116,7 @@ def test_kernel_block_sizes(
 
 
 @pytest.mark.parametrize("sizes", [{}, {"fixed": (0,)}, {"multiples_of": (-16,)}])
-def test_kernel_block_sizes_are_positive(sizes: dict[str, tuple[int, ...]]) -> None:
+def test_kernel_block_sizes_are_positive(sizes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         KernelBlockSizes(**sizes)
 
@@ -231,3 +247,136 @@ def test_gemma_4_of_one_head_size_is_left_alone() -> None:
         Version("0.24.0"), capability("9.0"), head_sizes=[256, 256], kv_cache_dtype="auto", gemma4=True
     )
     assert answer == Forced()
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "kv_cache_dtype", "backend", "stored"),
+    [
+        ("0.11.2", "9.0", "fp8_ds_mla", "FLASHMLA_SPARSE", "fp8_ds_mla"),
+        ("0.18.0", "9.0", "fp8", "FLASHMLA_SPARSE", "fp8_ds_mla"),
+        ("0.19.0", "10.0", "fp8", "FLASHINFER_MLA_SPARSE", "fp8"),  # 576 plain bytes, not 656
+        ("0.24.0", "12.0", "auto", "FLASHINFER_MLA_SPARSE_SM120", "fp8_ds_mla"),
+        ("0.25.0", "9.0", "auto", "FLASH_ATTN_MLA_SPARSE", "auto"),
+        ("0.32.0", "9.0", "fp8", "FLASHMLA_SPARSE", "fp8_ds_mla"),
+        ("0.32.0", "9.0", "fp8_e4m3", "FLASHINFER_MLA_SPARSE_SM90", "fp8_e4m3"),
+        ("0.32.0", "10.0", "nvfp4_ds_mla", "FLASHMLA_SPARSE", "nvfp4_ds_mla"),
+    ],
+)
+def test_sparse_layers_and_what_their_caches_hold(
+    release: str, gpu: str, kv_cache_dtype: str, backend: str, stored: str
+) -> None:
+    selected = select_backend(with_dtype(DEEPSEEK_V32, kv_cache_dtype), Version(release), capability(gpu))
+    assert (selected.name, selected.cache_dtype) == (backend, stored)
+
+
+def test_few_heads_on_blackwell_go_to_flash_attention_4_from_0_33() -> None:
+    few = replace(DEEPSEEK_V32, num_heads=16)
+    names = [
+        select_backend(few, Version(release), capability("10.0")).name
+        for release in ("0.16.0", "0.17.0", "0.32.0", "0.33.0")
+    ]
+    assert names == [
+        *("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4")
+    ]
+
+
+def test_a_cache_spec_of_quantized_sparse_mla_on_blackwell_keeps_blocks_of_64() -> None:
+    layer = with_dtype(DEEPSEEK_V32, "nvfp4_ds_mla")
+    backend = select_backend(layer, Version("0.32.0"), capability("10.0"))
+    assert backend.kernel_block_sizes == KernelBlockSizes(multiples_of=(64,))
+    assert backend.spec_block_sizes == KernelBlockSizes(fixed=(64,))
+
+
+@pytest.mark.parametrize(
+    ("class_name", "release", "gpu", "asked", "given"),
+    [
+        ("DeepseekV32ForCausalLM", "0.11.0", "9.0", "auto", "fp8_ds_mla"),
+        ("DeepseekV32ForCausalLM", "0.11.1", "9.0", "auto", "auto"),
+        ("DeepseekV32ForCausalLM", "0.17.1", "8.0", "fp8_e5m2", "fp8_ds_mla"),
+        ("DeepseekV32ForCausalLM", "0.18.0", "9.0", "fp8", "fp8"),
+        ("DeepseekV32ForCausalLM", "0.33.0", "9.0", "bfloat16", "auto"),
+        ("GlmMoeDsaForCausalLM", "0.31.0", "10.0", "auto", "auto"),
+        ("GlmMoeDsaForCausalLM", "0.32.0", "10.0", "auto", "fp8_e4m3"),
+        ("GlmMoeDsaForCausalLM", "0.32.0", "9.0", "auto", "auto"),
+        ("LlamaForCausalLM", "0.17.1", "9.0", "fp8", "fp8"),
+    ],
+)
+def test_what_a_models_class_makes_of_the_cache_dtype(
+    class_name: str, release: str, gpu: str, asked: str, given: str
+) -> None:
+    assert model_cache_dtype(class_name, asked, Version(release), capability(gpu)) == given
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "sparse", "qk_nope_head_dim", "backend"),
+    [
+        ("0.12.0", "10.0", False, 128, "CUTLASS_MLA"),
+        ("0.12.0", "10.0", True, 128, "CUTLASS_MLA"),  # which cannot serve it
+        ("0.12.0", "10.3", False, 128, None),
+        ("0.13.0", "10.3", False, 128, "CUTLASS_MLA"),
+        ("0.13.0", "10.0", True, 128, None),
+        ("0.15.1", "10.0", False, 128, "FLASHINFER_MLA"),
+        ("0.15.1", "10.0", False, 64, None),
+        ("0.17.1", "9.0", False, 128, None),
+        ("0.18.0", "10.0", False, 128, None),
+    ],
+)
+def test_blackwell_had_its_latent_backend_set(
+    release: str, gpu: str, sparse: bool, qk_nope_head_dim: int, backend: str | None
+) -> None:
+    forced = forced_attention(
+        Version(release),
+        capability(gpu),
+        head_sizes=[576],
+        kv_cache_dtype="auto",
+        mla=True,
+        sparse=sparse,
+        qk_nope_head_dim=qk_nope_head_dim,
+    )
+    assert forced == Forced(backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "mla", "chosen", "refused"),
+    [
+        ("8.0", False, None, True),
+        ("8.9", False, None, True),
+        ("8.9", False, "TRITON_ATTN", False),
+        ("8.6", False, "TRITON_ATTN", True),
+        ("8.6", False, "FLASHINFER", False),
+        ("9.0", False, None, False),
+        ("10.0", False, None, False),
+        ("8.0", True, None, False),  # passes for FlashMLA, which then does not run
+        ("9.0", True, "TRITON_MLA", True),
+    ],
+)
+def test_the_gate_of_0_10_2_for_quantized_caches(
+    gpu: str, mla: bool, chosen: str | None, refused: bool
+) -> None:
+    def force() -> Forced:
+        return forced_attention(
+            Version("0.10.2"), capability(gpu), head_sizes=[128], kv_cache_dtype="fp8", mla=mla, chosen=chosen
+        )
+
+    if not refused:
+        force()
+        return
+    with pytest.raises(EngineRefusal) as refusal:
+        force()
+    assert (refusal.value.stage, refusal.value.type) == (Stage.DTYPE, "NotImplementedError")
+    assert refusal.value.message == "VLLM_USE_V1=1 is not supported with --kv-cache-dtype."
+    assert "V0 engine" in refusal.value.detail
+
+
+@pytest.mark.parametrize(
+    ("attn_type", "backend"),
+    [
+        (AttentionType.ENCODER_ONLY, "FLASH_ATTN"),
+        (AttentionType.ENCODER_DECODER, "FLASH_ATTN"),
+    ],
+)
+def test_other_types_of_attention(attn_type: AttentionType, backend: str) -> None:
+    request = replace(LLAMA, attn_type=attn_type)
+    assert select_backend(request, Version("0.24.0"), capability("9.0")).name == backend
+    # FlashInfer, first on Blackwell, knows decoders alone.
+    assert select_backend(request, Version("0.24.0"), capability("10.0")).name == backend

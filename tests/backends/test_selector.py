@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.backends.conditions import first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.rules import release_rules
 from service.backends.selection import choose
@@ -34,8 +35,10 @@ def test_a_layer_gets_the_same_backend(question: dict[str, Any]) -> None:
     subject = subject_of(request_of(question["request"]), rules, capability_of(question), question["chosen"])
     backend = choose(rules, subject)
     sizes = kernel_block_sizes_of(backend, subject)
+    asked_dtype = subject.request.kv_cache_dtype
     answer = {
         "backend": backend.name,
+        "cache_dtype": first_outcome(backend.cache_dtypes, subject) or asked_dtype,
         "fixed": list(sizes.fixed),
         "multiples_of": list(sizes.multiples_of),
         "preferred": sizes.preferred(),

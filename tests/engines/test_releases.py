@@ -37,6 +37,17 @@ def test_every_rule_of_every_release_is_dated_with_a_source() -> None:
         assert all(change.source for change in rule.timeline.changes)
 
 
+def test_every_change_is_sourced_in_the_release_that_brought_it() -> None:
+    for rule in RULES:
+        for change in rule.timeline.changes[1:]:
+            assert f"vLLM {change.since}" in change.source, rule.name
+            assert change.since in RELEASES
+
+
+def test_every_timeline_reaches_back_to_the_oldest_release() -> None:
+    assert {rule.timeline.changes[0].since for rule in RULES} == {RELEASES[0]}
+
+
 def test_the_cache_dtypes_of_0_20_2_are_those_that_it_lists() -> None:
     assert list(rules_for(Version("0.20.2")).kv_cache_dtypes) == CACHE_DTYPES_IN_0_20_2
 
@@ -51,7 +62,7 @@ def test_no_version_means_the_newest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "nearest"), [("0.20.1", "0.20.2"), ("9.9.9", "0.32.0"), ("banana", "0.32.0")]
+    ("text", "nearest"), [("0.20.3", "0.20.2"), ("9.9.9", "0.33.0"), ("banana", "0.33.0")]
 )
 def test_an_unknown_release_names_the_newest_and_nearest(text: str, nearest: str) -> None:
     with pytest.raises(UnknownRelease) as caught:
@@ -102,7 +113,7 @@ def test_rules_and_readers_must_match(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("value", [1, "true", None])
 def test_a_truth_value_must_be_one(value: object) -> None:
     with pytest.raises(TypeError):
-        RULE_PARSERS["async_scheduling"](value)
+        RULE_PARSERS["uniform_type"](value)
 
 
 def test_the_package_states_its_version() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from service.advisor.start import Start, dry_start
 from service.engines.flags import ServeFlags
+from service.engines.model_classes import first_releases
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules import EngineRules, TokenReport
@@ -30,7 +31,15 @@ MODELS = (
     "mistralai/Mistral-7B-v0.1",
 )
 GPU = find_gpu("h100-sxm-80gb")
+SUPPORTED = [
+    (model, rules_for(release))
+    for model in MODELS
+    for release in RELEASES
+    if release >= first_releases()[bundled_architecture(model).class_name]
+]
 rules = st.sampled_from([rules_for(release) for release in RELEASES])
+supported = st.sampled_from(SUPPORTED)
+"""Models with the rules of releases that run them."""
 sizes = st.integers(1 << 28, 1 << 38)
 
 
@@ -39,8 +48,9 @@ def start(model: str, of: EngineRules, *, ranks: int = 1, length: int = 8192) ->
     return dry_start(bundled_architecture(model), flags, of, GPU)
 
 
-@given(st.sampled_from(MODELS), rules, sizes, sizes)
-def test_more_memory_never_gives_fewer_blocks(model: str, of: EngineRules, one: int, other: int) -> None:
+@given(supported, sizes, sizes)
+def test_more_memory_never_gives_fewer_blocks(case: tuple[str, EngineRules], one: int, other: int) -> None:
+    model, of = case
     begun = start(model, of)
     try:
         small = size_cache(begun.layout, begun.serving, min(one, other))
@@ -52,8 +62,9 @@ def test_more_memory_never_gives_fewer_blocks(model: str, of: EngineRules, one: 
     assert small.max_concurrency <= large.max_concurrency
 
 
-@given(st.sampled_from(MODELS), rules, sizes)
-def test_blocks_never_take_more_than_what_is_there(model: str, of: EngineRules, available: int) -> None:
+@given(supported, sizes)
+def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules], available: int) -> None:
+    model, of = case
     begun = start(model, of)
     try:
         cache = size_cache(begun.layout, begun.serving, available)
@@ -63,8 +74,9 @@ def test_blocks_never_take_more_than_what_is_there(model: str, of: EngineRules, 
     assert (cache.num_blocks + 1) * cache.bytes_per_block > available
 
 
-@given(st.sampled_from(MODELS), rules, sizes)
-def test_the_estimated_length_is_the_longest_that_fits(model: str, of: EngineRules, available: int) -> None:
+@given(supported, sizes)
+def test_the_estimated_length_is_the_longest_that_fits(case: tuple[str, EngineRules], available: int) -> None:
+    model, of = case
     begun = start(model, of, length=131072 if "Mistral" not in model else 32768)
     fitted = replace(begun.serving, fit_max_model_len=True)
     try:
@@ -79,15 +91,17 @@ def test_the_estimated_length_is_the_longest_that_fits(model: str, of: EngineRul
             size_cache(begun.layout, longer, available)
 
 
-@given(st.sampled_from(MODELS), rules)
-def test_all_pages_of_several_groups_are_equal(model: str, of: EngineRules) -> None:
+@given(supported)
+def test_all_pages_of_several_groups_are_equal(case: tuple[str, EngineRules]) -> None:
+    model, of = case
     groups = start(model, of).layout.groups
     if len(groups) > 1:
         assert len({group.page_size for group in groups}) == 1
 
 
-@given(st.sampled_from(MODELS), rules)
-def test_every_layer_with_a_cache_is_in_exactly_one_group(model: str, of: EngineRules) -> None:
+@given(supported)
+def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, EngineRules]) -> None:
+    model, of = case
     indices = [layer.index for group in start(model, of).layout.groups for layer in group.layers]
     owners = [
         index
@@ -170,6 +184,10 @@ def layers_of(num_sliding: int, num_full: int) -> tuple[LayerCache, ...]:
 @pytest.mark.parametrize(
     ("release", "counts", "groups"),
     [
+        ("0.10.2", (12, 13), [12, 12, 1]),  # neighbours, by the smaller kind
+        ("0.11.0", (12, 13), [12, 7, 6]),  # every second layer
+        ("0.12.0", (12, 13), [12, 13]),  # below one and a quarter
+        ("0.17.1", (12, 17), [12, 9, 8]),
         ("0.19.0", (12, 13), [12, 13]),  # gpt-oss with one more layer: padded to the larger kind
         ("0.19.0", (12, 17), [12, 17]),  # below one and a half
         ("0.19.0", (12, 18), [12, 9, 9]),
@@ -197,8 +215,9 @@ def test_states_and_attention_need_the_hybrid_manager() -> None:
         group_layers(caches, rules_for(RELEASES[-1]), hybrid_manager=False)
 
 
-@given(st.sampled_from(MODELS), rules, sizes)
-def test_the_report_says_what_the_numbers_say(model: str, of: EngineRules, available: int) -> None:
+@given(supported, sizes)
+def test_the_report_says_what_the_numbers_say(case: tuple[str, EngineRules], available: int) -> None:
+    model, of = case
     begun = start(model, of)
     try:
         cache = size_cache(begun.layout, begun.serving, available)

@@ -1,12 +1,21 @@
-"""DeepSeek V2, V3 and R1, Kimi K2: multi-head latent attention and many experts."""
+"""Multi-head latent attention: DeepSeek V2, V3 and R1, Kimi K2, and what was built after them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture import towers
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.family import Family, dense, num_layers
-from service.architecture.layers import DecoderLayer, FeedForward, LatentAttention, MixtureOfExperts
+from service.architecture.families.family import Family, dense, head_size, num_layers
+from service.architecture.families.recipe import Sparse, after_dense
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    FeedForward,
+    LatentAttention,
+    MixtureOfExperts,
+)
+from service.architecture.stages import ALL_EVERYWHERE
 
 
 def _latent_attention(text: Config) -> LatentAttention:
@@ -16,7 +25,7 @@ def _latent_attention(text: Config) -> LatentAttention:
         kv_lora_rank=text.integer("kv_lora_rank"),
         qk_nope_head_dim=text.integer("qk_nope_head_dim"),
         qk_rope_head_dim=text.integer("qk_rope_head_dim"),
-        v_head_dim=text.integer("v_head_dim"),
+        v_head_dim=text.integer("v_head_dim", default=head_size(text)),
         qkv_bias=text.boolean("attention_bias"),
     )
 
@@ -47,8 +56,78 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(DecoderLayer(mixer, feed_forward(index)) for index in range(num_layers(text)))
 
 
+def _sandwiched(norms: int, always_biased: bool = False) -> Callable[[Config], tuple[DecoderLayer, ...]]:
+    """Return a reader of layers with more norms, and maybe a corrected router whatever the config says."""
+
+    def layers(text: Config) -> tuple[DecoderLayer, ...]:
+        return tuple(
+            replace(layer, norms=norms, feed_forward=_corrected(layer.feed_forward, always_biased))
+            for layer in _layers(text)
+        )
+
+    return layers
+
+
+def _corrected(network: FeedForward, always_biased: bool) -> FeedForward:
+    if always_biased and isinstance(network, MixtureOfExperts):
+        return replace(network, router_bias=True)
+    return network
+
+
+def _axk1(text: Config) -> tuple[DecoderLayer, ...]:
+    corrected = text.text("topk_method", default="noaux_tc") == "noaux_tc"
+    return _sandwiched(3, corrected)(text)
+
+
+def _glm4_lite(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read GLM-4.7-Flash: DeepSeek's layers with a router in 32 bits (vLLM 0.32.0, Glm4MoeLite)."""
+    return tuple(
+        replace(layer, feed_forward=replace(layer.feed_forward, router_float32=True))
+        if isinstance(layer.feed_forward, MixtureOfExperts)
+        else layer
+        for layer in _sandwiched(2, always_biased=True)(text)
+    )
+
+
+def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Sarvam's latent attention over experts in Bailing's spelling (vLLM 0.32.0, SarvamMLABlock)."""
+    sparse = Sparse(
+        count=("num_experts",),
+        shared_count=("num_shared_experts",),
+        router_bias=True,
+        is_sparse=after_dense,
+    )
+    mixer = _latent_attention(text)
+    return tuple(
+        DecoderLayer(mixer, sparse.read(text) if sparse.is_sparse(text, index) else dense(text))
+        for index in range(num_layers(text))
+    )
+
+
+def _pangu(text: Config) -> tuple[DecoderLayer, ...]:
+    corrected = text.boolean("router_enable_expert_bias")
+    return _sandwiched(4 if text.boolean("sandwich_norm") else 2, corrected)(text)
+
+
+def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read MiniCPM 3: latent projections, but keys and values in full in the cache.
+
+    Source: vLLM 0.32.0, MiniCPM3Attention.
+    """
+    latent = _latent_attention(text)
+    heads, size = latent.num_heads, latent.qk_nope_head_dim + latent.qk_rope_head_dim
+    mixer = Attention(heads, heads, size, size, low_rank=latent)
+    return (DecoderLayer(mixer, dense(text)),) * num_layers(text)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
-    "DeepseekV2ForCausalLM": Family(_layers),
-    "DeepseekV3ForCausalLM": Family(_layers),
-    "KimiK25ForConditionalGeneration": Family(_layers, multimodal=True, towers=towers.moonvit),
+    "DeepseekV2ForCausalLM": Family(_layers, tied=False),
+    "DeepseekV3ForCausalLM": Family(_layers, tied=False),
+    "AXK1ForCausalLM": Family(_axk1, tied=False),
+    "Glm4MoeLiteForCausalLM": Family(_glm4_lite, tied=False),
+    "MiniCPM3ForCausalLM": Family(_minicpm3, tied_by_default=True, frame=ALL_EVERYWHERE),
+    "MistralLarge3ForCausalLM": Family(_layers, tied=False, weights_checked=False),
+    "PanguUltraMoEForCausalLM": Family(_pangu, tied=False),
+    "SarvamMLAForCausalLM": Family(_sarvam, tied=False),
+    "KimiK25ForConditionalGeneration": Family(_layers, tied=False, multimodal=True, towers=towers.moonvit),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers import DecoderLayer, DenseFeedForward
-from service.architecture.stages import ENDS_ONLY, StageFrame
+from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
 from service.architecture.towers import Tower
 
 
@@ -29,6 +29,30 @@ class Family:
     towers: Callable[[Config], tuple[Tower, ...]] | None = None
     """Reads the towers from the whole config; ``None`` when they are not known."""
     frame: StageFrame = ENDS_ONLY
+    ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
+    """Reads what stands before and after the layers from the text part."""
+    tied: bool | None = None
+    """Whether the class ties them whatever the config says; ``None`` lets the config decide."""
+    weights_checked: bool = True
+    """Whether the closed form of the weights was held against what the engine allocates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A class that puts encoders of other media before a text model of its own class."""
+
+    inner: str | None = None
+    """Class of the text model; ``None`` where the text part of the config tells."""
+    sections: tuple[str, ...] = ()
+    """Where the text part stands, outermost first; none looks in the usual places."""
+    inner_of: Callable[[Config], str] | None = None
+    """Class of the text model by what the text part says."""
+    model_type: str | None = None
+    """``model_type`` of a text part that does not name its own."""
+    bidirectional_media: Callable[[Config], bool] = lambda _: False
+    splits_media_heads: bool = False
+    supports_pipeline: bool = True
+    towers: Callable[[Config], tuple[Tower, ...]] | None = None
 
 
 def head_size(text: Config) -> int:

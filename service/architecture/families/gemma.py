@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture import towers
-from service.architecture.config import Config
+from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import (
     Family,
     dense,
@@ -22,13 +22,14 @@ from service.architecture.layers import (
     MixtureOfExperts,
     QueryKeyNorm,
 )
-from service.architecture.stages import StageFrame
+from service.architecture.stages import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
 
 GEMMA4_VIDEO_TOKENS: Final = 32 * (70 + 2 + 6)
 """32 frames of 70 soft tokens, 2 markers and a time stamp of 6 (vLLM 0.24.0, gemma4_mm.py)."""
+GEMMA4_GLOBAL_HEAD: Final = 512
+"""transformers, Gemma4TextConfig.global_head_dim."""
 SLIDING: Final = "sliding_attention"
 FULL: Final = "full_attention"
-EMBEDDING_AND_NORM: Final = StageFrame(embedding=True, norm=True)
 SANDWICH_NORMS: Final = 4
 """Gemma 2 and later normalize before and after both halves of a layer."""
 
@@ -56,7 +57,8 @@ def _attention(text: Config, kind: str, norm: QueryKeyNorm = QueryKeyNorm.NONE) 
 
 
 def _gemma(text: Config) -> tuple[DecoderLayer, ...]:
-    return (DecoderLayer(_attention(text, FULL), dense(text)),) * num_layers(text)
+    plain = replace(_attention(text, FULL), qkv_bias=False, output_bias=False)
+    return (DecoderLayer(plain, dense(text)),) * num_layers(text)
 
 
 def _gemma2(text: Config) -> tuple[DecoderLayer, ...]:
@@ -74,6 +76,22 @@ def _gemma3(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(
         DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward, SANDWICH_NORMS)
         for kind in _types(text, every)
+    )
+
+
+def _vault_gemma(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read VaultGemma: Gemma 2 without the norms after each half."""
+    return tuple(replace(layer, norms=2) for layer in _gemma2(text))
+
+
+def _rnj1(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Rnj-1: Gemma 3 without windows unless types are told (vLLM 0.32.0, Rnj1Attention)."""
+    told = layer_types(text)
+    kinds = told[: num_layers(text)] or (FULL,) * num_layers(text)
+    feed_forward = dense(text)
+    return tuple(
+        DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward, SANDWICH_NORMS)
+        for kind in kinds
     )
 
 
@@ -95,7 +113,11 @@ def _gemma3n(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
     def feed_forward(index: int) -> FeedForward:
-        return DenseFeedForward(widths[index]) if widths else dense(text)
+        if not widths:
+            return dense(text)
+        if index >= len(widths):
+            raise InvalidConfig(text.at("intermediate_size"), f"has no width of layer {index}")
+        return DenseFeedForward(max(1, widths[index]))
 
     return tuple(
         DecoderLayer(
@@ -111,7 +133,7 @@ def _gemma4_attention(text: Config, kind: str, shared: int | None) -> Attention:
     local = replace(_attention(text, kind, QueryKeyNorm.PER_HEAD), shares_cache_of=shared)
     if kind == SLIDING:
         return local
-    size = text.integer("global_head_dim", default=local.head_size)
+    size = text.integer("global_head_dim", default=GEMMA4_GLOBAL_HEAD)
     keys_are_values = text.boolean("attention_k_eq_v")
     heads = text.count("num_global_key_value_heads", default=local.num_kv_heads)
     return replace(
@@ -155,22 +177,24 @@ def _sees_media_both_ways(text: Config) -> bool:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "GemmaForCausalLM": Family(_gemma, tied_by_default=True, frame=EMBEDDING_AND_NORM),
-    "Gemma2ForCausalLM": Family(_gemma2, tied_by_default=True, frame=EMBEDDING_AND_NORM),
-    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True, frame=EMBEDDING_AND_NORM),
+    "GemmaForCausalLM": Family(_gemma, tied_by_default=True, frame=ALL_EVERYWHERE),
+    "Gemma2ForCausalLM": Family(_gemma2, tied=True, tied_by_default=True, frame=ALL_EVERYWHERE),
+    "Rnj1ForCausalLM": Family(_rnj1, tied_by_default=True, frame=ALL_EVERYWHERE, weights_checked=False),
+    "VaultGemmaForCausalLM": Family(_vault_gemma, tied_by_default=True, frame=EMBEDDING_EVERYWHERE),
+    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True, frame=ALL_EVERYWHERE),
     "Gemma3ForConditionalGeneration": Family(
         _gemma3,
         multimodal=True,
         tied_by_default=True,
         bidirectional_media=lambda _: True,
         towers=towers.siglip,
-        frame=EMBEDDING_AND_NORM,
+        frame=ALL_EVERYWHERE,
     ),
-    "Gemma3nForCausalLM": Family(_gemma3n, supports_pipeline=False, tied_by_default=True),
+    "Gemma3nForCausalLM": Family(_gemma3n, tied=True, supports_pipeline=False, tied_by_default=True),
     "Gemma3nForConditionalGeneration": Family(
-        _gemma3n, supports_pipeline=False, multimodal=True, tied_by_default=True
+        _gemma3n, tied=True, supports_pipeline=False, multimodal=True, tied_by_default=True
     ),
-    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True, frame=EMBEDDING_AND_NORM),
+    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True, frame=ALL_EVERYWHERE),
     "Gemma4ForConditionalGeneration": Family(
         _gemma4,
         multimodal=True,
@@ -178,6 +202,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         largest_media_item=GEMMA4_VIDEO_TOKENS,
         bidirectional_media=_sees_media_both_ways,
         towers=towers.gemma4,
-        frame=EMBEDDING_AND_NORM,
+        frame=ALL_EVERYWHERE,
     ),
 }

@@ -37,4 +37,6 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(map(layer, range(num_layers(text))))
 
 
-FAMILIES: Final[Mapping[str, Family]] = {"GptOssForCausalLM": Family(_gpt_oss, frame=ALL_EVERYWHERE)}
+FAMILIES: Final[Mapping[str, Family]] = {
+    "GptOssForCausalLM": Family(_gpt_oss, tied=False, frame=ALL_EVERYWHERE)
+}

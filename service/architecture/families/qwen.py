@@ -64,7 +64,7 @@ def _qwen2(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _qwen2_moe(text: Config) -> tuple[DecoderLayer, ...]:
-    mixer = attention(text, qkv_bias=text.boolean("qkv_bias", default=True), window=_window(text))
+    mixer = attention(text, qkv_bias=True, window=_window(text))
 
     def feed_forward(index: int) -> FeedForward:
         if not is_sparse(text, index):

@@ -1,0 +1,49 @@
+"""Which architecture classes are known, and which are known but not modelled."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from service.architecture.families import (
+    classic,
+    deepseek,
+    dense,
+    gemma,
+    gpt_oss,
+    llama,
+    per_layer,
+    qwen,
+    qwen_gdn,
+    sparse,
+)
+from service.architecture.families.family import Family, Wrapper
+from service.architecture.families.wrappers import WRAPPERS
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    **dense.FAMILIES,
+    **classic.FAMILIES,
+    **sparse.FAMILIES,
+    **per_layer.FAMILIES,
+    **llama.FAMILIES,
+    **qwen.FAMILIES,
+    **qwen_gdn.FAMILIES,
+    **gemma.FAMILIES,
+    **gpt_oss.FAMILIES,
+    **deepseek.FAMILIES,
+}
+KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    text = resources.files("service.architecture.families").joinpath("unmodelled.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def unmodelled(class_name: str) -> str | None:
+    """Return why a class that the engine knows is not read here, or ``None``."""
+    return next(
+        (str(entry["reason"]) for entry in _data()["unmodelled"] if class_name in entry["classes"]), None
+    )

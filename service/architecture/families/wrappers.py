@@ -1,0 +1,147 @@
+"""Classes that put encoders of images or sound before a text model that has a class of its own."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture import towers
+from service.architecture.config import Config
+from service.architecture.families.family import Wrapper
+
+_THINKER: Final = ("thinker_config", "text_config")
+_AS_TOLD: Final = Wrapper()
+"""The text part names its own class, or its ``model_type`` does."""
+_LLAMA: Final = Wrapper("LlamaForCausalLM")
+_QWEN2: Final = Wrapper("Qwen2ForCausalLM")
+_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER)
+_QWEN3: Final = Wrapper("Qwen3ForCausalLM")
+_QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
+_KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=towers.moonvit)
+
+
+def _minicpm_text(text: Config) -> str:
+    """Return the class of the text model, which the version of MiniCPM-V and -o decides.
+
+    Source: vLLM 0.32.0, minicpmv.py _SUPPORT_VERSION and the ``init_llm`` of each version.
+    """
+    version = text.fields.get("version")
+    if version is None:
+        is_first = (
+            text.integer("hidden_size") == MINICPM_V2_HIDDEN
+            and text.integer("query_num") == MINICPM_V2_QUERIES
+        )
+        return "MiniCPMForCausalLM" if is_first else "LlamaForCausalLM"
+    return MINICPM_TEXTS.get(str(version), "Qwen3ForCausalLM")
+
+
+MINICPM_V2_HIDDEN: Final = 2304
+MINICPM_V2_QUERIES: Final = 64
+MINICPM_TEXTS: Final = {
+    "2.0": "MiniCPMForCausalLM",
+    "2": "MiniCPMForCausalLM",
+    "2.5": "LlamaForCausalLM",
+    "2.6": "Qwen2ForCausalLM",
+    "4.0": "LlamaForCausalLM",
+    "4": "LlamaForCausalLM",
+    "4.5": "Qwen3ForCausalLM",
+}
+_MINICPM: Final = Wrapper(inner_of=_minicpm_text)
+
+WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "AriaForConditionalGeneration": Wrapper("AriaTextForCausalLM", model_type="aria_text"),
+    "AudioFlamingo3ForConditionalGeneration": _QWEN2,
+    "AyaVisionForConditionalGeneration": Wrapper("Cohere2ForCausalLM", model_type="cohere2"),
+    "BagelForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", ("llm_config",), bidirectional_media=lambda _: True
+    ),
+    "BeeForConditionalGeneration": _AS_TOLD,
+    "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
+    "Cheers": _QWEN2,
+    "CheersForConditionalGeneration": _QWEN2,
+    "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2"),
+    "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DotsOCRForCausalLM": _QWEN2,
+    "Eagle2_5_VLForConditionalGeneration": _AS_TOLD,
+    "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
+    "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM"),
+    "FunAudioChatForConditionalGeneration": _QWEN3,
+    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
+    "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
+    "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
+    "Glm4vForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
+    "Glm4vMoeForConditionalGeneration": Wrapper("Glm4MoeForCausalLM", splits_media_heads=True),
+    "GlmAsrForConditionalGeneration": _LLAMA,
+    "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM"),
+    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
+    "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
+    "H2OVLChatModel": _AS_TOLD,
+    "HCXVisionForCausalLM": _AS_TOLD,
+    "HCXVisionV2ForCausalLM": _AS_TOLD,
+    "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
+    "Idefics3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "InternS1ForConditionalGeneration": _AS_TOLD,
+    "InternVLChatModel": _AS_TOLD,
+    "InternVLForConditionalGeneration": _AS_TOLD,
+    "IsaacForConditionalGeneration": _QWEN3,
+    "KananaVForConditionalGeneration": _LLAMA,
+    "KeyeForConditionalGeneration": _QWEN3,
+    "KeyeVL1_5ForConditionalGeneration": _QWEN3,
+    "KimiVLForConditionalGeneration": _KIMI_VL,
+    "LightOnOCRForConditionalGeneration": _QWEN3,
+    "Llama4ForConditionalGeneration": Wrapper(
+        "Llama4ForCausalLM", splits_media_heads=True, towers=towers.llama4
+    ),
+    "Llama_Nemotron_Nano_VL": _AS_TOLD,
+    "LlavaForConditionalGeneration": Wrapper(model_type="llama"),
+    "LlavaNextForConditionalGeneration": Wrapper(model_type="llama"),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama"),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(model_type="qwen2"),
+    "LlavaOnevision2ForConditionalGeneration": _QWEN3,
+    "MantisForConditionalGeneration": Wrapper(model_type="llama"),
+    "MiDashengLMModel": _QWEN2,
+    "MiniCPMO": _MINICPM,
+    "MiniCPMV": _MINICPM,
+    "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
+    "MoonshotKimiaForCausalLM": _QWEN2,
+    "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
+    "MossTranscribeDiarizeForConditionalGeneration": _QWEN3,
+    "MusicFlamingoForConditionalGeneration": _QWEN2,
+    "NVLM_D": _AS_TOLD,
+    "OpenCUAForConditionalGeneration": _QWEN2,
+    "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
+    "OpenVLAForActionPrediction": Wrapper(model_type="llama"),
+    "Ovis": Wrapper(sections=("llm_config",)),
+    "Ovis2_5": Wrapper(sections=("llm_config",)),
+    "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
+    "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
+    "PaddleOCRVLForConditionalGeneration": Wrapper("Ernie4_5ForCausalLM"),
+    "PaliGemmaForConditionalGeneration": Wrapper(model_type="gemma", bidirectional_media=lambda _: True),
+    "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
+    "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
+    "QianfanOCRForConditionalGeneration": _AS_TOLD,
+    "Qwen2AudioForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
+    "Qwen2_5OmniForConditionalGeneration": _QWEN2_OMNI,
+    "Qwen2_5OmniModel": _QWEN2_OMNI,
+    "Qwen3ASRForConditionalGeneration": _QWEN3_THINKER,
+    "Qwen3ASRRealtimeGeneration": _QWEN3_THINKER,
+    "Qwen3OmniMoeForConditionalGeneration": Wrapper("Qwen3MoeForCausalLM", _THINKER),
+    "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
+    "RForConditionalGeneration": _AS_TOLD,
+    "SkyworkR1VChatModel": _AS_TOLD,
+    "SmolVLMForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "Step3p7ForConditionalGeneration": _AS_TOLD,
+    "StepVLForConditionalGeneration": _AS_TOLD,
+    "Tarsier2ForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", splits_media_heads=True, towers=towers.qwen2_vl
+    ),
+    "TarsierForConditionalGeneration": Wrapper(model_type="llama"),
+    "UltravoxModel": Wrapper(model_type="llama"),
+    "UnlimitedOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
+    "VoxtralRealtimeGeneration": Wrapper(model_type="llama"),
+    "VoxtralStreamingGeneration": Wrapper(model_type="llama"),
+}

@@ -1,0 +1,80 @@
+"""Layers whose own class names their backend, without asking the selector."""
+
+from enum import StrEnum
+from typing import Final
+
+from packaging.version import Version
+
+from service.backends.backend import AttentionBackend
+from service.backends.conditions import Subject, first_outcome
+from service.backends.flash_attention import subject_of
+from service.backends.request import AttentionRequest
+from service.backends.rules import Refused, ReleaseRules, UnknownBackend, release_rules
+from service.backends.selection import built
+from service.backends.validation import spoken
+from service.engines.refusal import EngineRefusal
+from service.gpus.capability import ComputeCapability
+
+_STATE: Final = AttentionRequest(
+    head_size=1, dtype="auto", kv_cache_dtype="auto", num_heads=1, num_kv_heads=1
+)
+
+
+class UnselectedLayer(StrEnum):
+    """Kinds of layers that have a cache and a backend of their own."""
+
+    GATED_DELTA_NET = "gated_delta_net"
+    KIMI_DELTA_ATTENTION = "kimi_delta_attention"
+    MAMBA1 = "mamba1"
+    MAMBA2 = "mamba2"
+    SHORT_CONVOLUTION = "short_convolution"
+    LINEAR_ATTENTION = "linear_attention"
+    """Lightning attention (MiniMax Text and M1)."""
+    BAILING_LINEAR_ATTENTION = "bailing_linear_attention"
+    SPARSE_INDEXER = "sparse_indexer"
+    """Keys by which DeepSeek V3.2 and GLM-5 pick tokens."""
+    DIFFERING_VALUES = "differing_values"
+    """Multi-head attention whose values are of another size than its keys (MiMo V2)."""
+    DEEPSEEK_V4_COMPRESSED = "deepseek_v4_compressed"
+    DEEPSEEK_V4_WINDOW = "deepseek_v4_window"
+    DEEPSEEK_V4_INDEXER = "deepseek_v4_indexer"
+    DEEPSEEK_V4_COMPRESSOR = "deepseek_v4_compressor"
+    """The compressor's running state."""
+
+
+def unselected_backend(  # noqa: PLR0913 - as select_backend, and the kind
+    layer: UnselectedLayer,
+    release: Version,
+    capability: ComputeCapability,
+    *,
+    request: AttentionRequest = _STATE,
+    chosen: str | None = None,
+    device_name: str = "this GPU",
+) -> AttentionBackend:
+    """Return the backend of a layer that the selector is not asked about.
+
+    Args:
+        layer: its kind.
+        release: the engine's release.
+        capability: the GPU's compute capability.
+        request: the layer's demands; states and indexers have none.
+        chosen: the backend that the user named.
+        device_name: the GPU as its driver names it.
+
+    Raises:
+        EngineRefusal: the layer cannot be built so.
+        UnknownBackend: the release has no such layer.
+        LookupError: the release is older than the first one described.
+    """
+    rules = release_rules(release)
+    subject = subject_of(request, rules, capability, chosen)
+    return built(rules.traits(_named(layer, subject, rules)), subject, rules, device_name)
+
+
+def _named(layer: UnselectedLayer, subject: Subject, rules: ReleaseRules) -> str:
+    named = first_outcome(rules.unselected.get(layer, ()), subject)
+    if named is None:
+        raise UnknownBackend(f"the release names no backend for {layer}")
+    if isinstance(named, Refused):
+        raise EngineRefusal(named.stage, spoken(named.failure.message, subject), type=named.failure.type)
+    return named

@@ -1,0 +1,84 @@
+"""Rules that depend on the device, the model or a flag: cases, of which the first that applies counts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDefaults:
+    """Default batch limits of one class of devices."""
+
+    min_gib: int
+    tokens: int
+    seqs: int
+    not_named: str = ""
+    """A device whose lower-case name contains this is of another class; empty excludes none."""
+    not_capability: str = ""
+    """A device of this compute capability is of another class; empty excludes none."""
+
+    def applies(self, gib: float, name: str, capability: str) -> bool:
+        """Whether a device is of this class."""
+        excluded = bool(self.not_named) and self.not_named in name.lower()
+        return gib >= self.min_gib and not excluded and capability != self.not_capability
+
+
+@dataclass(frozen=True, slots=True)
+class LatentBlock:
+    """The block size that one MLA backend imposes before backends are chosen."""
+
+    backend: str
+    capabilities: tuple[str, ...]
+    """Compute capabilities on which the backend can run, and is assumed when none is asked for."""
+    block: int
+    keeps: tuple[int, ...] = ()
+    """Sizes that are left as they are."""
+    keeps_multiples_of: tuple[int, ...] = ()
+    qk_nope_head_dim: int | None = None
+    """The only head dimension for which the backend is assumed."""
+
+    def applies(self, asked: str | None, capability: str, qk_nope_head_dim: int) -> bool:
+        """Whether this backend is asked for or assumed."""
+        if capability not in self.capabilities:
+            return False
+        return self.qk_nope_head_dim in {None, qk_nope_head_dim} if asked is None else asked == self.backend
+
+    def impose(self, block_size: int) -> int:
+        """Return what becomes of a block size."""
+        kept = block_size in self.keeps or any(block_size % unit == 0 for unit in self.keeps_multiples_of)
+        return block_size if kept else self.block
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBlock:
+    """Tokens of which the block of a hybrid is a multiple."""
+
+    block: int
+    latent: bool = False
+    """Whether this is for MLA alone."""
+    head_size: int | None = None
+    capabilities: tuple[str, ...] = ()
+    """Compute capabilities for which this is; empty: all."""
+    backends: tuple[str, ...] = ()
+    """Backends asked for, of which "" is none; empty: any."""
+
+    def applies(self, *, latent: bool, head_size: int, capability: str, asked: str | None) -> bool:
+        """Whether this is the case of a model on a device."""
+        return (
+            (latent or not self.latent)
+            and self.head_size in {None, head_size}
+            and (not self.capabilities or capability in self.capabilities)
+            and (not self.backends or (asked or "") in self.backends)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StateCheckpoint:
+    """Recurrent layers that export a state in the middle of a prompt."""
+
+    state: str
+    """Kind of recurrent layer, such as ``gated_delta_net``."""
+    capabilities: tuple[str, ...]
+    """Compute capabilities whose kernels can."""
+    alignment: int
+    """Tokens to which blocks are aligned."""
+    key_head_dim: int | None = None
+    """The only key dimension that the kernels take; ``None``: any."""

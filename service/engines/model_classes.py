@@ -1,0 +1,66 @@
+"""Which model classes each release can run."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from packaging.version import Version
+
+from service.engines.refusal import EngineRefusal, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """From when a class is refused by name."""
+
+    since: Version
+    last: str
+    """The release that the engine says ran it last."""
+
+
+@cache
+def first_releases() -> Mapping[str, Version]:
+    """Return the first release, from 0.10.2 on, that lists each class."""
+    tables: Mapping[str, list[str]] = _bundled()["since"]
+    return {name: Version(release) for release, names in tables.items() for name in names}
+
+
+@cache
+def dropped_classes() -> Mapping[str, Dropped]:
+    """Return the classes that the engine no longer runs."""
+    tables: Mapping[str, Mapping[str, str]] = _bundled()["refused"]
+    return {name: Dropped(Version(entry["since"]), entry["last"]) for name, entry in tables.items()}
+
+
+@cache
+def _bundled() -> Mapping[str, Any]:
+    return tomllib.loads(files("service.engines").joinpath("model_classes.toml").read_text("utf-8"))
+
+
+def check_model_class(class_name: str, release: Version) -> None:
+    """Refuse a model class that the release does not know yet, or no longer runs.
+
+    A class that no release lists is let through: the engine may run it by way of transformers.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    first, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
+    if first is not None and release < first:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"ModelConfig: Model architectures ['{class_name}'] are not supported for now.",
+            type="ValidationError",
+            detail=f"vLLM {release} has no {class_name}: it came with {first}.",
+        )
+    if dropped is not None and release >= dropped.since:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"ModelConfig: Model architecture {class_name} was supported in vLLM until v{dropped.last}, and "
+            "is not supported anymore. Please use an older version of vLLM if you want to use this model "
+            "architecture.",
+            type="ValidationError",
+        )

@@ -1,0 +1,165 @@
+"""Blocks and pages that recurrent states, skipped layers and MLA kernels ask for."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import lcm
+
+from service.architecture.layers import Attention, LatentAttention
+from service.architecture.model import ModelArchitecture
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
+from service.engines.rules import HybridBlockSize
+from service.kv_cache.formats import CacheFormat, Packing, cache_format, sized_by, unpacked
+from service.kv_cache.states import checkpoint_alignment, largest_state
+from service.launch.serving import Serving
+from service.units import ceil_div
+
+
+class UnmodelledStateMode(ValueError):
+    """Recurrent states of every block are kept, in chunks of a size that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """The engine's cache configuration once backends and states had their say."""
+
+    block_size: int
+    """Tokens of one block of an attention layer."""
+    state_page: int | None = None
+    """Bytes to which recurrent states are padded."""
+    state_block: int | None = None
+    """Tokens between two states where more than the last is kept."""
+    skipped_page: int | None = None
+    """Bytes to which layers kept out of cache quantization are padded."""
+
+
+def kv_heads_per_rank(mixer: Attention, serving: Serving) -> int:
+    """Return the key/value heads on one rank; each rank has at least one."""
+    return max(1, mixer.num_kv_heads // serving.tensor_parallel_size)
+
+
+def block_sizes_before_backends(architecture: ModelArchitecture, serving: Serving) -> BlockSizes:
+    """Return what the configuration settles before the model is built.
+
+    Source: vLLM 0.10.2 to 0.17.1, HybridAttentionMambaModelConfig, then
+    CudaPlatformBase.check_and_update_config.
+    """
+    sizes = BlockSizes(serving.block_size or DEFAULT_BLOCK_SIZE)
+    if architecture.is_hybrid:
+        sizes = aligned_before_backends(architecture, serving)
+    mixer = architecture.lead_attention
+    if not isinstance(mixer, LatentAttention):
+        return sizes
+    capability = str(serving.compute_capability)
+    for case in serving.rules.latent_block_sizes:
+        if case.applies(serving.attention_backend, capability, mixer.qk_nope_head_dim):
+            return replace(sizes, block_size=case.impose(sizes.block_size))
+    return sizes
+
+
+def aligned_before_backends(architecture: ModelArchitecture, serving: Serving) -> BlockSizes:
+    """Align by plain bytes, before any backend is chosen.
+
+    Source: vLLM 0.10.2 to 0.19.1, HybridAttentionMambaModelConfig; 0.18.0 and 0.19.1,
+    update_block_size_for_backend.
+    """
+    rules, mixer = serving.rules, architecture.lead_attention
+    kernel = next(
+        case.block
+        for case in rules.hybrid_kernel_blocks
+        if case.applies(
+            latent=architecture.is_latent,
+            head_size=mixer.head_size,
+            capability=str(serving.compute_capability),
+            asked=serving.attention_backend,
+        )
+    )
+    per_token = _bytes_per_token(architecture, serving, rules.hybrid_alignment_packing)
+    state = largest_state(architecture, serving)
+    asked = serving.block_size or DEFAULT_BLOCK_SIZE
+    aligned = max(asked, _multiple_that_holds(state, per_token, kernel, serving))
+    page = aligned * per_token
+    forgotten = rules.hybrid_block_size is HybridBlockSize.FORGOTTEN and serving.block_size is None
+    return BlockSizes(
+        block_size=DEFAULT_BLOCK_SIZE if forgotten else aligned,
+        state_page=None if page == state else page,
+        state_block=aligned,
+    )
+
+
+def aligned_with_states(
+    architecture: ModelArchitecture,
+    serving: Serving,
+    backends: tuple[AttentionBackend, ...],
+    block_size: int,
+) -> BlockSizes:
+    """Grow the block until its page holds a state: vLLM 0.20.0 to 0.33.0, _align_hybrid_block_size."""
+    rules = serving.rules
+    per_token = _bytes_per_token(architecture, serving, rules.hybrid_alignment_packing)
+    state = largest_state(architecture, serving)
+    kernel = max(backends[0].kernel_block_sizes.minimum, block_size)
+    if architecture.is_latent:
+        kernel = max(kernel, rules.latent_hybrid_block)
+    kernel = lcm(kernel, checkpoint_alignment(architecture, serving))
+    aligned = _multiple_that_holds(state, per_token, kernel, serving)
+    if rules.hybrid_block_suits_all_backends:
+        step = lcm(*(backend.kernel_block_sizes.minimum for backend in backends))
+        aligned = step * ceil_div(aligned, step)
+    block_size = max(block_size, aligned)
+    page = block_size * per_token
+    return BlockSizes(block_size, None if page == state else page, state_block=block_size)
+
+
+def _multiple_that_holds(state: int, per_token: int, kernel: int, serving: Serving) -> int:
+    """Return the least multiple of a kernel's block whose page holds a state.
+
+    Raises:
+        UnmodelledStateMode: every block's state is kept, so that blocks are chunks of the recurrence too.
+    """
+    if serving.mamba_cache_mode != "all":
+        return kernel * ceil_div(state, kernel * per_token)
+    if serving.mamba_block_size is None:
+        raise UnmodelledStateMode("the chunk of this model's recurrent layers is not known")
+    chunk = lcm(serving.mamba_block_size, kernel)
+    return chunk * ceil_div(ceil_div(state, per_token), chunk)
+
+
+def _bytes_per_token(architecture: ModelArchitecture, serving: Serving, packing: Collection[str]) -> int:
+    """Return the bytes of one token in an attention layer as alignment counts them."""
+    exact = cache_format(serving.kv_cache_dtype, serving.dtype)
+    counted = sized_by(exact, frozenset(packing))
+    size = _token_bytes(architecture, serving, counted)
+    if exact.packing is Packing.TURBOQUANT and counted is exact and serving.kv_cache_dtype_skip_layers:
+        return lcm(size, _token_bytes(architecture, serving, cache_format("auto", serving.dtype)))
+    return size
+
+
+def _token_bytes(architecture: ModelArchitecture, serving: Serving, counted: CacheFormat) -> int:
+    """Return the bytes of one token by the model's own head size, which stands for values too."""
+    mixer = architecture.lead_attention
+    if isinstance(mixer, LatentAttention):
+        return counted.head_bytes(mixer.head_size, 0)
+    return kv_heads_per_rank(mixer, serving) * counted.head_bytes(mixer.head_size, mixer.head_size)
+
+
+def aligned_with_skipped(
+    architecture: ModelArchitecture, serving: Serving, first: AttentionBackend, sizes: BlockSizes
+) -> BlockSizes:
+    """Grow the block until a quantized page holds one of a skipped layer.
+
+    Source: vLLM 0.25.0 to 0.33.0, Platform._align_heterogeneous_kv_block_size.
+    """
+    exact = cache_format(serving.kv_cache_dtype, serving.dtype)
+    # The first layer's backend does the packing; a skipped first layer's knows no TurboQuant.
+    primary = _token_bytes(
+        architecture, serving, unpacked(exact) if exact.packing is Packing.TURBOQUANT else exact
+    )
+    skipped = _token_bytes(architecture, serving, cache_format("auto", serving.dtype))
+    if skipped == primary:
+        return sizes
+    kernel = first.kernel_block_sizes.minimum
+    step = max(kernel, sizes.block_size)
+    required = max(skipped * kernel, sizes.state_page or 0)
+    block_size = max(sizes.block_size, step * ceil_div(required, step * primary))
+    page = block_size * primary
+    state_page = None if sizes.state_page is None else page
+    return replace(sizes, block_size=block_size, state_page=state_page, skipped_page=page)

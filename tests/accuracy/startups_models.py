@@ -1,0 +1,129 @@
+"""The model that a row names, as the advisor reads it and as a naive formula does."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from service.advisor.request import Model
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.hub.snapshot import BundledSnapshot
+from tests.accuracy.startups_rows import DATA
+
+_SNAPSHOT = BundledSnapshot()
+_TABLE: Mapping[str, Any] = tomllib.loads((DATA / "models.toml").read_text("utf-8"))
+_ENTRIES = {name.lower(): entry for entry in _TABLE["model"] for name in entry["names"]}
+_BILLIONS = re.compile(r"(?<![0-9A-Za-z])(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")
+
+
+class NoConfig(LookupError):
+    """The model's config is not at hand, or cannot be planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveModel:
+    """What a formula of bytes per token takes from a model's card."""
+
+    parameters: float | None
+    weight_bits: float
+    layers: int
+    kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model whose config is at hand."""
+
+    model: Model
+    naive: NaiveModel
+    config: str
+    """Id of the bundled config."""
+
+
+@cache
+def find_model(name: str) -> KnownModel:
+    """Return the model of a row.
+
+    Raises:
+        NoConfig: there is no config for it, or its architecture is not modelled.
+    """
+    told = re.sub(r"\s*\(.*\)$", "", name).strip()
+    entry = _ENTRIES.get(told.lower(), {"config": told})
+    fetched = _SNAPSHOT.get(entry["config"])
+    if fetched is None:
+        raise NoConfig("no config at hand")
+    document = _document(entry, with_modelopt_file(fetched.config, fetched.quantization_config))
+    try:
+        architecture = read_architecture(read_document(document))
+    except (UnknownArchitecture, InvalidConfig) as error:
+        raise NoConfig(str(error).partition(";")[0]) from error
+    own = entry["config"] == told
+    size = fetched.total_parameter_bytes if own else None
+    parameters = entry.get("parameters", None if "set" in entry else fetched.total_parameters)
+    return KnownModel(
+        Model(told, None, "bundled", architecture, size),
+        _naive(document, parameters or _named_parameters(told)),
+        fetched.id,
+    )
+
+
+def _document(entry: Mapping[str, Any], bundled: Mapping[str, Any]) -> dict[str, Any]:
+    document = deepcopy(dict(bundled))
+    for path, value in entry.get("set", {}).items():
+        *parents, last = path.split(".")
+        part = document
+        for parent in parents:
+            part = part[parent]
+        part[last] = value
+    recipe = entry.get("quantization")
+    if recipe is None:
+        return document
+    document.pop("quantization_config", None)
+    if recipe != "none":
+        document["quantization_config"] = _recipe(recipe)
+    return document
+
+
+def _recipe(name: str) -> object:
+    own = _TABLE["recipe"].get(name)
+    if own is not None:
+        return own
+    fetched = _SNAPSHOT.get(name)
+    if fetched is None:
+        raise NoConfig(f"no recipe {name}")
+    return fetched.config["quantization_config"]
+
+
+def _named_parameters(name: str) -> float | None:
+    found = _BILLIONS.search(name)
+    return float(found[1]) * 1e9 if found else None
+
+
+def _naive(document: Mapping[str, Any], parameters: float | None) -> NaiveModel:
+    text = document.get("text_config", document)
+    heads = text["num_attention_heads"]
+    return NaiveModel(
+        parameters=parameters,
+        weight_bits=_bits(document.get("quantization_config")),
+        layers=text["num_hidden_layers"],
+        kv_heads=text.get("num_key_value_heads") or heads,
+        head_size=text.get("head_dim") or text["hidden_size"] // heads,
+    )
+
+
+def _bits(quantization: Mapping[str, Any] | None) -> float:
+    if not quantization:
+        return 16
+    if "bits" in quantization:
+        return float(quantization["bits"])
+    groups = quantization.get("config_groups") or {}
+    told = [group["weights"]["num_bits"] for group in groups.values() if group.get("weights")]
+    if told:
+        return float(min(told))
+    text = f"{quantization.get('quant_method')} {quantization.get('quant_algo')}".lower()
+    return 4 if "fp4" in text else 8

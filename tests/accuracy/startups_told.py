@@ -1,0 +1,245 @@
+"""From a row to a start that can be planned: only what was told, and what that leaves open."""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from packaging.version import Version
+
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES
+from service.gpus.catalog import find_gpu
+from service.gpus.gpu_type import GpuType, inline_gpu
+from service.units import GIB
+from tests.accuracy.startups_models import KnownModel, NoConfig, find_model
+from tests.accuracy.startups_rows import DATA, Row
+
+_READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text("utf-8"))
+_GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
+_RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
+_OLDEST = Version("0.11.0")
+_OLDEST_DAY = "2025-10-02"
+"""The day of 0.11.0: what started before ran an older release."""
+
+
+class NotScored(Exception):
+    """The row cannot be compared, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What the engine said."""
+
+    weights_gib: float | None
+    available_gib: float | None
+    tokens: int | None
+    concurrency: float | None
+    concurrency_len: int | None
+    failure: str | None
+    """Type of the error; ``None`` for a start that succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """One start as far as it was told."""
+
+    id: str
+    source: str
+    known: KnownModel
+    releases: tuple[Version, ...]
+    """The one that was told (of a build between two, both), or every modelled one in scope."""
+    release_told: bool
+    gpus: tuple[GpuType, ...]
+    """The types that the name can mean, or one of each compute capability."""
+    gpu_told: bool
+    flags: ServeFlags
+    utilization_told: bool
+    length_told: bool
+    logged: Logged
+    fitted: bool
+    """The constants of the budget were fitted on it."""
+    cause: str | None
+    """Why it cannot agree, or which rule is missing, where a reader found out."""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the release is one that the service plans."""
+        return any(release in RELEASES for release in self.releases)
+
+
+def read_startup(row: Row) -> Startup:
+    """Return the start that a row tells of.
+
+    Raises:
+        NotScored: it is not ours to plan, or too little was told.
+    """
+    _check(row)
+    try:
+        known = find_model(row["model"])
+    except NoConfig as error:
+        raise NotScored(str(error)) from error
+    told = str(row.get("other_flags") or "")
+    releases = _releases(row)
+    gpus = _gpus(row)
+    flags = _flags(row, told)
+    whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", told) is not None
+    return Startup(
+        id=row["id"],
+        source=row["source"],
+        known=known,
+        releases=releases or tuple(release for release in RELEASES if release >= _OLDEST),
+        release_told=bool(releases),
+        gpus=gpus or tuple(map(find_gpu, _GPUS["any"])),
+        gpu_told=bool(gpus),
+        flags=flags,
+        utilization_told=whole or flags.gpu_memory_utilization is not None,
+        length_told=whole or flags.max_model_len is not None,
+        logged=_logged(row),
+        fitted=row["id"] in _READINGS["fitted"]["rows"] or row["id"][0] == _READINGS["fitted"]["campaign"],
+        cause=_READINGS["causes"].get(row["id"]),
+    )
+
+
+def _check(row: Row) -> None:
+    told = f"{row.get('other_flags')} {row.get('model')}"
+    reasons = {
+        "a fork, or no CUDA GPU": row["non_upstream_or_non_gpu"],
+        "possibly the same start as another row": row.get("possible_duplicate_of"),
+        "no model told": not row.get("model"),
+        "speculative decoding is not modelled": row.get("speculative_config")
+        and not re.fullmatch(r"off|none", row["speculative_config"]),
+        "LoRA adapters are not modelled": "LoRA" in told,
+        "a hand-made pipeline partition is not modelled": "VLLM_PP_LAYER_PARTITION" in told,
+        "a config overridden on the command line": re.search(r"hf[-_]overrides", told),
+        "weights offloaded to the host": re.search(r"cpu[-_]offload|PLE CPU", told),
+        "a connector changes the cache": "kv-transfer-config" in told or "kv-offloading" in told,
+        "profiling of media was switched off": "skip-mm-profiling" in told,
+    }
+    dropped = _READINGS["dropped"].get(row["id"])
+    if dropped:
+        raise NotScored(f"dropped: {dropped}")
+    for reason, holds in reasons.items():
+        if holds:
+            raise NotScored(reason)
+
+
+def _releases(row: Row) -> tuple[Version, ...]:
+    told = str(row.get("vllm_version") or "")
+    minor = re.match(r"v?0\.(\d+)\b(?!\.dev)", told)
+    if minor is not None and int(minor[1]) < _OLDEST.minor:
+        raise NotScored("older than the oldest dated rules")
+    match = _RELEASE.fullmatch(told)
+    if match is None:
+        date = row.get("date")
+        if date is not None and date < _OLDEST_DAY:
+            raise NotScored("older than the oldest dated rules (by its day)")
+        return ()
+    text = re.split(r"rc|\.dev|-", match[1])[0]
+    release = Version(Version(text).base_version)
+    # A build of the main branch is named after the patch it never became, and leads to the next minor.
+    between = "dev" in match[1] and release.micro > 0
+    return (release, Version(f"{release.major}.{release.minor + 1}.0")) if between else (release,)
+
+
+def _gpus(row: Row) -> tuple[GpuType, ...]:
+    name, size = row.get("gpu"), row.get("gpu_mem_gb")
+    total = row.get("total_gpu_memory_gib")
+    if not name:
+        return _of_size(total) if total else ()
+    for entry in _GPUS["gpus"]:
+        if re.search(entry["pattern"], name, re.IGNORECASE) and entry.get("gb", size) == size:
+            if "refused" in entry:
+                raise NotScored(entry["refused"])
+            return tuple(map(find_gpu, entry["types"]))
+    return ()
+
+
+def _of_size(total_gib: float) -> tuple[GpuType, ...]:
+    """Return a GPU of each compute capability with the total that the engine printed."""
+    capabilities = [capability for gpu in _GPUS["any"] if (capability := find_gpu(gpu).compute_capability)]
+    return tuple(inline_gpu("not told", round(total_gib * GIB), each) for each in capabilities)
+
+
+def _logged(row: Row) -> Logged:
+    failure = None
+    if row["status"] != "ok":
+        failure = row.get("error_type") or "untold"
+    return Logged(
+        weights_gib=row.get("model_loading_gib"),
+        available_gib=row.get("available_kv_gib"),
+        tokens=row.get("kv_cache_tokens"),
+        concurrency=row.get("max_concurrency"),
+        concurrency_len=row.get("max_concurrency_len"),
+        failure=failure,
+    )
+
+
+def foreseeable(failure: str) -> bool:
+    """Whether a plan can foresee an error of this type."""
+    return failure in _READINGS["failures"]["foreseeable"]
+
+
+_NUMBERS: Mapping[str, Callable[[str], float]] = {
+    "max_model_len": int,
+    "gpu_memory_utilization": float,
+    "max_num_batched_tokens": int,
+    "max_num_seqs": int,
+    "kv_cache_memory_bytes": int,
+    "tensor_parallel_size": int,
+    "pipeline_parallel_size": int,
+    "data_parallel_size": int,
+    "decode_context_parallel_size": int,
+    "block_size": int,
+}
+_WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "kv_cache_dtype")
+_SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only")
+
+
+def _told(text: str, name: str) -> str | None:
+    """Return the value that a command, a dictionary or a list of settings gives to a flag."""
+    spelt = name.replace("_", "[-_]")
+    found = re.search(rf"(?<![\w-])(?:--)?'?{spelt}'?\s*[=: ]\s*'?([\w.]+)", text)
+    return found[1] if found else None
+
+
+def _flags(row: Row, text: str) -> ServeFlags:
+    values: dict[str, Any] = {}
+    for name, parse in _NUMBERS.items():
+        given = row.get(name)
+        spelt = _told(text, name)
+        if given is None and spelt is not None and re.fullmatch(r"[\d._]+", spelt):
+            given = parse(spelt)
+        if given is not None:
+            values[name] = given
+    for name in _WORDS:
+        spelt = row.get(name) or _told(text, name)
+        if spelt:
+            values[name] = _word(str(spelt))
+    for name in _SWITCHES:
+        if row.get(name) or re.search(rf"--{name.replace('_', '[-_]')}\b(?! *=? *false)", text):
+            values[name] = True
+    if re.search(r"enable[-_]prefix[-_]caching", text):
+        values["enable_prefix_caching"] = not re.search(
+            r"no[-_]enable[-_]prefix|caching\W+false", text, re.IGNORECASE
+        )
+    if re.search(r"quantization'?[ :]+'?fp8\b", text) and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
+        values["quantization"] = "fp8"
+    values.setdefault("max_model_len", row.get("max_concurrency_len"))
+    values.setdefault("kv_cache_dtype", "auto")
+    return _with_ranks(ServeFlags(**values), row, text)
+
+
+def _with_ranks(flags: ServeFlags, row: Row, text: str) -> ServeFlags:
+    if flags.tensor_parallel_size is not None:
+        return flags
+    ranks = row.get("num_gpus")
+    if ranks == 1 or (ranks is None and re.search(r"\bvllm serve\b", text)):
+        return replace(flags, tensor_parallel_size=1)
+    raise NotScored("number of ranks not told")
+
+
+def _word(spelt: str) -> str:
+    first = re.split(r"[ (]", spelt)[0].lower()
+    return {"bf16": "bfloat16", "fp16": "float16"}.get(first, first)

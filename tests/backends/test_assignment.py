@@ -1,0 +1,58 @@
+"""Backends of whole models, as the releases counted them."""
+
+import pytest
+
+from service.advisor.start import dry_start
+from service.architecture.config import read_document
+from service.architecture.layers import LatentAttention
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import read_architecture
+from service.backends.assignment import layer_cache_dtype, layers_by_backend
+from service.engines.flags import ServeFlags
+from service.engines.releases import find_release, rules_for
+from service.gpus.catalog import find_gpu
+from service.hub.snapshot import BundledSnapshot
+from service.launch.resolution import resolve
+
+
+def architecture_of(snapshot: BundledSnapshot, model_id: str) -> ModelArchitecture:
+    fetched = snapshot.get(model_id)
+    assert fetched is not None
+    return read_architecture(read_document(fetched.config))
+
+
+@pytest.mark.parametrize(
+    ("model_id", "release", "counted"),
+    [
+        # The first releases have no name for recurrent backends.
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "0.13.0", {"": 36, "FLASH_ATTN": 12}),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "0.15.1", {"GDN_ATTN": 36, "FLASH_ATTN": 12}),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "0.33.0", {"GDN_ATTN": 36, "FLASH_ATTN": 12}),
+        ("deepseek-ai/DeepSeek-V3", "0.19.0", {"FLASH_ATTN_MLA": 61}),
+    ],
+)
+def test_layers_are_counted_by_backend(
+    snapshot: BundledSnapshot, model_id: str, release: str, counted: dict[str, int]
+) -> None:
+    architecture = architecture_of(snapshot, model_id)
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=32768)
+    start = dry_start(architecture, flags, rules_for(find_release(release)), find_gpu("h100-sxm-80gb"))
+    assert layers_by_backend(architecture, start.serving, start.backends) == counted
+
+
+@pytest.mark.parametrize(("release", "dtype"), [("0.25.0", "fp8"), ("0.26.0", "auto")])
+def test_skipped_layers_reach_latent_attention_from_0_26(
+    snapshot: BundledSnapshot, release: str, dtype: str
+) -> None:
+    architecture = architecture_of(snapshot, "deepseek-ai/DeepSeek-V3")
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=32768,
+        kv_cache_dtype="fp8",
+        kv_cache_dtype_skip_layers=("3",),
+    )
+    serving = resolve(architecture, flags, rules_for(find_release(release)), find_gpu("h100-sxm-80gb"))
+    mixer = architecture.layers[3].mixer
+    assert isinstance(mixer, LatentAttention)
+    assert layer_cache_dtype(3, mixer, serving) == dtype
+    assert layer_cache_dtype(4, mixer, serving) == "fp8"

@@ -1,0 +1,139 @@
+"""Defaults and refusals of a start, release by release."""
+
+import pytest
+from packaging.version import Version
+
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.releases import rules_for
+from service.gpus.catalog import find_gpu
+from service.launch.resolution import resolve
+from service.launch.serving import Serving
+from tests.accuracy.oracle import bundled_architecture
+
+LLAMA, QWEN, GEMMA4 = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3.6-35B-A3B", "google/gemma-4-31B-it"
+
+
+PLAIN = ServeFlags()
+
+
+def serving(model: str, release: str, flags: ServeFlags = PLAIN, gpu: str = "h100-sxm-80gb") -> Serving:
+    return resolve(bundled_architecture(model), flags, rules_for(Version(release)), find_gpu(gpu))
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "limits"),
+    [
+        ("0.10.2", "h100-sxm-80gb", (8192, 1024)),
+        ("0.27.1", "a100-sxm-80gb", (2048, 256)),  # an A100 counts as small whatever its memory
+        ("0.27.1", "b200-180gb", (8192, 1024)),
+        ("0.28.0", "b200-180gb", (16384, 1024)),
+        ("0.32.0", "gb10-128gb", (8192, 1024)),
+        ("0.33.0", "gb10-128gb", (2048, 256)),
+    ],
+)
+def test_default_batches(release: str, gpu: str, limits: tuple[int, int]) -> None:
+    found = serving(LLAMA, release, gpu=gpu)
+    assert (found.max_num_batched_tokens, found.max_num_seqs) == limits
+
+
+@pytest.mark.parametrize(("release", "tokens"), [("0.11.0", 8192), ("0.11.1", 64)])
+def test_a_default_batch_holds_no_more_than_all_requests(release: str, tokens: int) -> None:
+    found = serving(LLAMA, release, ServeFlags(max_num_seqs=4, max_model_len=16))
+    assert found.max_num_batched_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("release", "stages", "batches"),
+    [
+        ("0.13.0", 1, 1),
+        ("0.14.1", 1, 2),
+        ("0.14.1", 4, 4),
+        ("0.22.1", 4, 4),  # the second runner for Qwen 3 alone
+        ("0.23.0", 4, 5),  # and for Llama
+        ("0.28.0", 4, 5),
+        ("0.33.0", 4, 5),
+    ],
+)
+def test_batches_in_flight(release: str, stages: int, batches: int) -> None:
+    assert serving(LLAMA, release, ServeFlags(pipeline_parallel_size=stages)).concurrent_batches == batches
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "caching", "mode"),
+    [
+        ("0.17.0", None, False, "none"),
+        ("0.17.0", True, True, "align"),
+        ("0.27.1", None, False, "none"),
+        ("0.28.0", None, True, "align"),
+        ("0.33.0", False, False, "none"),
+    ],
+)
+def test_prefix_caching_beside_recurrent_states(
+    release: str, asked: bool | None, caching: bool, mode: str
+) -> None:
+    found = serving(QWEN, release, ServeFlags(enable_prefix_caching=asked))
+    assert (found.enable_prefix_caching, found.mamba_cache_mode) == (caching, mode)
+
+
+@pytest.mark.parametrize("release", ["0.11.0", "0.14.1"])
+def test_older_releases_switch_caching_off_beside_recurrent_states(release: str) -> None:
+    found = serving("Qwen/Qwen3-Next-80B-A3B-Instruct", release, ServeFlags(enable_prefix_caching=True))
+    assert not found.enable_prefix_caching
+
+
+@pytest.mark.parametrize(
+    ("release", "flag", "dtype"), [("0.16.0", "float32", "bfloat16"), ("0.17.0", "float32", "float32")]
+)
+def test_the_type_of_recurrent_states(release: str, flag: str, dtype: str) -> None:
+    found = serving("Qwen/Qwen3-Next-80B-A3B-Instruct", release, ServeFlags(mamba_ssm_cache_dtype=flag))
+    assert found.recurrent_state_dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("release", "ranks", "parallel", "error", "words"),
+    [
+        ("0.12.0", 8, 3, "AssertionError", "tp_size=8 must be divisible bydcp_size=3."),
+        ("0.16.0", 8, 3, "ValidationError", "tp_size=8 must be divisible bydcp_size=3."),
+        ("0.26.0", 8, 3, "ValidationError", "tp_size=8 must be divisible by dcp_size=3."),
+        ("0.12.0", 8, 2, "ValidationError", "must be greater than total num kv heads 8 when enable"),
+        ("0.27.0", 8, 2, "ValidationError", "greater than the model's total number of KV heads (8)"),
+        ("0.26.0", 16, 4, "ValidationError", "num kv heads 8) = 2, but got 4"),
+        ("0.27.0", 16, 4, "ValidationError", "exceeds the maximum supported value (2)"),
+    ],
+)
+def test_decode_context_parallelism_needs_repeated_heads(
+    release: str, ranks: int, parallel: int, error: str, words: str
+) -> None:
+    with pytest.raises(EngineRefusal) as caught:
+        serving(LLAMA, release, ServeFlags(tensor_parallel_size=ranks, decode_context_parallel_size=parallel))
+    assert (caught.value.stage, caught.value.type) == (Stage.CONFIG, error)
+    assert words in caught.value.message
+
+
+def test_decode_context_parallelism_of_repeated_heads_is_let_through() -> None:
+    found = serving(LLAMA, "0.33.0", ServeFlags(tensor_parallel_size=16, decode_context_parallel_size=2))
+    assert found.decode_context_parallel_size == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "release", "words"),
+    [
+        ("nvfp4", "0.19.1", "'fp8_inc' or 'fp8_ds_mla' [type=literal_error, input_value='nvfp4'"),
+        ("fp6", "0.33.0", "Invalid kv_cache_dtype: 'fp6'. Valid values are: ['auto', 'float16', 'bfloat16'"),
+    ],
+)
+def test_an_unknown_cache_dtype_is_refused_in_the_releases_words(
+    dtype: str, release: str, words: str
+) -> None:
+    with pytest.raises(EngineRefusal) as caught:
+        serving(LLAMA, release, ServeFlags(kv_cache_dtype=dtype))
+    assert words in caught.value.message
+
+
+def test_a_model_of_a_later_release_is_refused() -> None:
+    with pytest.raises(EngineRefusal, match="Gemma4ForConditionalGeneration") as caught:
+        serving(GEMMA4, "0.18.1")
+    assert caught.value.detail is not None
+    assert "0.19.0" in caught.value.detail
+    assert serving(GEMMA4, "0.19.0").max_model_len > 0
