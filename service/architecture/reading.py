@@ -10,7 +10,7 @@ from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, DecoderLayer, LatentAttention, Mixer
 from service.architecture.model import AlternatingUpdates, ModelArchitecture, PerLayerEmbedding
 from service.architecture.quantization import read_quantization
 from service.architecture.rotary import read_rotary_tables
@@ -63,7 +63,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         text, family = _wrapped(config, entry)
     else:
         text, family = _text_part(config), entry
-    layers = family.layers(text)
+    layers = _sharing_equal_mixers(family.layers(text))
     if not layers:
         raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
     if not any(isinstance(layer.mixer, Attention | LatentAttention) for layer in layers):
@@ -94,6 +94,12 @@ def read_architecture(config: Config) -> ModelArchitecture:
         media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
     )
+
+
+def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:
+    """Let equal mixers be one object, so that whoever plans asks each kind of layer once."""
+    seen: dict[Mixer, Mixer] = {}
+    return tuple(replace(layer, mixer=seen.setdefault(layer.mixer, layer.mixer)) for layer in layers)
 
 
 def _entry(config: Config) -> tuple[str, Family | Wrapper]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
 from typing import Final, TypeAlias
 
 from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
@@ -27,17 +26,20 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     Raises:
         EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
     """
-    select = cache(lambda request, chosen: _select(request, chosen, serving))
     forced = _forced(architecture, serving)
     chosen = serving.attention_backend or forced.backend
     model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
-    return {
-        index: select(
-            _request(mixer, layer_cache_dtype(index, mixer, serving), serving, model_head_size, forced),
-            chosen,
-        )
-        for index, mixer in architecture.attention_layers
-    }
+    # Layers that are alike share one mixer object, which settles them all.
+    settled: dict[tuple[int, str], AttentionBackend] = {}
+    backends: dict[int, AttentionBackend] = {}
+    for index, mixer in architecture.attention_layers:
+        dtype = layer_cache_dtype(index, mixer, serving)
+        key = (id(mixer), dtype)
+        if key not in settled:
+            request = _request(mixer, dtype, serving, model_head_size, forced)
+            settled[key] = _select(request, chosen, serving)
+        backends[index] = settled[key]
+    return backends
 
 
 def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: Serving) -> str:
@@ -48,6 +50,8 @@ def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: S
     if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
         return serving.kv_cache_dtype
     skipped = serving.kv_cache_dtype_skip_layers
+    if not skipped:
+        return serving.kv_cache_dtype
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):
         return "auto"

@@ -61,17 +61,15 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
     caches = layer_caches(architecture, serving, backends, sizes)
-    layers = tuple(
-        tuple(cache for cache in caches if cache.index in indices)
-        for indices in stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
-    )
+    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
     try:
-        groups, stages = _groups(caches, layers, serving)
+        groups, parts = _groups(caches, layers, serving)
     except EngineRefusal as refusal:
         if serving.rules.startup_check is not StartupCheck.LAYERS:
             raise
         return CacheLayout(layers, (), (), sizes.block_size, refusal)
-    return CacheLayout(layers, groups, stages, sizes.block_size)
+    return CacheLayout(layers, groups, parts, sizes.block_size)
 
 
 def _groups(
@@ -88,6 +86,8 @@ def _groups(
         )
     if not rules.groups_per_stage:
         groups = group_layers(caches, rules, hybrid_manager=hybrid)
+        if len(layers) == 1:
+            return groups, (groups,)
         return groups, tuple(tuple(group.within(stage) for group in groups) for stage in layers)
     stages = tuple(
         tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
@@ -221,6 +221,8 @@ class _StageMemory:
 
     def longest(self, limit: int) -> int:
         """Return the longest request that fits, up to ``limit``; 0 when not even one token does."""
+        if self.needed(limit) <= self.available:
+            return limit
         if self.needed(1) > self.available:
             return 0
         low, high = 1, limit

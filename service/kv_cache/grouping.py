@@ -7,7 +7,14 @@ from typing import Final
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, GroupMembers
 from service.kv_cache.formats import unpacked
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    LayerCache,
+    LayerSpec,
+    StateSpec,
+    distinct_specs,
+)
 from service.kv_cache.unification import unify_page_sizes
 from service.launch.serving import Demand
 from service.units import ceil_div
@@ -61,7 +68,7 @@ class Group:
     @property
     def bytes_per_block(self) -> int:
         """Bytes that one block id costs in this group."""
-        return sum(layer.spec.page_size for layer in self.layers)
+        return self.page_size if self.uniform_type else len(self.layers) * self.spec.page_size
 
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the block ids that one request takes from the pool for this group."""
@@ -82,7 +89,7 @@ def group_layers(
     """
     if not hybrid_manager:
         caches = _promote(caches, rules)
-    if len({cache.spec for cache in caches}) == 1:
+    if len(distinct_specs(caches)) == 1:
         return (Group.of(caches),)
     if rules.uniform_type and _of_one_type(caches):
         return (Group.of(caches, uniform_type=True),)
@@ -101,23 +108,30 @@ def _type_key(spec: LayerSpec) -> tuple[object, ...]:
 
 
 def _of_one_type(caches: Sequence[LayerCache]) -> bool:
-    return len({_type_key(cache.spec) for cache in caches}) == 1
+    return len(set(map(_type_key, distinct_specs(caches)))) == 1
 
 
 def _of_one_kind(caches: Sequence[LayerCache], rules: EngineRules) -> bool:
     """Whether the layers can be one group without bringing pages to one size."""
-    return len({cache.spec for cache in caches}) == 1 or (rules.uniform_type and _of_one_type(caches))
+    return len(distinct_specs(caches)) == 1 or (rules.uniform_type and _of_one_type(caches))
 
 
 def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...]:
-    buckets: dict[LayerSpec, list[LayerCache]] = {}
-    for cache in caches:
-        buckets.setdefault(cache.spec, []).append(cache)
-    smallest = min(map(len, buckets.values()))
-    largest = max(map(len, buckets.values()))
+    buckets = _by_spec(caches)
+    smallest, largest = min(map(len, buckets)), max(map(len, buckets))
     size = largest if largest * 100 < smallest * rules.group_size_percent else smallest
     split = _CUTS[rules.group_members]
-    return tuple(Group.of(tuple(part)) for bucket in buckets.values() for part in split(bucket, size))
+    return tuple(Group.of(tuple(part)) for bucket in buckets for part in split(bucket, size))
+
+
+def _by_spec(caches: tuple[LayerCache, ...]) -> tuple[list[LayerCache], ...]:
+    """Return the layers of each spec, in the order in which the specs appear."""
+    buckets: dict[LayerSpec, list[LayerCache]] = {spec: [] for spec in distinct_specs(caches)}
+    objects = {id(cache.spec): cache.spec for cache in caches}
+    bucket_of = {key: buckets[spec] for key, spec in objects.items()}
+    for cache in caches:
+        bucket_of[id(cache.spec)].append(cache)
+    return tuple(buckets.values())
 
 
 def _contiguous(layers: Sequence[LayerCache], size: int) -> Iterator[Sequence[LayerCache]]:
@@ -139,7 +153,9 @@ def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerC
     """
     if _of_one_kind(caches, rules):
         return caches
-    full_blocks = {c.spec.block_size for c in caches if c.spec.kind is CacheKind.FULL_ATTENTION}
+    full_blocks = {
+        spec.block_size for spec in distinct_specs(caches) if spec.kind is CacheKind.FULL_ATTENTION
+    }
     if full_blocks:
         block_size = full_blocks.pop() if rules.promotion_takes_full_block and len(full_blocks) == 1 else None
         caches = tuple(replace(cache, spec=_promoted(cache.spec, block_size, rules)) for cache in caches)

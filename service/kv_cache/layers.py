@@ -1,6 +1,6 @@
 """From the model's layers to what each keeps in the cache."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
@@ -23,24 +23,46 @@ def layer_caches(
     architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
 ) -> tuple[LayerCache, ...]:
     """Return the layers that own a cache, in the order the engine builds them."""
+    # Layers that are alike share one mixer object, and so one spec object.
+    specs: dict[tuple[int, str], LayerSpec] = {}
     caches = []
-    for index, layer in enumerate(architecture.layers):
-        mixer = layer.mixer
-        spec: LayerSpec
-        if isinstance(mixer, Attention):
-            if mixer.shares_cache_of is not None:
-                continue
-            spec = _attention(index, mixer, serving, backends[index], sizes)
-        elif isinstance(mixer, LatentAttention):
-            spec = _latent(index, mixer, serving, backends[index], sizes)
-        elif isinstance(mixer, GatedDeltaNet):
-            spec = _state(mixer, serving, sizes)
-        else:
-            continue
-        caches.append(LayerCache(index, spec))
+    for index, mixer in _owners(architecture):
+        dtype = "" if isinstance(mixer, GatedDeltaNet) else layer_cache_dtype(index, mixer, serving)
+        key = (id(mixer), dtype)
+        if key not in specs:
+            specs[key] = (
+                _state(mixer, serving, sizes)
+                if isinstance(mixer, GatedDeltaNet)
+                else _kept(mixer, dtype, serving, backends[index], sizes)
+            )
+        caches.append(LayerCache(index, specs[key]))
     if serving.rules.states_come_last:
         caches.sort(key=lambda cache: isinstance(cache.spec, StateSpec))
     return tuple(caches)
+
+
+def _owners(
+    architecture: ModelArchitecture,
+) -> Iterator[tuple[int, Attention | LatentAttention | GatedDeltaNet]]:
+    for index, layer in enumerate(architecture.layers):
+        mixer = layer.mixer
+        if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
+            continue
+        if isinstance(mixer, Attention | LatentAttention | GatedDeltaNet):
+            yield index, mixer
+
+
+def _kept(
+    mixer: Attention | LatentAttention,
+    dtype: str,
+    serving: Serving,
+    backend: AttentionBackend,
+    sizes: BlockSizes,
+) -> AttentionSpec:
+    exact = cache_format(dtype, serving.dtype)
+    if isinstance(mixer, LatentAttention):
+        return _latent(mixer, serving, backend, sizes, exact)
+    return _attention(mixer, serving, backend, sizes, exact)
 
 
 def _state(mixer: GatedDeltaNet, serving: Serving, sizes: BlockSizes) -> StateSpec:
@@ -57,7 +79,7 @@ def _state(mixer: GatedDeltaNet, serving: Serving, sizes: BlockSizes) -> StateSp
 
 
 def _latent(
-    index: int, mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
+    mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, exact: CacheFormat
 ) -> AttentionSpec:
     return AttentionSpec(
         kind=CacheKind(serving.rules.latent_kind),
@@ -65,16 +87,14 @@ def _latent(
         num_kv_heads=1,
         head_size=mixer.head_size,
         head_size_v=0,
-        format=cache_format(layer_cache_dtype(index, mixer, serving), serving.dtype),
+        format=exact,
         strided=backend.indexes_kv_by_block_stride,
     )
 
 
 def _attention(
-    index: int, mixer: Attention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
+    mixer: Attention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, exact: CacheFormat
 ) -> AttentionSpec:
-    dtype = layer_cache_dtype(index, mixer, serving)
-    exact = cache_format(dtype, serving.dtype)
     if mixer.sliding_window is not None:
         counted = sized_by(exact, serving.rules.sliding_window_packing)
         return _sliding(mixer, serving, backend, sizes, counted)

@@ -132,6 +132,14 @@ class LayerCache:
     spec: LayerSpec
 
 
+def distinct_specs(caches: Iterable[LayerCache]) -> tuple[LayerSpec, ...]:
+    """Return the different specs of some layers, in their order.
+
+    Layers that are alike share one spec object, so that most are told apart without comparing.
+    """
+    return tuple(dict.fromkeys({id(cache.spec): cache.spec for cache in caches}.values()))
+
+
 def page_sizes(caches: Iterable[LayerCache]) -> frozenset[int]:
     """Return the distinct page sizes of some layers."""
-    return frozenset(cache.spec.page_size for cache in caches)
+    return frozenset(spec.page_size for spec in distinct_specs(caches))

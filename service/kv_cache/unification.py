@@ -66,7 +66,11 @@ def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tupl
     if rules.page_unification is PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE:
         caches = _grow_states(caches)
     largest = max(page_sizes(caches))
-    return tuple(replace(cache, spec=_unified(cache, largest, caches, rules)) for cache in caches)
+    unified: dict[int, LayerSpec] = {}
+    for cache in caches:
+        if id(cache.spec) not in unified:
+            unified[id(cache.spec)] = _unified(cache, largest, caches, rules)
+    return tuple(LayerCache(cache.index, unified[id(cache.spec)]) for cache in caches)
 
 
 def _unified(
