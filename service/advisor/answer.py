@@ -17,7 +17,7 @@ class Verdict(StrEnum):
     STARTS = "starts"
     REFUSED = "does_not_start"
     UNCERTAIN = "uncertain"
-    """It depends on bytes that the memory interval does not settle."""
+    """It depends on what is not known: bytes within the memory interval, a cache given beyond the device."""
 
 
 @dataclass(frozen=True, slots=True)

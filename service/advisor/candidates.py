@@ -8,7 +8,7 @@ from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
 from service.advisor.start import Start, dry_start
-from service.advisor.warnings import warnings
+from service.advisor.warnings import beyond_memory, warnings
 from service.backends.assignment import count_backends
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -74,13 +74,13 @@ def _with_memory(
         fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
         return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
     verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
-    doubt = _doubt(verdict, budget)
+    doubt = (*start.fails_when_run, *beyond_memory(budget), *_doubt(verdict, budget))
     return replace(
         candidate,
-        verdict=Verdict.UNCERTAIN if start.fails_when_run else verdict,
+        verdict=Verdict.UNCERTAIN if doubt else verdict,
         kv_cache=cache,
         admission=_admission(start, cache, request.workload),
-        warnings=(*start.fails_when_run, *doubt, *warnings(start, cache, budget)),
+        warnings=(*doubt, *warnings(start, cache)),
     )
 
 

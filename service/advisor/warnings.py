@@ -12,13 +12,12 @@ GIANT_BLOCK: Final = 256
 """Blocks above this size seldom fill on short prompts, so that prefix caching rarely hits."""
 
 
-def warnings(start: Start, cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+def warnings(start: Start, cache: KvCache) -> tuple[str, ...]:
     """Return the warnings about one candidate, most telling first."""
     return (
         *_meaning_of_tokens(start, cache),
         *_padding(cache),
         *_giant_blocks(start, cache),
-        *_beyond_memory(budget),
     )
 
 
@@ -67,10 +66,14 @@ def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
         )
 
 
-def _beyond_memory(budget: MemoryBudget) -> Iterator[str]:
-    taken = budget.weights.bytes + budget.activation.bytes + budget.available_kv.bytes
-    if taken > budget.total.bytes:
-        yield (
-            f"Weights, activations and the cache together take {taken:,} bytes, "
-            f"more than the {budget.total.bytes:,} that the device has."
-        )
+def beyond_memory(budget: MemoryBudget) -> tuple[str, ...]:
+    """Return why the bytes that were given for the cache cannot be had beside the weights, if so."""
+    taken = budget.weights.low + budget.available_kv.low
+    if taken <= budget.total.high:
+        return ()
+    words = (
+        f"The weights of one rank and the cache together take {taken:,} bytes, more than the "
+        f"{budget.total.high:,} that the device has: the figures hold for the bytes given, "
+        "with a checkpoint that leaves them."
+    )
+    return (words,)

@@ -17,6 +17,8 @@ from service.gpus.totals import MemoryTotal
 
 _NEAREST: Final = 5
 _ALIKE: Final = 0.6
+_SLIP: Final = 0.75
+"""One wrong character of four, as in ``h300`` for ``h100``."""
 
 
 class InvalidCatalog(ValueError):
@@ -120,12 +122,20 @@ def find_gpu(gpu_id: str) -> GpuType:
 
 
 def _likeness(text: str, gpu: GpuType) -> float:
-    """Rate how well ``text`` means ``gpu``: its words that begin one of the card's, and the spelling."""
+    """Rate how well ``text`` means ``gpu``: its words that are like one of the card's, and the spelling."""
     wanted, spelt = _words(text), "-".join(_words(text))
     spelling = SequenceMatcher(None, spelt, gpu.id).ratio()
     offered = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
-    begun = sum(any(word.startswith(start) for word in offered) for start in wanted)
-    return spelling + (begun / len(wanted) if wanted else 0)
+    alike = sum(max(_word_likeness(word, other) for other in offered) for word in wanted)
+    return spelling + (alike / len(wanted) if wanted else 0)
+
+
+def _word_likeness(wanted: str, offered: str) -> float:
+    """Rate a word: 1 where it begins the card's, less for a slip of the pen, 0 beyond that."""
+    if offered.startswith(wanted):
+        return 1.0
+    ratio = SequenceMatcher(None, wanted, offered).ratio()
+    return ratio if ratio >= _SLIP else 0.0
 
 
 def _words(text: str) -> list[str]:

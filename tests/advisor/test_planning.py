@@ -111,12 +111,25 @@ def test_what_fails_at_its_first_attention_is_never_a_plain_yes(
 
 def test_int8_per_token_head_is_fine_where_fp8_is_not() -> None:
     flags = ServeFlags(
-        tensor_parallel_size=2,
+        tensor_parallel_size=8,
         kv_cache_dtype="int8_per_token_head",
-        kv_cache_memory_bytes=16 << 30,
+        kv_cache_memory_bytes=8 << 30,
         max_model_len=8192,
     )
     assert ask(GEMMA, "0.24.0", flags, gpu="rtx-3090-24gb").verdict is Verdict.STARTS
+
+
+def test_a_cache_beyond_the_device_is_never_a_sure_start() -> None:
+    # 62.5 GB of bfloat16 weights on two ranks are more than either card has.
+    flags = ServeFlags(
+        tensor_parallel_size=2, kv_cache_dtype="auto", kv_cache_memory_bytes=12390980648, max_model_len=131072
+    )
+    candidate = ask(GEMMA, "0.19.0", flags, gpu="rtx-3090-24gb")
+    assert candidate.verdict is Verdict.UNCERTAIN
+    assert candidate.kv_cache is not None
+    assert "more than" in candidate.warnings[0]
+    roomy = ask(GEMMA, "0.19.0", flags, gpu="h100-sxm-80gb")
+    assert roomy.verdict is Verdict.STARTS
 
 
 def test_each_fix_that_is_named_was_tried() -> None:

@@ -32,13 +32,13 @@ def _run(*words: str) -> tuple[int, str, str]:
 
 def test_it_answers_as_the_service_does(client: TestClient) -> None:
     code, out, _ = _run(*GEMMA_LINE)
-    assert code == 0
+    assert code == 4  # the bytes given are exact, but not beside bfloat16 weights on this card
     assert json.loads(out) == client.post("/plan", json=GEMMA).json()
 
 
 def test_a_table_and_a_command(client: TestClient) -> None:
     table = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
-    assert _run(*GEMMA_LINE, "--format", "table") == (0, table, "")
+    assert _run(*GEMMA_LINE, "--format", "table") == (4, table, "")
     assert _run(*GEMMA_LINE, "--format", "command")[1].splitlines()[-1] == table.splitlines()[-1]
 
 
@@ -49,7 +49,12 @@ def test_a_refusal_exits_with_3() -> None:
 
 def test_a_patch_is_given_by_name() -> None:
     line = [*GEMMA_LINE, "--engine-version", "0.20.2", "--kv-cache-dtype", "int8_per_token_head"]
-    assert _run(*line, "--patch", "vllm#40391")[0] == 0
+    assert _run(*line, "--patch", "vllm#40391")[0] == 4
+
+
+def test_a_sure_start_exits_with_0() -> None:
+    line = shlex.split("plan meta-llama/Llama-3.1-8B --gpu h100-sxm-80gb --kv-cache-dtype auto")
+    assert _run(*line)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_table_says_what_the_engine_logs(client: TestClient) -> None:
         "rtx-3090-24gb",
         "25,200",
         "1.87x",
-        "starts",
+        "uncertain",
         "11.54",
     ):
         assert words in text
@@ -89,7 +89,7 @@ def test_commands_can_be_pasted(client: TestClient) -> None:
 def test_commands_for_several_gpus_are_told_apart(client: TestClient) -> None:
     query = {**GEMMA_QUERY, "gpu": ["rtx-3090-24gb", "rtx-4090-24gb"], "format": "command"}
     comments = client.get("/plan", params=query).text.splitlines()[::2]
-    assert comments == ["# 2 x rtx-3090-24gb, auto: starts", "# 2 x rtx-4090-24gb, auto: starts"]
+    assert comments == ["# 2 x rtx-3090-24gb, auto: uncertain", "# 2 x rtx-4090-24gb, auto: uncertain"]
 
 
 def test_where_nothing_starts_no_command_is_given(client: TestClient) -> None:
