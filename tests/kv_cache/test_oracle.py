@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def test_the_rows_cover_starts_and_every_kind_of_refusal() -> None:
     stages = {row["expect"].get("error", {}).get("stage", "starts") for row in ROWS}
     assert stages >= {"starts", "config", "model", "dtype", "backend", "page_size", "grouping", "memory"}
     kinds = {group["kind"] for row in ROWS for group in row["expect"].get("groups", ())}
-    assert kinds == {"full_attention", "sliding_window", "mla_attention", "mamba", "uniform_type"}
+    assert kinds >= {"full_attention", "sliding_window", "chunked_local_attention", "mla_attention"}
+    assert kinds >= {"mamba", "uniform_type"}
 
 
 @pytest.mark.parametrize("stage", ["dtype", "memory", "page_size", "grouping", "config"])
@@ -50,7 +52,9 @@ def test_refusals_use_the_engines_own_words(stage: str) -> None:
     refused = [row for row in ROWS if row["expect"].get("error", {}).get("stage") == stage]
     assert refused
     for row in refused:
-        theirs, ours = row["expect"]["error"]["message"], words_of_refusal(row)
+        # An engine whose config class rotates positions prints a context of 2048 as 2048.0.
+        theirs = re.sub(r"=(\d+)\.0\b", r"=\1", row["expect"]["error"]["message"])
+        ours = words_of_refusal(row)
         if theirs.startswith("Layer "):
             # The engine names the first layer it comes across; the sentence after it is fixed.
             theirs, ours = theirs.partition(": ")[2], ours.partition(": ")[2]
