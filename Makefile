@@ -26,7 +26,7 @@ serve: $(READY)  ## answer on http://127.0.0.1:8000
 	$(BIN)/dryserve serve --host $(HOST) --port $(PORT)
 
 plan: $(READY)  ## answer without a server: make plan ARGS="google/gemma-4-31B-it --gpu rtx-3090-24gb"
-	@$(BIN)/dryserve plan $(ARGS)
+	@$(BIN)/dryserve plan $(ARGS) || test $$? -ge 3  # 3 and 4 are answers: it does not start, or it is uncertain
 
 test: lint  ## lint, then the whole test suite with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term
