@@ -66,14 +66,14 @@ def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
         )
 
 
-def beyond_memory(budget: MemoryBudget) -> tuple[str, ...]:
-    """Return why the bytes that were given for the cache cannot be had beside the weights, if so."""
-    taken = budget.weights.low + budget.available_kv.low
+def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return why a cache given in bytes or blocks cannot be had beside the weights, if so."""
+    taken = budget.weights.low + cache.num_blocks * cache.bytes_per_block
     if taken <= budget.total.high:
         return ()
     words = (
         f"The weights of one rank and the cache together take {taken:,} bytes, more than the "
-        f"{budget.total.high:,} that the device has: the figures hold for the bytes given, "
-        "with a checkpoint that leaves them."
+        f"{budget.total.high:,} that the device has: the figures hold for the cache given, "
+        "with a checkpoint that leaves room for it."
     )
     return (words,)

@@ -39,6 +39,10 @@ def resolve_max_model_len(
 
 
 def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
+    """Return the length that the config allows; Gemma 3 names its stretched one.
+
+    Source: vLLM 0.32.0, config/model.py _get_and_verify_max_len, which asks for this model type too.
+    """
     context = architecture.context
     if context.length is None:
         return UNTOLD_LENGTH

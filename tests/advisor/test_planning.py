@@ -130,6 +130,9 @@ def test_a_cache_beyond_the_device_is_never_a_sure_start() -> None:
     assert "more than" in candidate.warnings[0]
     roomy = ask(GEMMA, "0.19.0", flags, gpu="h100-sxm-80gb")
     assert roomy.verdict is Verdict.STARTS
+    # Given blocks are no smaller than given bytes: 100,000 of 1,310,720 B are 122 GiB.
+    blocks = replace(flags, kv_cache_memory_bytes=None, num_gpu_blocks_override=100_000)
+    assert ask(GEMMA, "0.19.0", blocks, gpu="h100-sxm-80gb").verdict is Verdict.UNCERTAIN
 
 
 def test_each_fix_that_is_named_was_tried() -> None:
