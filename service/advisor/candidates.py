@@ -15,7 +15,6 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import admission_blocks
-from service.kv_cache.alignment import UnmodelledStateMode
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.formats import UnmodelledCacheDtype
@@ -44,7 +43,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         start = dry_start(request.model.architecture, flags, rules, gpu)
     except EngineRefusal as refusal:
         return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
-    except (UnmodelledCacheDtype, UnmodelledStateMode) as unknown:
+    except UnmodelledCacheDtype as unknown:
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
         blank,

@@ -12,7 +12,6 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import PATCHES, RELEASES, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.alignment import UnmodelledStateMode
 from service.kv_cache.formats import UnmodelledCacheDtype
 
 Attempt: TypeAlias = tuple[str, ServeFlags, EngineRules]
@@ -66,6 +65,6 @@ def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
 def _starts(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> bool:
     try:
         start = dry_start(architecture, flags, rules, gpu)
-    except (EngineRefusal, UnmodelledCacheDtype, UnmodelledStateMode):
+    except (EngineRefusal, UnmodelledCacheDtype):
         return False
     return start.layout.refusal is None and not start.fails_when_run

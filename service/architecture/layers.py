@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from service.architecture.recurrence import Recurrence
+
 
 class QueryKeyNorm(StrEnum):
     """How queries and keys are normalized before attention."""
@@ -76,17 +78,6 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class GatedDeltaNet:
-    """Gated delta net: a convolution tail and a recurrent matrix per sequence, no per-token cache."""
-
-    num_key_heads: int
-    num_value_heads: int
-    key_head_dim: int
-    value_head_dim: int
-    conv_kernel: int
-
-
-@dataclass(frozen=True, slots=True)
 class DenseFeedForward:
     """A gated or plain feed-forward network."""
 
@@ -114,6 +105,10 @@ class MixtureOfExperts:
     """The router's matrix is kept in 32 bits."""
     parallel_dense: DenseFeedForward | None = None
     """A dense network that runs beside the experts (Gemma 4)."""
+    gated: bool = True
+    """Experts, routed and shared, gate their first projection."""
+    latent_size: int | None = None
+    """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ class NoFeedForward:
     """A layer whose feed-forward network was pruned (Nemotron-NAS)."""
 
 
-Mixer: TypeAlias = Attention | LatentAttention | GatedDeltaNet | NoAttention
+Mixer: TypeAlias = Attention | LatentAttention | Recurrence | NoAttention
 FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
 
 
@@ -133,3 +128,8 @@ class DecoderLayer:
     feed_forward: FeedForward
     norms: int = 2
     """Normalization weights of the hidden size."""
+    beside: Recurrence | None = None
+    """What mixes tokens in parallel to the attention (Falcon-H1)."""
+    mixer_name: str = ""
+    """The mixer's module in checkpoints, where it is not called after its kind."""
+    feed_forward_name: str = "mlp"

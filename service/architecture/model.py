@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from service.architecture.context import ContextLength
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
-    GatedDeltaNet,
     LatentAttention,
     MixtureOfExperts,
 )
 from service.architecture.quantization import Quantization
+from service.architecture.recurrence import Recurrence
 from service.architecture.rotary import RotaryTable
 from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
 from service.architecture.towers import Tower
+
+DEFAULT_STATE_CHUNK: Final = 2048
+"""vLLM 0.11.1 to 0.31.0, ModelConfig.get_mamba_chunk_size, where a config names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,10 @@ class ModelArchitecture:
     """Whether the engine can split the model into pipeline stages."""
     state_dtype: str | None = None
     """Type that the config asks for recurrent states, if it does."""
+    state_chunk: int = DEFAULT_STATE_CHUNK
+    """Tokens that the recurrent layers' kernels take at a time."""
+    attention_layers_told: bool = True
+    """Whether the engine finds by the config which layers of a hybrid attend (``layer_types`` and the like)."""
     towers: tuple[Tower, ...] = ()
     """Encoders of other media, as far as they are known."""
     per_layer_embedding: PerLayerEmbedding | None = None
@@ -85,17 +93,18 @@ class ModelArchitecture:
         )
 
     @property
-    def lead_attention(self) -> Attention | LatentAttention:
+    def lead_attention(self) -> Attention | LatentAttention | None:
         """The first attention layer, whose head counts stand for the model in the engine's own sizing."""
-        return next(mixer for _, mixer in self.attention_layers)
+        return next((mixer for _, mixer in self.attention_layers), None)
 
     @property
-    def recurrent_layers(self) -> Iterator[tuple[int, GatedDeltaNet]]:
+    def recurrent_layers(self) -> Iterator[tuple[int, Recurrence]]:
         """Index and mixer of the layers that keep one state per sequence."""
         return (
-            (index, layer.mixer)
+            (index, mixer)
             for index, layer in enumerate(self.layers)
-            if isinstance(layer.mixer, GatedDeltaNet)
+            for mixer in (layer.mixer, layer.beside)
+            if isinstance(mixer, Recurrence)
         )
 
     @property
@@ -109,6 +118,11 @@ class ModelArchitecture:
         return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in self.layers)
 
     @property
+    def is_recurrent(self) -> bool:
+        """Whether some layers keep a state, with or without attention in others."""
+        return next(self.recurrent_layers, None) is not None
+
+    @property
     def is_hybrid(self) -> bool:
         """Whether recurrent layers stand beside attention."""
-        return next(self.recurrent_layers, None) is not None
+        return self.is_recurrent and self.lead_attention is not None

@@ -10,8 +10,13 @@ from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
-from service.architecture.layers import Attention, DecoderLayer, LatentAttention, Mixer
-from service.architecture.model import AlternatingUpdates, ModelArchitecture, PerLayerEmbedding
+from service.architecture.layers import DecoderLayer, Mixer, NoAttention
+from service.architecture.model import (
+    DEFAULT_STATE_CHUNK,
+    AlternatingUpdates,
+    ModelArchitecture,
+    PerLayerEmbedding,
+)
 from service.architecture.quantization import read_quantization
 from service.architecture.rotary import read_rotary_tables
 
@@ -66,8 +71,8 @@ def read_architecture(config: Config) -> ModelArchitecture:
     layers = _sharing_equal_mixers(family.layers(text))
     if not layers:
         raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
-    if not any(isinstance(layer.mixer, Attention | LatentAttention) for layer in layers):
-        raise InvalidConfig(text.pointer, "the model has no attention layer")
+    if all(isinstance(layer.mixer, NoAttention) for layer in layers):
+        raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
@@ -83,7 +88,9 @@ def read_architecture(config: Config) -> ModelArchitecture:
         largest_media_item=family.largest_media_item,
         media_heads=_media_heads(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
-        state_dtype=text.text("mamba_ssm_dtype") or None,
+        state_dtype=text.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype") or None,
+        state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
+        attention_layers_told=family.attention_layers_told,
         towers=family.towers(config) if family.towers is not None else (),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
+from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
 from service.backends.request import AttentionRequest
@@ -17,8 +18,6 @@ from service.launch.serving import Serving
 Backends: TypeAlias = Mapping[int, AttentionBackend]
 """Layer index to backend, in layer order."""
 
-_UNSELECTED: Final[Mapping[type, UnselectedLayer]] = {GatedDeltaNet: UnselectedLayer.GATED_DELTA_NET}
-
 
 def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
     """Choose a backend for each attention layer, in the order the engine builds them.
@@ -26,6 +25,8 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     Raises:
         EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
     """
+    if architecture.lead_attention is None:
+        return {}
     forced = _forced(architecture, serving)
     chosen = serving.attention_backend or forced.backend
     model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
@@ -71,11 +72,10 @@ def layers_by_backend(
     Layers whose backend has no name in the release are counted under the empty one.
     """
     counts = Counter(backend.name for backend in backends.values())
-    for layer in architecture.layers:
-        kind = _UNSELECTED.get(type(layer.mixer))
-        if kind is not None:
-            backend = unselected_backend(kind, serving.release, serving.compute_capability)
-            counts["" if backend.nameless else backend.name] += 1
+    for _, mixer in architecture.recurrent_layers:
+        kind = UnselectedLayer(state_kind(mixer))
+        backend = unselected_backend(kind, serving.release, serving.compute_capability)
+        counts["" if backend.nameless else backend.name] += 1
     return counts
 
 

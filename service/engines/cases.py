@@ -76,9 +76,17 @@ class StateCheckpoint:
 
     state: str
     """Kind of recurrent layer, such as ``gated_delta_net``."""
-    capabilities: tuple[str, ...]
-    """Compute capabilities whose kernels can."""
     alignment: int
     """Tokens to which blocks are aligned."""
+    capabilities: tuple[str, ...] = ()
+    """Compute capabilities whose kernels can; empty: all."""
     key_head_dim: int | None = None
     """The only key dimension that the kernels take; ``None``: any."""
+
+    def applies(self, state: str, capability: str, key_head_dim: int | None) -> bool:
+        """Whether a layer of this kind and key dimension exports its state on a device."""
+        return (
+            state == self.state
+            and (not self.capabilities or capability in self.capabilities)
+            and self.key_head_dim in {None, key_head_dim}
+        )

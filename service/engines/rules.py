@@ -203,10 +203,13 @@ class EngineRules:
     async_scheduling: AsyncScheduling
     second_runner: frozenset[str]
     hybrid_prefix_caching: bool
+    attention_free_prefix_caching: bool
+    state_block_is_block: bool
     state_caching: StateCaching
     every_state_classes: frozenset[str]
     one_state_dtype: frozenset[str]
-    configured_state_dtype: frozenset[str]
+    own_state_dtype: Mapping[str, str]
+    configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]
 
 

@@ -11,11 +11,8 @@ from service.engines.rules import HybridBlockSize
 from service.kv_cache.formats import CacheFormat, Packing, cache_format, sized_by, unpacked
 from service.kv_cache.states import checkpoint_alignment, largest_state
 from service.launch.serving import Serving
+from service.launch.state_caching import ALL, NONE
 from service.units import ceil_div
-
-
-class UnmodelledStateMode(ValueError):
-    """Recurrent states of every block are kept, in chunks of a size that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class BlockSizes:
     state_page: int | None = None
     """Bytes to which recurrent states are padded."""
     state_block: int | None = None
-    """Tokens between two states where more than the last is kept."""
+    """Tokens between two states; ``None`` where only the last of a request is kept."""
     skipped_page: int | None = None
     """Bytes to which layers kept out of cache quantization are padded."""
 
@@ -43,10 +40,10 @@ def block_sizes_before_backends(architecture: ModelArchitecture, serving: Servin
     Source: vLLM 0.10.2 to 0.17.1, HybridAttentionMambaModelConfig, then
     CudaPlatformBase.check_and_update_config.
     """
-    sizes = BlockSizes(serving.block_size or DEFAULT_BLOCK_SIZE)
-    if architecture.is_hybrid:
-        sizes = aligned_before_backends(architecture, serving)
+    sizes = unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
     mixer = architecture.lead_attention
+    if mixer is not None and architecture.is_hybrid:
+        sizes = aligned_before_backends(architecture, mixer, serving)
     if not isinstance(mixer, LatentAttention):
         return sizes
     capability = str(serving.compute_capability)
@@ -56,13 +53,24 @@ def block_sizes_before_backends(architecture: ModelArchitecture, serving: Servin
     return sizes
 
 
-def aligned_before_backends(architecture: ModelArchitecture, serving: Serving) -> BlockSizes:
+def unaligned(serving: Serving, block_size: int) -> BlockSizes:
+    """Return the sizes of a model without attention beside its states, or without states.
+
+    Source: vLLM 0.15.0 to 0.33.0, MambaModelConfig: where prefixes are cached, states are kept per block.
+    """
+    kept = serving.mamba_cache_mode != NONE and serving.rules.state_block_is_block
+    return BlockSizes(block_size, state_block=(serving.mamba_block_size or block_size) if kept else None)
+
+
+def aligned_before_backends(
+    architecture: ModelArchitecture, mixer: Attention | LatentAttention, serving: Serving
+) -> BlockSizes:
     """Align by plain bytes, before any backend is chosen.
 
     Source: vLLM 0.10.2 to 0.19.1, HybridAttentionMambaModelConfig; 0.18.0 and 0.19.1,
     update_block_size_for_backend.
     """
-    rules, mixer = serving.rules, architecture.lead_attention
+    rules = serving.rules
     kernel = next(
         case.block
         for case in rules.hybrid_kernel_blocks
@@ -73,76 +81,89 @@ def aligned_before_backends(architecture: ModelArchitecture, serving: Serving) -
             asked=serving.attention_backend,
         )
     )
-    per_token = _bytes_per_token(architecture, serving, rules.hybrid_alignment_packing)
+    per_token = _bytes_per_token(mixer, serving, rules.hybrid_alignment_packing)
     state = largest_state(architecture, serving)
-    asked = serving.block_size or DEFAULT_BLOCK_SIZE
-    aligned = max(asked, _multiple_that_holds(state, per_token, kernel, serving))
+    held = _multiple_that_holds(state, per_token, kernel, architecture, serving)
+    aligned = max(serving.block_size or DEFAULT_BLOCK_SIZE, held)
     page = aligned * per_token
     forgotten = rules.hybrid_block_size is HybridBlockSize.FORGOTTEN and serving.block_size is None
     return BlockSizes(
         block_size=DEFAULT_BLOCK_SIZE if forgotten else aligned,
         state_page=None if page == state else page,
-        state_block=aligned,
+        state_block=_state_block(aligned, held, serving),
     )
+
+
+def _state_block(aligned: int, held: int, serving: Serving) -> int | None:
+    match serving.mamba_cache_mode:
+        case "all":
+            return held
+        case "align":
+            return aligned
+        case _:
+            return None
 
 
 def aligned_with_states(
     architecture: ModelArchitecture,
+    mixer: Attention | LatentAttention,
     serving: Serving,
     backends: tuple[AttentionBackend, ...],
     block_size: int,
 ) -> BlockSizes:
     """Grow the block until its page holds a state: vLLM 0.20.0 to 0.33.0, _align_hybrid_block_size."""
     rules = serving.rules
-    per_token = _bytes_per_token(architecture, serving, rules.hybrid_alignment_packing)
+    per_token = _bytes_per_token(mixer, serving, rules.hybrid_alignment_packing)
     state = largest_state(architecture, serving)
     kernel = max(backends[0].kernel_block_sizes.minimum, block_size)
     if architecture.is_latent:
         kernel = max(kernel, rules.latent_hybrid_block)
     kernel = lcm(kernel, checkpoint_alignment(architecture, serving))
-    aligned = _multiple_that_holds(state, per_token, kernel, serving)
+    held = aligned = _multiple_that_holds(state, per_token, kernel, architecture, serving)
     if rules.hybrid_block_suits_all_backends:
         step = lcm(*(backend.kernel_block_sizes.minimum for backend in backends))
         aligned = step * ceil_div(aligned, step)
     block_size = max(block_size, aligned)
     page = block_size * per_token
-    return BlockSizes(block_size, None if page == state else page, state_block=block_size)
+    return BlockSizes(
+        block_size,
+        None if page == state else page,
+        state_block=_state_block(block_size, held, serving),
+    )
 
 
-def _multiple_that_holds(state: int, per_token: int, kernel: int, serving: Serving) -> int:
+def _multiple_that_holds(
+    state: int, per_token: int, kernel: int, architecture: ModelArchitecture, serving: Serving
+) -> int:
     """Return the least multiple of a kernel's block whose page holds a state.
 
-    Raises:
-        UnmodelledStateMode: every block's state is kept, so that blocks are chunks of the recurrence too.
+    Where every block's state is kept, blocks are whole chunks of the recurrence too.
     """
-    if serving.mamba_cache_mode != "all":
+    if serving.mamba_cache_mode != ALL:
         return kernel * ceil_div(state, kernel * per_token)
-    if serving.mamba_block_size is None:
-        raise UnmodelledStateMode("the chunk of this model's recurrent layers is not known")
-    chunk = lcm(serving.mamba_block_size, kernel)
+    chunk = lcm(serving.mamba_block_size or architecture.state_chunk, kernel)
     return chunk * ceil_div(ceil_div(state, per_token), chunk)
 
 
-def _bytes_per_token(architecture: ModelArchitecture, serving: Serving, packing: Collection[str]) -> int:
+def _bytes_per_token(mixer: Attention | LatentAttention, serving: Serving, packing: Collection[str]) -> int:
     """Return the bytes of one token in an attention layer as alignment counts them."""
     exact = cache_format(serving.kv_cache_dtype, serving.dtype)
     counted = sized_by(exact, frozenset(packing))
-    size = _token_bytes(architecture, serving, counted)
+    size = _token_bytes(mixer, serving, counted)
     if exact.packing is Packing.TURBOQUANT and counted is exact and serving.kv_cache_dtype_skip_layers:
-        return lcm(size, _token_bytes(architecture, serving, cache_format("auto", serving.dtype)))
+        return lcm(size, _token_bytes(mixer, serving, cache_format("auto", serving.dtype)))
     return size
 
 
-def _token_bytes(architecture: ModelArchitecture, serving: Serving, counted: CacheFormat) -> int:
+def _token_bytes(mixer: Attention | LatentAttention, serving: Serving, counted: CacheFormat) -> int:
     """Return the bytes of one token by the model's own head size, which stands for values too."""
-    mixer = architecture.lead_attention
     if isinstance(mixer, LatentAttention):
         return counted.head_bytes(mixer.head_size, 0)
     return kv_heads_per_rank(mixer, serving) * counted.head_bytes(mixer.head_size, mixer.head_size)
 
 
 def aligned_with_skipped(
-    architecture: ModelArchitecture, serving: Serving, first: AttentionBackend, sizes: BlockSizes
+    mixer: Attention | LatentAttention, serving: Serving, first: AttentionBackend, sizes: BlockSizes
 ) -> BlockSizes:
     """Grow the block until a quantized page holds one of a skipped layer.
 
@@ -150,10 +171,8 @@ def aligned_with_skipped(
     """
     exact = cache_format(serving.kv_cache_dtype, serving.dtype)
     # The first layer's backend does the packing; a skipped first layer's knows no TurboQuant.
-    primary = _token_bytes(
-        architecture, serving, unpacked(exact) if exact.packing is Packing.TURBOQUANT else exact
-    )
-    skipped = _token_bytes(architecture, serving, cache_format("auto", serving.dtype))
+    primary = _token_bytes(mixer, serving, unpacked(exact) if exact.packing is Packing.TURBOQUANT else exact)
+    skipped = _token_bytes(mixer, serving, cache_format("auto", serving.dtype))
     if skipped == primary:
         return sizes
     kernel = first.kernel_block_sizes.minimum

@@ -15,6 +15,7 @@ from service.kv_cache.alignment import (
     aligned_with_skipped,
     aligned_with_states,
     block_sizes_before_backends,
+    unaligned,
 )
 from service.launch.serving import Serving
 
@@ -37,14 +38,17 @@ def resolve_block_sizes(architecture: ModelArchitecture, serving: Serving, backe
     rules = serving.rules
     if rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
         return block_sizes_before_backends(architecture, serving)
+    mixer = architecture.lead_attention
+    if mixer is None:
+        return unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
     if architecture.is_hybrid and rules.hybrid_block_size is HybridBlockSize.FORGOTTEN:
-        return aligned_before_backends(architecture, serving)
+        return aligned_before_backends(architecture, mixer, serving)
     distinct = tuple(dict.fromkeys(backends.values()))
     sizes = BlockSizes(serving.block_size or _preferred(distinct, serving))
     if architecture.is_hybrid:
-        sizes = aligned_with_states(architecture, serving, distinct, sizes.block_size)
+        sizes = aligned_with_states(architecture, mixer, serving, distinct, sizes.block_size)
     if rules.skip_layer_alignment and serving.kv_cache_dtype_skip_layers:
-        sizes = aligned_with_skipped(architecture, serving, distinct[0], sizes)
+        sizes = aligned_with_skipped(mixer, serving, distinct[0], sizes)
     return sizes
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention
+from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import Recurrence
 from service.backends.assignment import Backends, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.engines.rules import SlidingWindowBlock
@@ -27,12 +28,12 @@ def layer_caches(
     specs: dict[tuple[int, str], LayerSpec] = {}
     caches = []
     for index, mixer in _owners(architecture):
-        dtype = "" if isinstance(mixer, GatedDeltaNet) else layer_cache_dtype(index, mixer, serving)
+        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(index, mixer, serving)
         key = (id(mixer), dtype)
         if key not in specs:
             specs[key] = (
                 _state(mixer, serving, sizes)
-                if isinstance(mixer, GatedDeltaNet)
+                if isinstance(mixer, Recurrence)
                 else _kept(mixer, dtype, serving, backends[index], sizes)
             )
         caches.append(LayerCache(index, specs[key]))
@@ -43,13 +44,13 @@ def layer_caches(
 
 def _owners(
     architecture: ModelArchitecture,
-) -> Iterator[tuple[int, Attention | LatentAttention | GatedDeltaNet]]:
+) -> Iterator[tuple[int, Attention | LatentAttention | Recurrence]]:
     for index, layer in enumerate(architecture.layers):
-        mixer = layer.mixer
-        if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
-            continue
-        if isinstance(mixer, Attention | LatentAttention | GatedDeltaNet):
-            yield index, mixer
+        for mixer in (layer.mixer, layer.beside):
+            if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
+                continue
+            if isinstance(mixer, Attention | LatentAttention | Recurrence):
+                yield index, mixer
 
 
 def _kept(
@@ -65,13 +66,13 @@ def _kept(
     return _attention(mixer, serving, backend, sizes, exact)
 
 
-def _state(mixer: GatedDeltaNet, serving: Serving, sizes: BlockSizes) -> StateSpec:
+def _state(mixer: Recurrence, serving: Serving, sizes: BlockSizes) -> StateSpec:
     mode = serving.mamba_cache_mode
     pages = STATES_KEPT[mode]
     if pages is not None and state_checkpoint(mixer, serving) is not None:
         pages += 1
     return StateSpec(
-        block_size=serving.max_model_len if mode == "none" else sizes.state_block or sizes.block_size,
+        block_size=sizes.state_block or serving.max_model_len,
         state_bytes=state_bytes(mixer, serving),
         pages_per_request=pages,
         page_size_padded=sizes.state_page,

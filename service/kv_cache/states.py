@@ -1,25 +1,80 @@
-"""Recurrent states: their bytes on one rank, and what is kept of them besides."""
+"""Recurrent states: their shapes and bytes on one rank, and what is kept of them besides."""
 
-from service.architecture.layers import GatedDeltaNet
+from dataclasses import dataclass
+from math import prod
+from typing import assert_never
+
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    Recurrence,
+    ShortConvolution,
+    state_kind,
+)
 from service.engines.cases import StateCheckpoint
 from service.kv_cache.formats import MODEL_DTYPE_BYTES
 from service.launch.serving import Serving
 
 
-def state_bytes(mixer: GatedDeltaNet, serving: Serving) -> int:
-    """Return the bytes of one layer's convolution tail and recurrent matrix on one rank.
+@dataclass(frozen=True, slots=True)
+class StateShape:
+    """Elements of one layer's state on one rank; a part that a mixer lacks is empty."""
 
-    Source: vLLM 0.10.2 to 0.33.0, MambaStateShapeCalculator.gated_delta_net_state_shape.
+    convolution: tuple[int, ...]
+    """Tokens and channels of the convolution's tail."""
+    recurrent: tuple[int, ...]
+
+
+def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
+    """Return the state of a layer that is split over some tensor-parallel ranks.
+
+    Source: vLLM 0.10.2 to 0.33.0, MambaStateShapeCalculator.
     """
-    ranks = serving.tensor_parallel_size
-    width = 2 * mixer.key_head_dim * mixer.num_key_heads + mixer.value_head_dim * mixer.num_value_heads
-    conv = (mixer.conv_kernel - 1) * (width // ranks)
-    recurrent = mixer.num_value_heads // ranks * mixer.value_head_dim * mixer.key_head_dim
-    return (
-        conv * MODEL_DTYPE_BYTES[serving.conv_state_dtype]
-        + recurrent * MODEL_DTYPE_BYTES[serving.recurrent_state_dtype]
+    match mixer:
+        case GatedDeltaNet():
+            width = (
+                2 * mixer.key_head_dim * mixer.num_key_heads + mixer.value_head_dim * mixer.num_value_heads
+            )
+            heads = mixer.num_value_heads // ranks
+            return StateShape(
+                (mixer.conv_kernel - 1, width // ranks), (heads, mixer.value_head_dim, mixer.key_head_dim)
+            )
+        case KimiDeltaAttention():
+            width = 3 * mixer.num_heads * mixer.head_dim
+            return StateShape(
+                (mixer.conv_kernel - 1, width // ranks),
+                (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim),
+            )
+        case Mamba():
+            channels = mixer.intermediate_size // ranks
+            return StateShape((mixer.conv_kernel - 1, channels), (channels, mixer.state_size))
+        case Mamba2():
+            # Groups that the ranks do not divide are repeated until they do.
+            groups = mixer.num_groups if mixer.num_groups % ranks == 0 else ranks
+            width = mixer.intermediate_size + 2 * groups * mixer.state_size
+            return StateShape(
+                (mixer.conv_kernel - 1, width // ranks),
+                (mixer.num_heads // ranks, mixer.head_dim, mixer.state_size),
+            )
+        case ShortConvolution():
+            return StateShape((mixer.conv_kernel - 1, mixer.channels // ranks), ())
+        case LinearAttention():
+            return StateShape((), (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim))
+    assert_never(mixer)
+
+
+def state_bytes(mixer: Recurrence, serving: Serving) -> int:
+    """Return the bytes of one layer's state on one rank."""
+    shape = state_shape(mixer, serving.tensor_parallel_size)
+    parts = (
+        (shape.convolution, serving.conv_state_dtype),
+        (shape.recurrent, serving.recurrent_state_dtype),
     )
+    return sum(prod(part) * MODEL_DTYPE_BYTES[dtype] for part, dtype in parts if part)
 
 
 def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
@@ -27,22 +82,18 @@ def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
     return max(state_bytes(mixer, serving) for _, mixer in architecture.recurrent_layers)
 
 
-def state_checkpoint(mixer: GatedDeltaNet, serving: Serving) -> StateCheckpoint | None:
+def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | None:
     """Return how a layer exports states in the middle of a prompt, if it does.
 
-    Source: vLLM 0.33.0, layers/mamba/gdn/qwen_gdn_linear_attn.py.
+    Source: vLLM 0.32.0, layers/mamba/mamba_mixer2.py; 0.33.0, layers/mamba/gdn/qwen_gdn_linear_attn.py.
     """
     if serving.mamba_cache_mode != "align":
         return None
-    capability = str(serving.compute_capability)
-    for case in serving.rules.state_checkpoints:
-        if (
-            case.state == "gated_delta_net"
-            and capability in case.capabilities
-            and case.key_head_dim in {None, mixer.key_head_dim}
-        ):
-            return case
-    return None
+    kind, capability = state_kind(mixer), str(serving.compute_capability)
+    width = mixer.key_head_dim if isinstance(mixer, GatedDeltaNet) else None
+    return next(
+        (case for case in serving.rules.state_checkpoints if case.applies(kind, capability, width)), None
+    )
 
 
 def checkpoint_alignment(architecture: ModelArchitecture, serving: Serving) -> int:

@@ -56,25 +56,37 @@ def resolve(dtype: str, quantization: Quantization | None, rules: EngineRules) -
     return dtype
 
 
+HYBRID_REFUSAL: Final = (
+    "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "
+    "Boundary layer protection requires uniform attention layers."
+)
+"""vLLM 0.20.0 to 0.20.2, engine/arg_utils.py create_engine_config."""
+UNTOLD_LAYERS_REFUSAL: Final = (
+    "TurboQuant KV cache requires identifiable full-attention layers, "
+    "but none were found in the hybrid model config."
+)
+"""vLLM 0.21.0 to 0.33.0, TurboQuantConfig.get_boundary_skip_layers."""
+
+
 def skipped_layers(
     dtype: str, asked: Iterable[str], architecture: ModelArchitecture, rules: EngineRules
 ) -> frozenset[str]:
     """Return the layers that stay at the model's type, by index or as ``sliding_window``.
 
     Raises:
-        EngineRefusal: TurboQuant on a hybrid in a release that cannot (stage ``dtype``).
+        EngineRefusal: TurboQuant on a hybrid in a release that cannot, or that does not find the model's
+            attention layers (stage ``dtype``).
     """
     skipped = frozenset(asked)
     if not is_turboquant(dtype):
         return skipped
     if not architecture.is_hybrid:
         return skipped | _boundary(len(architecture.layers))
-    if rules.turboquant_on_hybrids:
+    if rules.turboquant_on_hybrids and architecture.attention_layers_told:
         return skipped
     raise EngineRefusal(
         Stage.DTYPE,
-        "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "
-        "Boundary layer protection requires uniform attention layers.",
+        UNTOLD_LAYERS_REFUSAL if rules.turboquant_on_hybrids else HYBRID_REFUSAL,
         type="NotImplementedError",
     )
 

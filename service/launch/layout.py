@@ -1,7 +1,16 @@
 """Whether the model can be split as asked: over tensor-parallel ranks and pipeline stages."""
 
-from service.architecture.layers import Attention, GatedDeltaNet
+from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    Recurrence,
+    ShortConvolution,
+)
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 
@@ -14,7 +23,8 @@ def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> N
     Raises:
         EngineRefusal: stage ``config``.
     """
-    heads = architecture.lead_attention.num_heads
+    mixer = architecture.lead_attention
+    heads = 0 if mixer is None else mixer.num_heads
     if heads % tensor_parallel_size:
         raise EngineRefusal(
             Stage.CONFIG,
@@ -100,9 +110,8 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
         if isinstance(mixer, Attention):
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
-        elif isinstance(mixer, GatedDeltaNet):
-            _check_divisible(mixer.num_key_heads, tensor_parallel_size)
-            _check_divisible(mixer.num_value_heads, tensor_parallel_size)
+    for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
+        _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)
 
@@ -113,6 +122,33 @@ def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
         raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_state(mixer: Recurrence, ranks: int) -> None:
+    """Refuse to split heads or channels of a state: vLLM 0.32.0, MambaStateShapeCalculator, MambaMixer2."""
+    match mixer:
+        case GatedDeltaNet():
+            _check_divisible(mixer.num_key_heads, ranks)
+            _check_divisible(mixer.num_value_heads, ranks)
+        case KimiDeltaAttention() | LinearAttention():
+            if mixer.num_heads % ranks:
+                raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+        case Mamba2():
+            _check_mamba2(mixer, ranks)
+        case Mamba():
+            _check_divisible(mixer.intermediate_size, ranks)
+        case ShortConvolution():
+            _check_divisible(mixer.channels, ranks)
+
+
+def _check_mamba2(mixer: Mamba2, ranks: int) -> None:
+    words = ""
+    if mixer.num_heads % ranks:
+        words = "Tensor parallel world size must divide num heads."
+    elif mixer.num_groups % ranks and mixer.num_groups != 1:
+        words = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
+    if words:
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
 def _check_divisible(count: int, ranks: int) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from service.architecture.layers import Attention, GatedDeltaNet
+from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import state_kind
 from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class
@@ -87,15 +88,17 @@ def architecture_dtype(asked: str | None, dtype: str) -> str:
 def _recurrent_dtype(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, conv_state: str
 ) -> str:
-    if "gated_delta_net" in rules.one_state_dtype and any(
-        isinstance(mixer, GatedDeltaNet) for _, mixer in architecture.recurrent_layers
-    ):
-        return conv_state
+    """Return the type of the recurrent part of a state: the flag's, the config's, or its kind's own."""
+    kinds = {state_kind(mixer) for _, mixer in architecture.recurrent_layers}
+    untold = next((rules.own_state_dtype[kind] for kind in kinds & rules.own_state_dtype.keys()), conv_state)
+    if kinds & rules.one_state_dtype:
+        return untold
     if flags.mamba_ssm_cache_dtype not in (None, "auto"):
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
-    if architecture.class_name in rules.configured_state_dtype and architecture.state_dtype is not None:
-        return architecture.state_dtype
-    return conv_state
+    default = rules.configured_state_dtype.get(architecture.class_name)
+    if default is not None:
+        return architecture.state_dtype or default or conv_state
+    return untold
 
 
 def _hybrid_manager(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:

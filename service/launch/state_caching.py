@@ -14,10 +14,11 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     Source: vLLM 0.10.2 to 0.33.0, model_executor/models/config.py MambaModelConfig.
     """
     caching = flags.enable_prefix_caching
-    if not architecture.is_hybrid:
+    if not architecture.is_recurrent:
         return caching is not False, NONE
     if caching is None:
-        caching = rules.hybrid_prefix_caching
+        attends = architecture.lead_attention is not None
+        caching = rules.hybrid_prefix_caching if attends else rules.attention_free_prefix_caching
     mode = _mode(flags.mamba_cache_mode, architecture.class_name, rules) if caching else NONE
     switched_off = rules.state_caching in {StateCaching.NEVER, StateCaching.ALL_OR_NEVER} and mode == NONE
     return caching and not switched_off, mode

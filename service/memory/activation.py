@@ -1,18 +1,27 @@
 """The peak of the profile run: one forward pass at full length, and the sampler after it."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
     DenseFeedForward,
-    GatedDeltaNet,
     LatentAttention,
     MixtureOfExperts,
     NoAttention,
     NoFeedForward,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    Recurrence,
+    ShortConvolution,
+)
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
@@ -29,7 +38,7 @@ def runs_on_second_runner(architecture: ModelArchitecture, constants: Constants)
     if architecture.quantization is not None and not choice.quantized:
         return False
     sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
-    dense = choice.dense and not sparse and not architecture.is_hybrid
+    dense = choice.dense and not sparse and not architecture.is_recurrent
     return architecture.class_name in choice.classes or dense
 
 
@@ -60,7 +69,7 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
     ]
     if run.encodes:
         terms.extend(_encoders(architecture, constants, peak + constants.base.middle))
-    if architecture.is_hybrid:
+    if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
     return total(terms, source)
 
@@ -120,12 +129,34 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
         case LatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
             mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
-        case GatedDeltaNet() as mixer:
-            keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
-            mixed = 2 * (2 * keys + 2 * shards.share(mixer.num_value_heads * mixer.value_head_dim))
         case NoAttention():
             mixed = 0
+        case mixer:
+            mixed = _recurrent_width(mixer, shards)
+    if layer.beside is not None:
+        mixed += _recurrent_width(layer.beside, shards)
     return 2 * architecture.hidden_size + max(mixed, _dense_width(layer, shards))
+
+
+def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
+    """Return the elements per token of a recurrent mixer: its projections, and their convolved copy."""
+    match mixer:
+        case GatedDeltaNet():
+            keys = mixer.num_key_heads * mixer.key_head_dim
+            projected = 2 * keys + 2 * mixer.num_value_heads * mixer.value_head_dim
+        case KimiDeltaAttention():
+            projected = 4 * mixer.num_heads * mixer.head_dim
+        case Mamba():
+            projected = 2 * mixer.intermediate_size
+        case Mamba2():
+            projected = 2 * (mixer.intermediate_size + mixer.num_groups * mixer.state_size)
+        case ShortConvolution():
+            projected = 3 * mixer.channels
+        case LinearAttention():
+            projected = 4 * mixer.num_heads * mixer.head_dim
+        case _:
+            assert_never(mixer)
+    return 2 * shards.share(projected)
 
 
 def _dense_width(layer: DecoderLayer, shards: Shards) -> int:

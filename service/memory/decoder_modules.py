@@ -7,7 +7,6 @@ from service.architecture.layers import (
     DecoderLayer,
     DenseFeedForward,
     FeedForward,
-    GatedDeltaNet,
     LatentAttention,
     Mixer,
     MixtureOfExperts,
@@ -15,7 +14,9 @@ from service.architecture.layers import (
     NoFeedForward,
     QueryKeyNorm,
 )
+from service.architecture.recurrence import Recurrence
 from service.memory.modules import Experts, Linear, Modules, Plain, Shards
+from service.memory.recurrent_modules import recurrent_modules
 
 FLOAT32_BYTES = 4
 
@@ -29,21 +30,27 @@ def layer_modules(
     all the same.
     """
     yield Plain(layer.norms * hidden)
-    yield from _mixer(layer.mixer, hidden, name, shards, keeps_shared_projections)
-    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.mlp", shards)
+    mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
+    yield from _mixer(layer.mixer, hidden, mixer_name, shards, keeps_shared_projections)
+    if layer.beside is not None:
+        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
+    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards)
+
+
+def _module_name(mixer: Mixer) -> str:
+    return "linear_attn" if isinstance(mixer, Recurrence) else "self_attn"
 
 
 def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
     match mixer:
         case Attention():
-            return _attention(mixer, hidden, f"{name}.self_attn", shards, keeps_shared)
+            return _attention(mixer, hidden, name, shards, keeps_shared)
         case LatentAttention():
-            return _latent_attention(mixer, hidden, f"{name}.self_attn", shards)
-        case GatedDeltaNet():
-            return _delta_net(mixer, hidden, f"{name}.linear_attn", shards)
+            return _latent_attention(mixer, hidden, name, shards)
         case NoAttention():
             return iter(())
-    assert_never(mixer)
+        case _:
+            return recurrent_modules(mixer, hidden, name, shards)
 
 
 def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
@@ -109,19 +116,6 @@ def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linea
     return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
 
 
-def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
-    keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
-    values = shards.share(mixer.num_value_heads * mixer.value_head_dim)
-    heads = shards.share(mixer.num_value_heads)
-    yield Plain((2 * keys + values) * mixer.conv_kernel)
-    yield Linear(f"{name}.in_proj_qkvz", hidden, (keys, keys, values, values), ("in_proj_qkv", "in_proj_z"))
-    yield Linear(f"{name}.in_proj_ba", hidden, (heads, heads), ("in_proj_b", "in_proj_a"))
-    yield Plain(heads)
-    yield Plain(heads, FLOAT32_BYTES)
-    yield Plain(mixer.value_head_dim)
-    yield Linear(f"{name}.out_proj", values, (hidden,))
-
-
 def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards) -> Modules:
     match network:
         case DenseFeedForward():
@@ -158,12 +152,16 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) 
     yield Experts(
         f"{routed}.experts",
         shards.experts(network.num_experts),
-        hidden,
+        network.latent_size or hidden,
         shards.expert_width(network.intermediate_size),
         bias=network.expert_bias,
+        gated=network.gated,
     )
+    if network.latent_size is not None:
+        yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
+        yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
     if network.shared_intermediate_size:
-        shared = DenseFeedForward(network.shared_intermediate_size)
+        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
         suffix = "shared_expert" if network.shared_gate else "shared_experts"
         yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
     if network.shared_gate:

@@ -7,7 +7,14 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final, Self
 
-PREFIXES: Final = ("model.language_model.", "language_model.model.", "language_model.", "model.", "")
+PREFIXES: Final = (
+    "model.language_model.",
+    "language_model.model.",
+    "language_model.",
+    "model.",
+    "backbone.",
+    "",
+)
 """Checkpoints and the engine name the same module differently; the first that fits is cut off."""
 REGULAR: Final = "re:"
 MAX_PATTERN: Final = 512

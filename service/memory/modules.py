@@ -30,7 +30,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """The routed experts of one layer: ``gate`` and ``up`` fused, and ``down``."""
+    """The routed experts of one layer: ``gate`` and ``up`` fused (or ``up`` alone), and ``down``."""
 
     name: str
     count: int
@@ -39,6 +39,17 @@ class Experts:
     intermediate_size: int
     """Width of one expert on this rank."""
     bias: bool = False
+    gated: bool = True
+
+    @property
+    def first_width(self) -> int:
+        """Outputs of one expert's first projection: ``gate`` and ``up`` fused, or ``up`` alone."""
+        return (2 if self.gated else 1) * self.intermediate_size
+
+    @property
+    def elements(self) -> int:
+        """Elements of one expert's matrices."""
+        return self.hidden_size * (self.first_width + self.intermediate_size)
 
 
 @dataclass(frozen=True, slots=True)

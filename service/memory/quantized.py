@@ -20,9 +20,8 @@ def plain_linear(linear: Linear, element_bytes: int) -> int:
 
 def plain_experts(experts: Experts, element_bytes: int) -> int:
     """Return the bytes of unquantized experts."""
-    hidden, width = experts.hidden_size, experts.intermediate_size
-    biases = (2 * width + hidden) if experts.bias else 0
-    return experts.count * (3 * hidden * width + biases) * element_bytes
+    biases = (experts.first_width + experts.hidden_size) if experts.bias else 0
+    return experts.count * (experts.elements + biases) * element_bytes
 
 
 def linear_bytes(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
@@ -104,57 +103,58 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
 
 def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Return the bytes of the quantized experts of one layer."""
-    biases = experts.count * (2 * experts.intermediate_size + experts.hidden_size) if experts.bias else 0
+    biases = experts.count * (experts.first_width + experts.hidden_size) if experts.bias else 0
     return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
 
 
 def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
-    hidden, width = experts.hidden_size, experts.intermediate_size
-    scales = 3
+    hidden, width, first = experts.hidden_size, experts.intermediate_size, experts.first_width
+    scales = 1 + first // width
     match scheme.granularity:
         case Granularity.CHANNEL:
-            scales = 2 * width + hidden
+            scales = first + hidden
         case Granularity.BLOCK:
             high, wide = scheme.block or (128, 128)
-            scales = 2 * ceil_div(width, high) * ceil_div(hidden, wide) + ceil_div(hidden, high) * ceil_div(
-                width, wide
-            )
+            first_rows = first // width * ceil_div(width, high)
+            scales = first_rows * ceil_div(hidden, wide) + ceil_div(hidden, high) * ceil_div(width, wide)
         case Granularity.TENSOR | Granularity.GROUP:
             pass
         case _:
             assert_never(scheme.granularity)
-    return 3 * hidden * width + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
+    return experts.elements + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
 
 
 def _nvfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, ModelOptNvFp4FusedMoE.create_weights."""
-    hidden, width = experts.hidden_size, experts.intermediate_size
     group = scheme.group_size or 16
-    scales = 2 * width * (hidden // group) + hidden * (width // group)
-    return 3 * hidden * width // 2 + scales + 6 * FLOAT32
+    scales = experts.first_width * (experts.hidden_size // group)
+    scales += experts.hidden_size * (experts.intermediate_size // group)
+    # Two scales and an input scale for each of the first projection's halves and the second one.
+    tensors = 2 * (experts.first_width // experts.intermediate_size + 1)
+    return experts.elements // 2 + scales + tensors * FLOAT32
 
 
 def _mxfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, GptOssMxfp4MoEMethod.create_weights."""
-    elements = 3 * experts.hidden_size * experts.intermediate_size
-    return elements // 2 + elements // (scheme.group_size or 32)
+    return experts.elements // 2 + experts.elements // (scheme.group_size or 32)
 
 
 def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod.create_weights."""
     hidden, width = experts.hidden_size, experts.intermediate_size
     group_in, group_out = _group(scheme, hidden), _group(scheme, width)
-    scales = (hidden // group_in) * 2 * width + ceil_div(width, group_out) * hidden
-    size = 3 * hidden * width * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
+    scales = (hidden // group_in) * experts.first_width + ceil_div(width, group_out) * hidden
+    size = experts.elements * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
     return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
 
 
 def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, AWQMarlinMoEMethod.create_weights."""
     hidden, width = experts.hidden_size, experts.intermediate_size
-    scales = (hidden // _group(scheme, hidden)) * 2 * width + ceil_div(width, _group(scheme, width)) * hidden
-    return (3 * hidden * width + scales) * scheme.bits // 8 + scales * element_bytes
+    scales = (hidden // _group(scheme, hidden)) * experts.first_width
+    scales += ceil_div(width, _group(scheme, width)) * hidden
+    return (experts.elements + scales) * scheme.bits // 8 + scales * element_bytes
 
 
 _ExpertRule = Callable[[Experts, WeightScheme, int], int]

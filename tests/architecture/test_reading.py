@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, GatedDeltaNet, LatentAttention, MixtureOfExperts
+from service.architecture.layers import Attention, LatentAttention, MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.architecture.recurrence import GatedDeltaNet
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 

@@ -52,6 +52,9 @@ CAUSAL_MASKS = {"openai-community/gpt2": 12 * 1024 * 1024}
 """Elements of the masks that a checkpoint stores beside its weights, one square per layer."""
 
 
+ROUND = 1_000_000
+
+
 def counted() -> Iterator[tuple[str, int]]:
     for model in SNAPSHOT.ids():
         fetched = SNAPSHOT.get(model)
@@ -60,9 +63,11 @@ def counted() -> Iterator[tuple[str, int]]:
             architecture = bundled(model)
         except (UnknownArchitecture, InvalidConfig):
             continue
-        counted = fetched.total_parameters is not None and architecture.quantization is None
-        if counted and architecture.media_known:
-            yield model, (fetched.total_parameters or 0) - CAUSAL_MASKS.get(model, 0)
+        total = fetched.total_parameters or 0
+        quantized = architecture.quantization is not None or fetched.quantization_config is not None
+        # A round number is a name ("120B"), not a count.
+        if total % ROUND and not quantized and architecture.media_known:
+            yield model, total - CAUSAL_MASKS.get(model, 0)
 
 
 COUNTED = list(counted())

@@ -18,7 +18,8 @@ from service.architecture.layers import (
 from service.architecture.stages import ALL_EVERYWHERE
 
 
-def _latent_attention(text: Config) -> LatentAttention:
+def latent_attention(text: Config) -> LatentAttention:
+    """Return MLA as DeepSeek writes it."""
     return LatentAttention(
         num_heads=text.count("num_attention_heads"),
         q_lora_rank=text.optional_integer("q_lora_rank"),
@@ -45,7 +46,7 @@ def _experts(text: Config) -> MixtureOfExperts:
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     if "index_topk" in text:
         raise InvalidConfig(text.at("index_topk"), "sparse attention (an indexer cache) is not modelled yet")
-    mixer = _latent_attention(text)
+    mixer = latent_attention(text)
     first_sparse = text.count("first_k_dense_replace", default=0, minimum=0)
     every = text.count("moe_layer_freq", default=1)
 
@@ -97,7 +98,7 @@ def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
         router_bias=True,
         is_sparse=after_dense,
     )
-    mixer = _latent_attention(text)
+    mixer = latent_attention(text)
     return tuple(
         DecoderLayer(mixer, sparse.read(text) if sparse.is_sparse(text, index) else dense(text))
         for index in range(num_layers(text))
@@ -114,7 +115,7 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.32.0, MiniCPM3Attention.
     """
-    latent = _latent_attention(text)
+    latent = latent_attention(text)
     heads, size = latent.num_heads, latent.qk_nope_head_dim + latent.qk_rope_head_dim
     mixer = Attention(heads, heads, size, size, low_rank=latent)
     return (DecoderLayer(mixer, dense(text)),) * num_layers(text)

@@ -31,6 +31,8 @@ class Family:
     frame: StageFrame = ENDS_ONLY
     ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
     """Reads what stands before and after the layers from the text part."""
+    attention_layers_told: bool = True
+    """Whether the engine finds by the config which layers of a hybrid attend."""
     tied: bool | None = None
     """Whether the class ties them whatever the config says; ``None`` lets the config decide."""
     weights_checked: bool = True

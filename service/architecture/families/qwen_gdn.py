@@ -18,10 +18,10 @@ from service.architecture.layers import (
     Attention,
     DecoderLayer,
     FeedForward,
-    GatedDeltaNet,
     Mixer,
     QueryKeyNorm,
 )
+from service.architecture.recurrence import GatedDeltaNet
 from service.architecture.stages import EMBEDDING_EVERYWHERE, StageFrame
 
 

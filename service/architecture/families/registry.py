@@ -12,11 +12,13 @@ from service.architecture.families import (
     dense,
     gemma,
     gpt_oss,
+    linear,
     llama,
     per_layer,
     qwen,
     qwen_gdn,
     sparse,
+    state_space,
 )
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.wrappers import WRAPPERS
@@ -32,6 +34,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **gemma.FAMILIES,
     **gpt_oss.FAMILIES,
     **deepseek.FAMILIES,
+    **state_space.FAMILIES,
+    **linear.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

@@ -1,0 +1,257 @@
+"""Selective state spaces, alone or with attention: Mamba, Jamba, Bamba, Granite 4, Falcon-H1, Nemotron-H."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
+from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.llama import attention
+from service.architecture.layers import (
+    DecoderLayer,
+    DenseFeedForward,
+    FeedForward,
+    Mixer,
+    MixtureOfExperts,
+    NoAttention,
+    NoFeedForward,
+)
+from service.architecture.recurrence import Mamba, Mamba2
+from service.architecture.stages import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
+from service.units import ceil_div
+
+TIME_STEP_SHARE: Final = 16
+"""transformers 5.19, MambaConfig: an automatic rank of the time step is this part of the hidden size."""
+
+
+def _rank(text: Config, key: str) -> int:
+    told = text.fields.get(key)
+    return ceil_div(text.integer("hidden_size"), TIME_STEP_SHARE) if told == "auto" else text.integer(key)
+
+
+def _expanded(text: Config, key: str) -> int:
+    return int(text.number(key, 2) * text.integer("hidden_size"))
+
+
+def _mamba(text: Config) -> tuple[DecoderLayer, ...]:
+    mixer = Mamba(
+        intermediate_size=text.optional_integer("intermediate_size") or _expanded(text, "expand"),
+        state_size=text.integer("state_size"),
+        conv_kernel=text.count("conv_kernel"),
+        time_step_rank=_rank(text, "time_step_rank"),
+        conv_bias=text.boolean("use_conv_bias", default=True),
+        projection_bias=text.boolean("use_bias"),
+    )
+    return (DecoderLayer(mixer, NoFeedForward(), norms=1, mixer_name="mixer"),) * num_layers(text)
+
+
+def _mamba2(text: Config) -> tuple[DecoderLayer, ...]:
+    """Source: vLLM 0.32.0, models/mamba2.py."""
+    mixer = Mamba2(
+        num_heads=text.count("num_heads"),
+        head_dim=text.integer("head_dim"),
+        num_groups=text.count("n_groups"),
+        state_size=text.integer("state_size"),
+        conv_kernel=text.count("conv_kernel"),
+        intermediate_size=text.optional_integer("intermediate_size") or _expanded(text, "expand"),
+        conv_bias=text.boolean("use_conv_bias", default=True),
+        projection_bias=text.boolean("use_bias"),
+    )
+    return (DecoderLayer(mixer, NoFeedForward(), norms=1, mixer_name="mixer"),) * num_layers(text)
+
+
+def _jamba(text: Config) -> tuple[DecoderLayer, ...]:
+    """Source: vLLM 0.32.0, models/jamba.py; transformers 5.19, JambaConfig."""
+    full = attention(text)
+    state = Mamba(
+        intermediate_size=_expanded(text, "mamba_expand"),
+        state_size=text.integer("mamba_d_state"),
+        conv_kernel=text.count("mamba_d_conv"),
+        time_step_rank=_rank(text, "mamba_dt_rank"),
+        conv_bias=text.boolean("mamba_conv_bias", default=True),
+        projection_bias=text.boolean("mamba_proj_bias"),
+        inner_norms=True,
+    )
+    experts = MixtureOfExperts(
+        num_experts=text.count("num_experts"),
+        experts_per_token=text.count("num_experts_per_tok"),
+        intermediate_size=text.integer("intermediate_size"),
+    )
+    attends = _every(text, "attn_layer_period", "attn_layer_offset")
+    sparse = _every(text, "expert_layer_period", "expert_layer_offset")
+    return tuple(
+        DecoderLayer(
+            full if attends(index) else state,
+            experts if sparse(index) and experts.num_experts > 1 else dense(text),
+            mixer_name="self_attn" if attends(index) else "mamba",
+            feed_forward_name="feed_forward",
+        )
+        for index in range(num_layers(text))
+    )
+
+
+class _every:  # noqa: N801 - reads as the phrase it is
+    """Whether a layer is one of every so many."""
+
+    def __init__(self, text: Config, period: str, offset: str) -> None:
+        self.period = text.count(period)
+        self.offset = text.count(offset, minimum=0)
+
+    def __call__(self, index: int) -> bool:
+        return index % self.period == self.offset
+
+
+def _mamba2_of_hybrid(text: Config, channels: int | None = None) -> Mamba2:
+    """Return the state space as Bamba, Granite 4 and Falcon-H1 write it."""
+    width = channels or _expanded(text, "mamba_expand")
+    heads = text.count("mamba_n_heads")
+    told = text.fields.get("mamba_d_head")
+    return Mamba2(
+        num_heads=heads,
+        head_dim=text.integer("mamba_d_head") if isinstance(told, int) else max(1, width // heads),
+        num_groups=text.count("mamba_n_groups"),
+        state_size=text.integer("mamba_d_state"),
+        conv_kernel=text.count("mamba_d_conv"),
+        intermediate_size=width,
+        conv_bias=text.boolean("mamba_conv_bias", default=True),
+        projection_bias=text.boolean("mamba_proj_bias"),
+    )
+
+
+def _bamba(text: Config) -> tuple[DecoderLayer, ...]:
+    """Source: vLLM 0.19.0, models/bamba.py."""
+    full = replace(attention(text), qkv_bias=text.boolean("attention_bias"))
+    state, network = _mamba2_of_hybrid(text), dense(text, bias=text.boolean("mlp_bias"))
+    attending = text.counts("attn_layer_indices")
+    return tuple(
+        DecoderLayer(full, network, feed_forward_name="feed_forward")
+        if index in attending
+        else DecoderLayer(state, network, mixer_name="mamba", feed_forward_name="feed_forward")
+        for index in range(num_layers(text))
+    )
+
+
+def _granite(text: Config) -> tuple[DecoderLayer, ...]:
+    """Source: vLLM 0.32.0, models/granitemoehybrid.py."""
+    biased = text.boolean("attention_bias")
+    full = replace(attention(text), qkv_bias=biased, output_bias=biased)
+    state, network = _mamba2_of_hybrid(text), _granite_network(text)
+    types = layer_types(text) or text.texts("layers_block_type")
+    return tuple(
+        DecoderLayer(full, network)
+        if index < len(types) and types[index] in {"attention", "full_attention"}
+        else DecoderLayer(state, network, mixer_name="mamba")
+        for index in range(num_layers(text))
+    )
+
+
+def _granite_network(text: Config) -> FeedForward:
+    shared = text.integer("shared_intermediate_size", default=0, minimum=0)
+    count = text.count("num_local_experts", default=0, minimum=0)
+    if not count:
+        return DenseFeedForward(shared) if shared else NoFeedForward()
+    return MixtureOfExperts(
+        num_experts=count,
+        experts_per_token=text.count("num_experts_per_tok"),
+        intermediate_size=text.integer("intermediate_size"),
+        shared_intermediate_size=shared,
+    )
+
+
+def _falcon_h1(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read layers of attention and a state space side by side: vLLM 0.32.0, models/falcon_h1.py."""
+    state = replace(
+        _mamba2_of_hybrid(text, text.optional_integer("mamba_d_ssm")),
+        gated_norm=text.boolean("mamba_rms_norm"),
+    )
+    layer = DecoderLayer(attention(text), dense(text), beside=state, feed_forward_name="feed_forward")
+    return (layer,) * num_layers(text)
+
+
+# ------------------------------------------------------------------------------------------------ Nemotron-H
+
+NEMOTRON_SIGNS: Final[Mapping[str, str]] = {
+    "linear_attention": "M",
+    "mamba": "M",
+    "full_attention": "*",
+    "attention": "*",
+    "mlp": "-",
+    "moe": "E",
+}
+"""transformers 5.19, NemotronHConfig: kinds of blocks and their signs in a pattern."""
+
+
+def _nemotron_pattern(text: Config) -> str:
+    pattern = text.text("hybrid_override_pattern")
+    if not pattern:
+        pattern = "".join(NEMOTRON_SIGNS.get(kind, "?") for kind in text.texts("layers_block_type"))
+    key = "hybrid_override_pattern"
+    if not pattern:
+        raise InvalidConfig(text.at(key), "hybrid_override_pattern or layers_block_type is missing")
+    if set(pattern) - set(NEMOTRON_SIGNS.values()):
+        raise InvalidConfig(text.at(key), "has blocks other than M, *, - and E")
+    if len(pattern) > MAX_LAYERS:
+        raise InvalidConfig(text.at(key), f"has more than {MAX_LAYERS} blocks")
+    return pattern
+
+
+def _nemotron(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read blocks that are a state space, attention, a network or experts: vLLM 0.32.0, nemotron_h.py."""
+    pattern = _nemotron_pattern(text)
+    widths = (
+        text.counts("intermediate_size") if isinstance(text.fields.get("intermediate_size"), list) else ()
+    )
+    blocks = {sign: _nemotron_block(text, sign) for sign in dict.fromkeys(pattern) if sign != "-"}
+    layers = []
+    for index, sign in enumerate(pattern):
+        if sign != "-":
+            mixer, network = blocks[sign]
+        else:
+            nth = 0 if len(widths) == 1 else pattern[:index].count("-")
+            width = widths[nth] if nth < len(widths) else text.integer("intermediate_size")
+            mixer = NoAttention()
+            network = DenseFeedForward(width, gated=False, bias=text.boolean("mlp_bias"))
+        layers.append(DecoderLayer(mixer, network, 1, mixer_name="mixer", feed_forward_name="mixer"))
+    return tuple(layers)
+
+
+def _nemotron_block(text: Config, sign: str) -> tuple[Mixer, FeedForward]:
+    match sign:
+        case "M":
+            heads, size = text.count("mamba_num_heads"), text.integer("mamba_head_dim")
+            return Mamba2(
+                num_heads=heads,
+                head_dim=size,
+                num_groups=text.count("n_groups"),
+                state_size=text.integer("ssm_state_size"),
+                conv_kernel=text.count("conv_kernel"),
+                intermediate_size=heads * size,
+                conv_bias=text.boolean("use_conv_bias", default=True),
+                projection_bias=text.boolean("use_bias"),
+            ), NoFeedForward()
+        case "*":
+            return attention(text, window=text.optional_integer("sliding_window")), NoFeedForward()
+        case _:
+            shared = text.count("n_shared_experts", default=0, minimum=0)
+            return NoAttention(), MixtureOfExperts(
+                num_experts=text.count("n_routed_experts"),
+                experts_per_token=text.count("num_experts_per_tok"),
+                intermediate_size=text.integer("moe_intermediate_size"),
+                shared_intermediate_size=shared
+                * text.integer("moe_shared_expert_intermediate_size", default=1),
+                router_bias=True,
+                gated=False,
+                latent_size=text.optional_integer("moe_latent_size"),
+            )
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "MambaForCausalLM": Family(_mamba, frame=ALL_EVERYWHERE, tied_by_default=True),
+    "FalconMambaForCausalLM": Family(_mamba, frame=ALL_EVERYWHERE, tied_by_default=True),
+    "Mamba2ForCausalLM": Family(_mamba2, frame=ALL_EVERYWHERE, supports_pipeline=False),
+    "JambaForCausalLM": Family(_jamba, frame=ALL_EVERYWHERE),
+    "BambaForCausalLM": Family(_bamba, frame=ALL_EVERYWHERE),
+    "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
+    "FalconH1ForCausalLM": Family(_falcon_h1, frame=EMBEDDING_EVERYWHERE),
+    "NemotronHForCausalLM": Family(_nemotron, frame=ALL_EVERYWHERE),
+}

@@ -1,0 +1,95 @@
+"""Mixers that keep a state of fixed size per sequence, whatever its length."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDeltaNet:
+    """Gated delta net: a convolution tail and a recurrent matrix per value head."""
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+    separate_projections: bool = False
+    """Queries, keys, values and the gate are projected one by one (OLMo hybrid)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KimiDeltaAttention:
+    """Delta attention with a decay per channel (Kimi Linear): queries, keys and values of one size."""
+
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba:
+    """Selective state space of the first kind (Jamba, Falcon Mamba): a small vector per channel."""
+
+    intermediate_size: int
+    state_size: int
+    conv_kernel: int
+    time_step_rank: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+    inner_norms: bool = False
+    """The time step and both state projections are normalized, with weights of their own (Jamba)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """Selective state space of the second kind: a matrix per head, with keys shared by groups of heads."""
+
+    num_heads: int
+    head_dim: int
+    num_groups: int
+    state_size: int
+    conv_kernel: int
+    intermediate_size: int
+    """Channels; ``num_heads * head_dim`` where the config is consistent."""
+    conv_bias: bool = True
+    projection_bias: bool = False
+    gated_norm: bool = True
+    """The output norm has weights (Falcon-H1 can go without)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConvolution:
+    """A gated convolution over the last few tokens alone (LFM2)."""
+
+    channels: int
+    conv_kernel: int
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAttention:
+    """Attention without a softmax, as a decaying matrix per head (MiniMax, Ling)."""
+
+    num_heads: int
+    head_dim: int
+
+
+Recurrence: TypeAlias = (
+    GatedDeltaNet | KimiDeltaAttention | Mamba | Mamba2 | ShortConvolution | LinearAttention
+)
+"""Mixers whose cache is a state."""
+
+STATE_KINDS: dict[type[Recurrence], str] = {
+    GatedDeltaNet: "gated_delta_net",
+    KimiDeltaAttention: "kimi_delta_attention",
+    Mamba: "mamba1",
+    Mamba2: "mamba2",
+    ShortConvolution: "short_convolution",
+    LinearAttention: "linear_attention",
+}
+"""The kinds as rules name them."""
+
+
+def state_kind(mixer: Recurrence) -> str:
+    """Return what rules call a kind of state."""
+    return STATE_KINDS[type(mixer)]

@@ -1,0 +1,112 @@
+"""The modules of layers that keep a state: vLLM 0.32.0, model_executor/layers/mamba and kda.py."""
+
+from typing import assert_never
+
+from service.architecture.recurrence import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    Recurrence,
+    ShortConvolution,
+)
+from service.memory.modules import Linear, Modules, Plain, Shards
+
+FLOAT32_BYTES = 4
+
+
+def recurrent_modules(mixer: Recurrence, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield the modules of one mixer called ``name``."""
+    match mixer:
+        case GatedDeltaNet():
+            return _delta_net(mixer, hidden, name, shards)
+        case KimiDeltaAttention():
+            return _kimi(mixer, hidden, name, shards)
+        case Mamba():
+            return _mamba(mixer, hidden, shards)
+        case Mamba2():
+            return _mamba2(mixer, hidden, name, shards)
+        case ShortConvolution():
+            return _short_convolution(mixer, hidden, name, shards)
+        case LinearAttention():
+            return _linear_attention(mixer, hidden, name, shards)
+    assert_never(mixer)
+
+
+def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
+    keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
+    values = shards.share(mixer.num_value_heads * mixer.value_head_dim)
+    heads = shards.share(mixer.num_value_heads)
+    yield Plain((2 * keys + values) * mixer.conv_kernel)
+    yield Linear(f"{name}.in_proj_qkvz", hidden, (keys, keys, values, values), ("in_proj_qkv", "in_proj_z"))
+    yield Linear(f"{name}.in_proj_ba", hidden, (heads, heads), ("in_proj_b", "in_proj_a"))
+    yield Plain(heads)
+    yield Plain(heads, FLOAT32_BYTES)
+    yield Plain(mixer.value_head_dim)
+    yield Linear(f"{name}.out_proj", values, (hidden,))
+
+
+def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    heads = shards.share(mixer.num_heads)
+    width = heads * mixer.head_dim
+    yield Linear(f"{name}.qkv_proj", hidden, (width,) * 3, ("q_proj", "k_proj", "v_proj"))
+    for first, second in (("f_a_proj", "f_b_proj"), ("g_a_proj", "g_b_proj")):
+        yield Linear(f"{name}.{first}", hidden, (mixer.head_dim,))
+        yield Linear(f"{name}.{second}", mixer.head_dim, (width,))
+    yield Linear(f"{name}.b_proj", hidden, (heads,))
+    # The decay's bias and logarithm, and the convolutions, are kept in 32 bits.
+    yield Plain(width + heads, FLOAT32_BYTES)
+    yield Plain(3 * width * mixer.conv_kernel, FLOAT32_BYTES)
+    yield Plain(mixer.head_dim)
+    yield Linear(f"{name}.o_proj", width, (hidden,))
+
+
+def _mamba(mixer: Mamba, hidden: int, shards: Shards) -> Modules:
+    """Yield a Mamba 1 mixer, which the engine never quantizes."""
+    channels = shards.share(mixer.intermediate_size)
+    inner = mixer.time_step_rank + 2 * mixer.state_size
+    bias = mixer.projection_bias
+    yield Plain(channels * (mixer.conv_kernel + mixer.conv_bias))
+    yield Plain(2 * channels * (hidden + bias))
+    yield Plain(channels * inner)
+    yield Plain(channels * (mixer.time_step_rank + 1))
+    yield Plain(channels * mixer.state_size, FLOAT32_BYTES)
+    yield Plain(channels)
+    yield Plain(hidden * (channels + bias))
+    yield Plain(inner if mixer.inner_norms else 0)
+
+
+def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
+    heads, channels = shards.share(mixer.num_heads), shards.share(mixer.intermediate_size)
+    # Groups that the ranks do not divide are repeated until they do.
+    ranks = shards.tensor_parallel_size
+    groups = shards.share(mixer.num_groups if mixer.num_groups % ranks == 0 else ranks) * mixer.state_size
+    outputs = (channels, channels, groups, groups, heads)
+    yield Plain((channels + 2 * groups) * (mixer.conv_kernel + mixer.conv_bias))
+    yield Linear(
+        f"{name}.in_proj",
+        hidden,
+        outputs if mixer.num_groups % ranks == 0 else (sum(outputs),),
+        bias=sum(outputs) if mixer.projection_bias else 0,
+    )
+    yield Plain(heads, FLOAT32_BYTES)
+    yield Plain(2 * heads)
+    yield Plain(channels if mixer.gated_norm else 0)
+    yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.projection_bias else 0)
+
+
+def _short_convolution(mixer: ShortConvolution, hidden: int, name: str, shards: Shards) -> Modules:
+    channels = shards.share(mixer.channels)
+    yield Plain(channels * (mixer.conv_kernel + mixer.bias))
+    yield Linear(f"{name}.in_proj", hidden, (channels,) * 3, bias=3 * channels if mixer.bias else 0)
+    yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.bias else 0)
+
+
+def _linear_attention(mixer: LinearAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    """Source: vLLM 0.19.0, layers/mamba/linear_attn.py MiniMaxText01LinearAttention."""
+    width = shards.share(mixer.num_heads) * mixer.head_dim
+    yield Linear(f"{name}.qkv_proj", hidden, (3 * width,))
+    yield Linear(f"{name}.output_gate", hidden, (width,))
+    yield Linear(f"{name}.out_proj", width, (hidden,))
+    yield Plain(width)
