@@ -1,9 +1,10 @@
 """One start of the engine, as far as it goes before memory is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, assign_backends
+from service.backends.forced import model_cache_dtype
 from service.engines.flags import ServeFlags
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -13,6 +14,7 @@ from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_expert_blocks, check_tied_embedding
 from service.launch.layout import check_layers, check_missing_layers
 from service.launch.resolution import resolve
+from service.launch.rotary_size import as_read_by
 from service.launch.serving import Serving
 
 
@@ -60,6 +62,11 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
     Raises:
         EngineRefusal: the engine gives up on the way.
     """
-    serving = settle_block_size(architecture, resolve(architecture, flags, rules, gpu))
+    architecture = as_read_by(architecture, rules)
+    serving = resolve(architecture, flags, rules, gpu)
+    dtype = model_cache_dtype(
+        architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
+    )
+    serving = settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
     backends = build_model(architecture, serving)
     return Start(serving, backends, lay_out(architecture, serving, backends))

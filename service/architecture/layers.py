@@ -7,6 +7,15 @@ from typing import TypeAlias
 from service.architecture.recurrence import Recurrence
 
 
+class CachePart(StrEnum):
+    """The caches that one layer may own."""
+
+    ATTENTION = "attention"
+    """Keys and values, or the compressed vectors of MLA."""
+    INDEXER = "indexer"
+    """Keys by which tokens are picked for sparse attention."""
+
+
 class QueryKeyNorm(StrEnum):
     """How queries and keys are normalized before attention."""
 
@@ -60,6 +69,18 @@ class NoAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexer:
+    """What picks the tokens that sparse attention looks at (DeepSeek V3.2, GLM-5)."""
+
+    num_heads: int
+    head_dim: int
+    top_k: int
+    """Tokens picked."""
+    reuses_picks: bool = False
+    """The layer takes what an earlier layer picked; many releases build an indexer for it all the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class LatentAttention:
     """Multi-head latent attention (MLA): one compressed vector per token in the cache."""
 
@@ -70,6 +91,8 @@ class LatentAttention:
     qk_rope_head_dim: int
     v_head_dim: int
     qkv_bias: bool = False
+    indexer: Indexer | None = None
+    """Sparse attention over picked tokens; ``None`` looks at all."""
 
     @property
     def head_size(self) -> int:

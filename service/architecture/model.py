@@ -68,7 +68,9 @@ class ModelArchitecture:
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
     attention_layers_told: bool = True
-    """Whether the engine finds by the config which layers of a hybrid attend (``layer_types`` and the like)."""
+    """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
+    told_head_size: int | None = None
+    """``head_dim`` as the config says it."""
     towers: tuple[Tower, ...] = ()
     """Encoders of other media, as far as they are known."""
     per_layer_embedding: PerLayerEmbedding | None = None

@@ -90,6 +90,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         supports_pipeline=family.supports_pipeline,
         state_dtype=text.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype") or None,
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
+        told_head_size=text.optional_integer("head_dim"),
         attention_layers_told=family.attention_layers_told,
         towers=family.towers(config) if family.towers is not None else (),
         per_layer_embedding=_per_layer_embedding(text),

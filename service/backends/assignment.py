@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, CachePart, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
@@ -13,10 +13,13 @@ from service.backends.request import AttentionRequest
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
+from service.engines.rules import EngineRules
 from service.launch.serving import Serving
 
-Backends: TypeAlias = Mapping[int, AttentionBackend]
-"""Layer index to backend, in layer order."""
+Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
+"""Layer index and part of the layer to backend, in the order the engine builds them."""
+
+_PART_KINDS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER}
 
 
 def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
@@ -32,15 +35,27 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], AttentionBackend] = {}
-    backends: dict[int, AttentionBackend] = {}
+    backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     for index, mixer in architecture.attention_layers:
         dtype = layer_cache_dtype(index, mixer, serving)
         key = (id(mixer), dtype)
         if key not in settled:
             request = _request(mixer, dtype, serving, model_head_size, forced)
             settled[key] = _select(request, chosen, serving)
-        backends[index] = settled[key]
+        for part in beside_attention(mixer, serving.rules):
+            backends[index, part] = unselected_backend(
+                _PART_KINDS[part], serving.release, serving.compute_capability
+            )
+        backends[index, CachePart.ATTENTION] = settled[key]
     return backends
+
+
+def beside_attention(mixer: Attention | LatentAttention, rules: EngineRules) -> tuple[CachePart, ...]:
+    """Return the caches that a layer builds before its attention's own."""
+    if not isinstance(mixer, LatentAttention) or mixer.indexer is None:
+        return ()
+    owns = not (mixer.indexer.reuses_picks and rules.reused_picks_need_no_indexer)
+    return (CachePart.INDEXER,) if owns else ()
 
 
 def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: Serving) -> str:
@@ -61,7 +76,8 @@ def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: S
 
 def count_backends(backends: Backends) -> tuple[str, ...]:
     """Return the distinct backends, those of most layers first."""
-    return tuple(name for name, _ in Counter(backend.name for backend in backends.values()).most_common())
+    attending = (backend.name for (_, part), backend in backends.items() if part is CachePart.ATTENTION)
+    return tuple(name for name, _ in Counter(attending).most_common())
 
 
 def layers_by_backend(
@@ -71,7 +87,7 @@ def layers_by_backend(
 
     Layers whose backend has no name in the release are counted under the empty one.
     """
-    counts = Counter(backend.name for backend in backends.values())
+    counts = Counter("" if backend.nameless else backend.name for backend in backends.values())
     for _, mixer in architecture.recurrent_layers:
         kind = UnselectedLayer(state_kind(mixer))
         backend = unselected_backend(kind, serving.release, serving.compute_capability)
@@ -90,6 +106,7 @@ def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
         chosen=serving.attention_backend,
         gemma4=architecture.model_type.startswith("gemma4"),
         mla=latent is not None,
+        sparse=latent is not None and latent.indexer is not None,
         qk_nope_head_dim=None if latent is None else latent.qk_nope_head_dim,
     )
 
@@ -126,6 +143,8 @@ def _request(
             num_kv_heads=1,
             block_size=serving.block_size,
             mla=True,
+            sparse=mixer.indexer is not None,
+            index_topk=None if mixer.indexer is None else mixer.indexer.top_k,
             qk_nope_head_dim=mixer.qk_nope_head_dim,
             qk_rope_head_dim=mixer.qk_rope_head_dim,
             kv_lora_rank=mixer.kv_lora_rank,

@@ -26,6 +26,7 @@ class LatentBlock:
     """The block size that one MLA backend imposes before backends are chosen."""
 
     backend: str
+    """For sparse attention, the backend asked for; empty for any other."""
     capabilities: tuple[str, ...]
     """Compute capabilities on which the backend can run, and is assumed when none is asked for."""
     block: int
@@ -34,9 +35,13 @@ class LatentBlock:
     keeps_multiples_of: tuple[int, ...] = ()
     qk_nope_head_dim: int | None = None
     """The only head dimension for which the backend is assumed."""
+    sparse: bool = False
+    """Whether this is for sparse attention, on every device; what is for others is not for it."""
 
-    def applies(self, asked: str | None, capability: str, qk_nope_head_dim: int) -> bool:
+    def applies(self, asked: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
         """Whether this backend is asked for or assumed."""
+        if sparse or self.sparse:
+            return sparse and self.sparse and self.backend in {"", asked}
         if capability not in self.capabilities:
             return False
         return self.qk_nope_head_dim in {None, qk_nope_head_dim} if asked is None else asked == self.backend

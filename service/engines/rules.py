@@ -159,8 +159,11 @@ class EngineRules:
     skip_layer_alignment: bool
     sliding_window_block: SlidingWindowBlock
     latent_kind: str
+    reused_picks_need_no_indexer: bool
+    sparse_rows_align_blocks: bool
     states_come_last: bool
     uniform_type: bool
+    uniform_type_per_stage: bool
     page_unification: PageUnification
     page_refusal: str
     group_size_percent: int
@@ -190,6 +193,7 @@ class EngineRules:
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool
+    head_dim_is_rotary: frozenset[str]
     pipeline_unsplittable: frozenset[str]
     pipeline_unready: Mapping[str, str]
     unrepeated_kv_heads: frozenset[str]

@@ -48,7 +48,12 @@ def block_sizes_before_backends(architecture: ModelArchitecture, serving: Servin
         return sizes
     capability = str(serving.compute_capability)
     for case in serving.rules.latent_block_sizes:
-        if case.applies(serving.attention_backend, capability, mixer.qk_nope_head_dim):
+        if case.applies(
+            serving.attention_backend,
+            capability,
+            mixer.qk_nope_head_dim,
+            sparse=mixer.indexer is not None,
+        ):
             return replace(sizes, block_size=case.impose(sizes.block_size))
     return sizes
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import lcm
 from typing import Final
 
 from service.architecture.model import ModelArchitecture
@@ -12,10 +13,10 @@ from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.grouping import Group, group_layers
 from service.kv_cache.layers import layer_caches
-from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec, distinct_specs
 from service.launch.layout import stage_layers
 from service.launch.serving import Serving
-from service.units import GIB
+from service.units import GIB, round_up
 
 KINDS_BY_CLASS_NAME: Final = (
     CacheKind.CHUNKED_LOCAL_ATTENTION,
@@ -50,7 +51,13 @@ class CacheLayout:
 
 def bytes_per_block(stage: tuple[Group, ...]) -> int:
     """Return the bytes that one block id costs on a stage: those of its widest group."""
-    return max(group.bytes_per_block for group in stage)
+    rows = {
+        spec.bytes_per_token
+        for group in stage
+        for spec in distinct_specs(group.layers)
+        if isinstance(spec, AttentionSpec) and spec.aligns_blocks
+    }
+    return round_up(max(group.bytes_per_block for group in stage), lcm(*rows))
 
 
 def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> CacheLayout:
@@ -88,7 +95,7 @@ def _groups(
         groups = group_layers(caches, rules, hybrid_manager=hybrid)
         if len(layers) == 1:
             return groups, (groups,)
-        return groups, tuple(tuple(group.within(stage) for group in groups) for stage in layers)
+        return groups, tuple(tuple(group.within(stage, rules) for group in groups) for stage in layers)
     stages = tuple(
         tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
     )

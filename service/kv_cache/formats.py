@@ -75,7 +75,19 @@ class TurboQuant:
         return slot + slot % 2
 
 
-CacheFormat: TypeAlias = Plain | PerTokenHead | NvFp4 | TurboQuant
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot of fixed bytes per token, whatever the head sizes: the layouts of sparse MLA's kernels."""
+
+    slot_bytes: int
+    packing: Packing = Packing.NONE
+
+    def head_bytes(self, key_size: int, value_size: int) -> int:  # noqa: ARG002 - as of any format
+        """Return the bytes of one token."""
+        return self.slot_bytes
+
+
+CacheFormat: TypeAlias = Plain | PerTokenHead | NvFp4 | TurboQuant | Slot
 
 QUANTIZED: Final[dict[str, CacheFormat]] = {
     "fp8": Plain(1),
@@ -85,6 +97,9 @@ QUANTIZED: Final[dict[str, CacheFormat]] = {
     "int8_per_token_head": PerTokenHead(8),
     "fp8_per_token_head": PerTokenHead(8),
     "int4_per_token_head": PerTokenHead(4, Packing.INT4_PER_TOKEN_HEAD),
+    # 512 bytes of fp8, four scales, and 64 rotary elements of 2 bytes.
+    "fp8_ds_mla": Slot(656),
+    "nvfp4_ds_mla": Slot(352),
     "nvfp4": NvFp4(),
     "nvfp4_4over6": NvFp4(),
     "turboquant_k8v4": TurboQuant(8, 4),

@@ -35,16 +35,20 @@ class Group:
     spec: LayerSpec
     """What all layers share, or the first of a uniform type."""
     uniform_type: bool = False
+    whole_page_size: int | None = None
+    """Bytes of one block over the layers of all stages, where the release counts those on each stage."""
 
     @classmethod
     def of(cls, layers: tuple[LayerCache, ...], *, uniform_type: bool = False) -> "Group":
         """Return the group of some layers, at least one."""
         return cls(layers, layers[0].spec, uniform_type)
 
-    def within(self, stage: tuple[LayerCache, ...]) -> "Group":
+    def within(self, stage: tuple[LayerCache, ...], rules: EngineRules) -> "Group":
         """Return the group as one pipeline stage holds it; it may be empty."""
         indices = {cache.index for cache in stage}
-        return replace(self, layers=tuple(layer for layer in self.layers if layer.index in indices))
+        whole = self.page_size if self.uniform_type and not rules.uniform_type_per_stage else None
+        layers = tuple(layer for layer in self.layers if layer.index in indices)
+        return replace(self, layers=layers, whole_page_size=whole)
 
     @property
     def kind(self) -> CacheKind:
@@ -54,15 +58,15 @@ class Group:
     @property
     def page_size(self) -> int:
         """Bytes of one block: of one layer, or of all layers of a uniform type."""
-        return (
-            sum(layer.spec.page_size for layer in self.layers) if self.uniform_type else self.spec.page_size
-        )
+        if not self.uniform_type:
+            return self.spec.page_size
+        return self.whole_page_size or sum(layer.spec.page_size for layer in self.layers)
 
     @property
     def unpadded_page_size(self) -> int:
         """As ``page_size``, without padding."""
         if self.uniform_type:
-            return sum(layer.spec.unpadded_page_size for layer in self.layers)
+            return self.whole_page_size or sum(layer.spec.unpadded_page_size for layer in self.layers)
         return self.spec.unpadded_page_size
 
     @property

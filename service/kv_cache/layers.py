@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, CachePart, Indexer, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import Recurrence
-from service.backends.assignment import Backends, layer_cache_dtype
+from service.backends.assignment import Backends, beside_attention, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
-from service.kv_cache.formats import CacheFormat, cache_format, sized_by
+from service.kv_cache.formats import CacheFormat, Plain, cache_format, sized_by
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
@@ -20,23 +20,28 @@ STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": No
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
+INDEXER_GROUP: Final = 128
+INDEXER_SCALE_BYTES: Final = 4
+BYTES: Final = Plain(1)
+
+
 def layer_caches(
     architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
 ) -> tuple[LayerCache, ...]:
     """Return the layers that own a cache, in the order the engine builds them."""
     # Layers that are alike share one mixer object, and so one spec object.
-    specs: dict[tuple[int, str], LayerSpec] = {}
-    caches = []
+    specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
+    caches: list[LayerCache] = []
     for index, mixer in _owners(architecture):
         dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(index, mixer, serving)
         key = (id(mixer), dtype)
         if key not in specs:
             specs[key] = (
-                _state(mixer, serving, sizes)
+                (_state(mixer, serving, sizes),)
                 if isinstance(mixer, Recurrence)
-                else _kept(mixer, dtype, serving, backends[index], sizes)
+                else _kept(mixer, serving, backends[index, CachePart.ATTENTION], sizes)
             )
-        caches.append(LayerCache(index, specs[key]))
+        caches.extend(LayerCache(index, spec) for spec in specs[key])
     if serving.rules.states_come_last:
         caches.sort(key=lambda cache: isinstance(cache.spec, StateSpec))
     return tuple(caches)
@@ -54,16 +59,32 @@ def _owners(
 
 
 def _kept(
-    mixer: Attention | LatentAttention,
-    dtype: str,
-    serving: Serving,
-    backend: AttentionBackend,
-    sizes: BlockSizes,
-) -> AttentionSpec:
-    exact = cache_format(dtype, serving.dtype)
-    if isinstance(mixer, LatentAttention):
-        return _latent(mixer, serving, backend, sizes, exact)
-    return _attention(mixer, serving, backend, sizes, exact)
+    mixer: Attention | LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
+) -> tuple[AttentionSpec, ...]:
+    """Return the caches of an attention layer, the attention's own last."""
+    exact = cache_format(backend.cache_dtype, serving.dtype)
+    if not isinstance(mixer, LatentAttention):
+        return (_attention(mixer, serving, backend, sizes, exact),)
+    own = _latent(mixer, serving, backend, sizes, exact)
+    if mixer.indexer is None or not beside_attention(mixer, serving.rules):
+        return (own,)
+    return _indexed(mixer.indexer, serving, sizes), own
+
+
+def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
+    """Return the cache of an indexer: a byte per element and a scale of four per group.
+
+    Source: vLLM 0.11.0 to 0.33.0, model_executor/models/deepseek_v2.py Indexer and DeepseekV32IndexerCache.
+    """
+    scales = indexer.head_dim // INDEXER_GROUP * INDEXER_SCALE_BYTES
+    return AttentionSpec(
+        kind=CacheKind(serving.rules.latent_kind),
+        block_size=sizes.block_size,
+        num_kv_heads=1,
+        head_size=indexer.head_dim + scales,
+        head_size_v=0,
+        format=BYTES,
+    )
 
 
 def _state(mixer: Recurrence, serving: Serving, sizes: BlockSizes) -> StateSpec:
@@ -90,6 +111,7 @@ def _latent(
         head_size_v=0,
         format=exact,
         strided=backend.indexes_kv_by_block_stride,
+        aligns_blocks=mixer.indexer is not None and serving.rules.sparse_rows_align_blocks,
     )
 
 

@@ -38,6 +38,8 @@ class AttentionSpec:
     page_size_padded: int | None = None
     strided: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
+    aligns_blocks: bool = False
+    """Whether the bytes of a block over all layers are a whole number of this layer's rows."""
 
     @property
     def bytes_per_token(self) -> int:

@@ -1,5 +1,7 @@
 """The modules of a decoder layer, family by family of layers."""
 
+from dataclasses import dataclass
+from itertools import chain
 from typing import assert_never
 
 from service.architecture.layers import (
@@ -21,17 +23,23 @@ from service.memory.recurrent_modules import recurrent_modules
 FLOAT32_BYTES = 4
 
 
-def layer_modules(
-    layer: DecoderLayer, hidden: int, name: str, shards: Shards, *, keeps_shared_projections: bool
-) -> Modules:
-    """Yield the modules of one decoder layer called ``name``.
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a release builds of a layer."""
 
-    ``keeps_shared_projections``: layers that read another one's cache build key and value projections
-    all the same.
-    """
+    shared_projections: bool
+    """Layers that read another one's cache have key and value projections all the same."""
+    fused_indexer_keys: bool
+    """An indexer's key and weight projections are one matrix, which is never quantized."""
+    reused_picks_need_none: bool
+    """Layers that take another one's picks have no indexer."""
+
+
+def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    """Yield the modules of one decoder layer called ``name``."""
     yield Plain(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
-    yield from _mixer(layer.mixer, hidden, mixer_name, shards, keeps_shared_projections)
+    yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
     if layer.beside is not None:
         yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
     yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards)
@@ -41,12 +49,12 @@ def _module_name(mixer: Mixer) -> str:
     return "linear_attn" if isinstance(mixer, Recurrence) else "self_attn"
 
 
-def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match mixer:
         case Attention():
-            return _attention(mixer, hidden, name, shards, keeps_shared)
+            return _attention(mixer, hidden, name, shards, built.shared_projections)
         case LatentAttention():
-            return _latent_attention(mixer, hidden, name, shards)
+            return chain(_latent_attention(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
         case NoAttention():
             return iter(())
         case _:
@@ -108,6 +116,18 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
+
+
+def _indexer(mixer: LatentAttention, hidden: int, name: str, built: Built) -> Modules:
+    """Yield what picks tokens, which every rank has in full (vLLM 0.24.0, Indexer)."""
+    indexer = mixer.indexer
+    if indexer is None or (indexer.reuses_picks and built.reused_picks_need_none):
+        return
+    inputs = mixer.q_lora_rank or hidden
+    yield Linear(f"{name}.indexer.wq_b", inputs, (indexer.num_heads * indexer.head_dim,))
+    yield Linear(f"{name}.indexer.wk", hidden, (indexer.head_dim,), quantizable=not built.fused_indexer_keys)
+    yield Plain(hidden * indexer.num_heads)
+    yield Plain(2 * indexer.head_dim, FLOAT32_BYTES)
 
 
 def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linear:

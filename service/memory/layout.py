@@ -40,6 +40,7 @@ class Layout:
     weight_only_nvfp4: bool
     quantized_output: bool
     order_indices: bool
+    fused_indexer_keys: bool
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
     mxfp4_rounding: tuple[Rounding, ...]
@@ -64,6 +65,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "weight_only_nvfp4": bool,
     "quantized_output": bool,
     "order_indices": bool,
+    "fused_indexer_keys": bool,
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
     "mxfp4_rounding": _roundings,

@@ -7,7 +7,8 @@ from packaging.version import Version
 from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.stages import ENDS_ONLY
-from service.memory.decoder_modules import layer_modules
+from service.engines.releases import rules_for
+from service.memory.decoder_modules import Built, layer_modules
 from service.memory.deployment import Deployment
 from service.memory.layout import Layout, layout_at
 from service.memory.modules import Linear, Modules, OutputEmbedding, Plain, Shards
@@ -33,13 +34,20 @@ def parameter_bytes_per_stage(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
+    none = rules_for(release).reused_picks_need_no_indexer
     return tuple(
-        sum(map(sizes.module, _stage(architecture, layout, deployment, layers)))
+        sum(map(sizes.module, _stage(architecture, layout, deployment, layers, none)))
         for layers in deployment.stages(architecture)
     )
 
 
-def _stage(architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range) -> Modules:
+def _stage(
+    architecture: ModelArchitecture,
+    layout: Layout,
+    deployment: Deployment,
+    layers: range,
+    reused_picks_need_none: bool,
+) -> Modules:
     shards = deployment.shards
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
@@ -50,7 +58,7 @@ def _stage(architecture: ModelArchitecture, layout: Layout, deployment: Deployme
             architecture.hidden_size,
             f"layers.{index}",
             shards,
-            keeps_shared_projections=layout.shared_cache_projections,
+            Built(layout.shared_cache_projections, layout.fused_indexer_keys, reused_picks_need_none),
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)

@@ -94,17 +94,22 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
     except (UnknownRelease, UnknownArchitecture, InvalidConfig):
         return None
     found = difference(row, architecture, rules)
-    cause = found and (ARTEFACTS.get(row["id"]) or _untold_draft(row, architecture))
+    cause = found and (ARTEFACTS.get(row["id"]) or _untold_draft(row, architecture, rules))
     return Verdict(row, found, architecture.class_name, cause)
 
 
-def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture) -> str | None:
+def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
     """Recognize rows of a start with a draft model that their flags do not mention."""
     built = sum(spec["layers"] for rank in row["expect"].get("layer_specs", ()) for spec in rank)
-    if built <= len(architecture.layers):
+    try:
+        start = dry_start(architecture, ServeFlags(**row["serve"]), rules, gpu_of(row))
+    except EngineRefusal:
+        return None
+    ours = sum(map(len, start.layout.layers))
+    if built <= ours:
         return None
     return (
-        f"the row has {built} layers with a cache, its config {len(architecture.layers)}: "
+        f"the row has {built} caches, its config {ours}: "
         "it was run with a draft (MTP) layer that its flags do not mention"
     )
 

@@ -15,7 +15,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
     ("class_name", "reason"),
     [
         ("Zamba2ForCausalLM", "recurrent"),
-        ("DeepseekV32ForCausalLM", "sparse"),
+        ("HYV4ForCausalLM", "sparse"),
         ("WhisperForConditionalGeneration", "cross"),
     ],
 )

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture import towers
-from service.architecture.config import Config, InvalidConfig
+from service.architecture.config import Config
 from service.architecture.families.family import Family, dense, head_size, num_layers
 from service.architecture.families.recipe import Sparse, after_dense
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
     FeedForward,
+    Indexer,
     LatentAttention,
     MixtureOfExperts,
 )
@@ -31,6 +32,27 @@ def latent_attention(text: Config) -> LatentAttention:
     )
 
 
+def _indexer(text: Config, index: int) -> Indexer | None:
+    """Return what picks the tokens of one layer.
+
+    Source: vLLM 0.24.0, DeepseekV2MLAAttention: picks are made anew by a pattern, or every so many layers.
+    """
+    if "index_topk" not in text:
+        return None
+    pattern = text.fields.get("index_topk_pattern")
+    if isinstance(pattern, str):
+        reuses = pattern[index : index + 1] == "S"
+    else:
+        offset = text.integer("index_skip_topk_offset", default=2, minimum=0)
+        reuses = max(index - offset + 1, 0) % text.count("index_topk_freq", default=1) != 0
+    return Indexer(
+        num_heads=text.count("index_n_heads"),
+        head_dim=text.integer("index_head_dim"),
+        top_k=text.integer("index_topk"),
+        reuses_picks=reuses,
+    )
+
+
 def _experts(text: Config) -> MixtureOfExperts:
     width = text.integer("moe_intermediate_size")
     return MixtureOfExperts(
@@ -44,8 +66,6 @@ def _experts(text: Config) -> MixtureOfExperts:
 
 
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
-    if "index_topk" in text:
-        raise InvalidConfig(text.at("index_topk"), "sparse attention (an indexer cache) is not modelled yet")
     mixer = latent_attention(text)
     first_sparse = text.count("first_k_dense_replace", default=0, minimum=0)
     every = text.count("moe_layer_freq", default=1)
@@ -54,7 +74,10 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
         sparse = "n_routed_experts" in text and index >= first_sparse and index % every == 0
         return _experts(text) if sparse else dense(text)
 
-    return tuple(DecoderLayer(mixer, feed_forward(index)) for index in range(num_layers(text)))
+    return tuple(
+        DecoderLayer(replace(mixer, indexer=_indexer(text, index)), feed_forward(index))
+        for index in range(num_layers(text))
+    )
 
 
 def _sandwiched(norms: int, always_biased: bool = False) -> Callable[[Config], tuple[DecoderLayer, ...]]:
@@ -124,6 +147,8 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
 FAMILIES: Final[Mapping[str, Family]] = {
     "DeepseekV2ForCausalLM": Family(_layers, tied=False),
     "DeepseekV3ForCausalLM": Family(_layers, tied=False),
+    "DeepseekV32ForCausalLM": Family(_layers, tied=False),
+    "GlmMoeDsaForCausalLM": Family(_layers, tied=False),
     "AXK1ForCausalLM": Family(_axk1, tied=False),
     "Glm4MoeLiteForCausalLM": Family(_glm4_lite, tied=False),
     "MiniCPM3ForCausalLM": Family(_minicpm3, tied_by_default=True, frame=ALL_EVERYWHERE),
