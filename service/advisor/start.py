@@ -11,7 +11,7 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import settle_block_size
 from service.kv_cache.capacity import CacheLayout, lay_out
 from service.launch.cache_dtype import check_chunks, check_e5m2
-from service.launch.checkpoint import check_expert_blocks, check_tied_embedding
+from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.layout import check_layers, check_missing_layers
 from service.launch.resolution import resolve
 from service.launch.rotary_size import as_read_by
@@ -50,6 +50,7 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     backends = assign_backends(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
+    check_clamped_experts(architecture, serving.compute_capability, serving.rules)
     check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)

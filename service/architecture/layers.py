@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from service.architecture.recurrence import Recurrence
+
+OVERLAPPING_RATIO: Final = 4
+"""vLLM 0.20.0 to 0.33.0, DeepseekCompressor.overlap."""
 
 
 class CachePart(StrEnum):
@@ -14,6 +17,12 @@ class CachePart(StrEnum):
     """Keys and values, or the compressed vectors of MLA."""
     INDEXER = "indexer"
     """Keys by which tokens are picked for sparse attention."""
+    WINDOW = "window"
+    """The latest tokens, uncompressed (DeepSeek V4)."""
+    COMPRESSOR = "compressor"
+    """What the compressor holds of tokens that it has not compressed yet."""
+    INDEXER_COMPRESSOR = "indexer_compressor"
+    """The same for the indexer's keys."""
 
 
 class QueryKeyNorm(StrEnum):
@@ -101,6 +110,32 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class CompressedAttention:
+    """Attention over a window of tokens, and over older ones compressed in groups (DeepSeek V4)."""
+
+    num_heads: int
+    head_size: int
+    q_lora_rank: int
+    qk_rope_head_dim: int
+    sliding_window: int
+    compress_ratio: int
+    """Tokens of a group; 0 or 1 where there is the window alone."""
+    indexer: Indexer | None
+    output_groups: int
+    output_rank: int
+
+    @property
+    def compresses(self) -> bool:
+        """Whether older tokens are kept at all."""
+        return self.compress_ratio > 1
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether each group is compressed with the one before it."""
+        return self.compress_ratio == OVERLAPPING_RATIO
+
+
+@dataclass(frozen=True, slots=True)
 class DenseFeedForward:
     """A gated or plain feed-forward network."""
 
@@ -130,6 +165,8 @@ class MixtureOfExperts:
     """A dense network that runs beside the experts (Gemma 4)."""
     gated: bool = True
     """Experts, routed and shared, gate their first projection."""
+    clamped: bool = False
+    """What the gate lets through is limited (DeepSeek V4)."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
 
@@ -139,7 +176,9 @@ class NoFeedForward:
     """A layer whose feed-forward network was pruned (Nemotron-NAS)."""
 
 
-Mixer: TypeAlias = Attention | LatentAttention | Recurrence | NoAttention
+TokenMixer: TypeAlias = Attention | LatentAttention | CompressedAttention
+"""Mixers that keep something per token."""
+Mixer: TypeAlias = TokenMixer | Recurrence | NoAttention
 FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
 
 

@@ -6,10 +6,11 @@ from typing import Final
 
 from service.architecture.context import ContextLength
 from service.architecture.layers import (
-    Attention,
+    CompressedAttention,
     DecoderLayer,
     LatentAttention,
     MixtureOfExperts,
+    TokenMixer,
 )
 from service.architecture.quantization import Quantization
 from service.architecture.recurrence import Recurrence
@@ -75,6 +76,8 @@ class ModelArchitecture:
     """Encoders of other media, as far as they are known."""
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
+    hyper_connections: int = 0
+    """Copies of the hidden state that run side by side and are mixed at each layer (DeepSeek V4)."""
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
@@ -86,16 +89,16 @@ class ModelArchitecture:
     """Whether the closed form of the weights was held against what the engine allocates."""
 
     @property
-    def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
+    def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:
         """Index and mixer of the layers that keep something per token, shared caches included."""
         return (
             (index, layer.mixer)
             for index, layer in enumerate(self.layers)
-            if isinstance(layer.mixer, Attention | LatentAttention)
+            if isinstance(layer.mixer, TokenMixer)
         )
 
     @property
-    def lead_attention(self) -> Attention | LatentAttention | None:
+    def lead_attention(self) -> TokenMixer | None:
         """The first attention layer, whose head counts stand for the model in the engine's own sizing."""
         return next((mixer for _, mixer in self.attention_layers), None)
 
@@ -112,7 +115,7 @@ class ModelArchitecture:
     @property
     def is_latent(self) -> bool:
         """Whether attention is MLA."""
-        return isinstance(self.lead_attention, LatentAttention)
+        return isinstance(self.lead_attention, LatentAttention | CompressedAttention)
 
     @property
     def has_experts(self) -> bool:

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.weight_schemes import SchemeGroup, read_ignored, read_scheme_groups
+from service.architecture.weight_schemes import (
+    SchemeGroup,
+    WeightScheme,
+    read_expert_scheme,
+    read_ignored,
+    read_scheme_groups,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class Quantization:
     """How weights are stored; none when the method's layout is not known."""
     ignored: tuple[str, ...] = ()
     """Names and patterns of modules that stay unquantized."""
+    expert_scheme: WeightScheme | None = None
+    """How routed experts are stored where the config says so apart (DeepSeek V4)."""
 
     @property
     def cache_algorithm(self) -> str | None:
@@ -91,6 +99,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
         schemes=read_scheme_groups(section, method),
         ignored=read_ignored(section),
+        expert_scheme=read_expert_scheme(section, text) if method == "fp8" else None,
     )
 
 

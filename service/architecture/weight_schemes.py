@@ -59,6 +59,7 @@ class SchemeGroup:
 
 
 NVFP4_GROUP: Final = 16
+MXFP4_GROUP: Final = 32
 AWQ_BITS: Final = 4
 
 
@@ -72,6 +73,20 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
     """
     read = _READERS.get(method)
     return read(section) if read is not None else ()
+
+
+def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
+    """Return how routed experts are stored where the model's config names their type apart.
+
+    Source: vLLM 0.32.0, models/deepseek_v4/quant_config.py DeepseekV4FP8Config.
+    """
+    if section.text("moe_quant_algo") == "NVFP4":
+        return WeightScheme(
+            WeightFormat.NVFP4, Granularity.GROUP, bits=4, group_size=NVFP4_GROUP, static_activations=True
+        )
+    if text.text("expert_dtype") == "fp4":
+        return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
+    return None
 
 
 def read_ignored(section: Config) -> tuple[str, ...]:

@@ -2,9 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
-from service.architecture.layers import Attention, CachePart, LatentAttention
+from service.architecture.layers import (
+    Attention,
+    CachePart,
+    CompressedAttention,
+    Indexer,
+    LatentAttention,
+    TokenMixer,
+)
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
@@ -19,7 +26,15 @@ from service.launch.serving import Serving
 Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
 """Layer index and part of the layer to backend, in the order the engine builds them."""
 
-_PART_KINDS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER}
+_BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
+}
+_BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
+    CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V4_INDEXER,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
+    CachePart.COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
+}
 
 
 def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
@@ -41,28 +56,45 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
         key = (id(mixer), dtype)
         if key not in settled:
             request = _request(mixer, dtype, serving, model_head_size, forced)
-            settled[key] = _select(request, chosen, serving)
-        for part in beside_attention(mixer, serving.rules):
-            backends[index, part] = unselected_backend(
-                _PART_KINDS[part], serving.release, serving.compute_capability
+            settled[key] = _select(mixer, request, chosen, serving)
+        kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
+        for part in built_parts(mixer, serving.rules):
+            backends[index, part] = (
+                settled[key]
+                if part is CachePart.ATTENTION
+                else unselected_backend(kinds[part], serving.release, serving.compute_capability)
             )
-        backends[index, CachePart.ATTENTION] = settled[key]
     return backends
 
 
-def beside_attention(mixer: Attention | LatentAttention, rules: EngineRules) -> tuple[CachePart, ...]:
-    """Return the caches that a layer builds before its attention's own."""
-    if not isinstance(mixer, LatentAttention) or mixer.indexer is None:
-        return ()
-    owns = not (mixer.indexer.reuses_picks and rules.reused_picks_need_no_indexer)
-    return (CachePart.INDEXER,) if owns else ()
+def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
+    """Return the parts of a layer that may own a cache, in the order the engine builds them.
+
+    Source: vLLM 0.32.0, DeepseekV2MLAAttention and DeepseekV4Attention.
+    """
+    match mixer:
+        case Attention():
+            return (CachePart.ATTENTION,)
+        case LatentAttention(indexer=None):
+            return (CachePart.ATTENTION,)
+        case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
+            return (CachePart.ATTENTION,)
+        case LatentAttention():
+            return CachePart.INDEXER, CachePart.ATTENTION
+        case CompressedAttention():
+            indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
+            own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
+            return CachePart.WINDOW, *indexed, *own
+    assert_never(mixer)
 
 
-def layer_cache_dtype(index: int, mixer: Attention | LatentAttention, serving: Serving) -> str:
+def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     """Return the cache dtype of one layer: skipped layers stay at the model's type.
 
     Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
     """
+    if isinstance(mixer, CompressedAttention):
+        return serving.kv_cache_dtype
     if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
         return serving.kv_cache_dtype
     skipped = serving.kv_cache_dtype_skip_layers
@@ -111,10 +143,17 @@ def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
     )
 
 
-def _select(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
-    if request.head_size_v is not None and request.head_size_v != request.head_size:
+def _select(
+    mixer: TokenMixer, request: AttentionRequest, chosen: str | None, serving: Serving
+) -> AttentionBackend:
+    kind = None
+    if isinstance(mixer, CompressedAttention):
+        kind = UnselectedLayer.DEEPSEEK_V4_COMPRESSED
+    elif request.head_size_v is not None and request.head_size_v != request.head_size:
+        kind = UnselectedLayer.DIFFERING_VALUES
+    if kind is not None:
         return unselected_backend(
-            UnselectedLayer.DIFFERING_VALUES,
+            kind,
             serving.release,
             serving.compute_capability,
             request=request,
@@ -131,9 +170,20 @@ def _select(request: AttentionRequest, chosen: str | None, serving: Serving) -> 
 
 
 def _request(
-    mixer: Attention | LatentAttention, dtype: str, serving: Serving, model_head_size: int, forced: Forced
+    mixer: TokenMixer, dtype: str, serving: Serving, model_head_size: int, forced: Forced
 ) -> AttentionRequest:
     num_heads = mixer.num_heads // serving.tensor_parallel_size
+    if isinstance(mixer, CompressedAttention):
+        return AttentionRequest(
+            head_size=mixer.head_size,
+            dtype=serving.dtype,
+            kv_cache_dtype=dtype,
+            num_heads=num_heads,
+            num_kv_heads=1,
+            block_size=serving.block_size,
+            mla=True,
+            sparse=True,
+        )
     if isinstance(mixer, LatentAttention):
         return AttentionRequest(
             head_size=mixer.head_size,

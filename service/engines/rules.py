@@ -64,6 +64,34 @@ class PageUnification(StrEnum):
     """Pull request 40128: grow recurrent pages to the next multiple of the others' pages."""
 
 
+class PackedGroups(StrEnum):
+    """How layers with pages of several sizes are grouped (DeepSeek V4)."""
+
+    NONE = "none"
+    LATENT_FIRST_PADDED = "latent_first_padded"
+    """Compressed layers first; pages of the others are padded to theirs."""
+    LATENT_FIRST = "latent_first"
+    IN_ORDER = "in_order"
+
+
+class BlockBytes(StrEnum):
+    """What one block id costs where pages of several sizes lie side by side."""
+
+    WHOLE_ROUNDS = "whole_rounds"
+    """As many pages of every size as the most frequent one has layers."""
+    PAGE_SIZES = "page_sizes"
+    """For every size as many pages as the group with the most."""
+    WIDEST_GROUP = "widest_group"
+
+
+class ConcurrencyCount(StrEnum):
+    """What one request of the maximum length is counted in."""
+
+    FIRST_GROUP_PAGES = "first_group_pages"
+    """Its bytes in pages of the first group, which is off where pages differ."""
+    BLOCKS = "blocks"
+
+
 class StartupCheck(StrEnum):
     """Which bytes must fit before the engine starts."""
 
@@ -167,11 +195,16 @@ class EngineRules:
     page_unification: PageUnification
     page_refusal: str
     group_size_percent: int
+    packed_groups: PackedGroups
+    packed_block_bytes: BlockBytes
+    packed_check_bytes: BlockBytes
+    concurrency_count: ConcurrencyCount
     group_members: GroupMembers
     groups_per_stage: bool
     empty_stage_refusal: str
     chunks_keep_hybrid_manager: bool
     promotion_refusal: str
+    window_promotion_failure: str
     promotion_keeps_packing: bool
     promotion_keeps_stride: bool
     promotion_takes_full_block: bool
@@ -190,6 +223,7 @@ class EngineRules:
     plain_gptq: bool
     modelopt_ties_embeddings: bool
     expert_block_check: bool
+    clamped_nvfp4_majors: frozenset[str]
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool

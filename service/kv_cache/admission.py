@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from service.engines.rules import AdmissionGate
-from service.kv_cache.grouping import LOCAL_KINDS, Group
+from service.kv_cache.grouping import LOCAL_KINDS
+from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, CacheKind
 from service.launch.serving import Serving
 from service.units import ceil_div

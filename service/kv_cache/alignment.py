@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import lcm
 
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, LatentAttention, TokenMixer
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engines.rules import HybridBlockSize
@@ -68,7 +68,7 @@ def unaligned(serving: Serving, block_size: int) -> BlockSizes:
 
 
 def aligned_before_backends(
-    architecture: ModelArchitecture, mixer: Attention | LatentAttention, serving: Serving
+    architecture: ModelArchitecture, mixer: TokenMixer, serving: Serving
 ) -> BlockSizes:
     """Align by plain bytes, before any backend is chosen.
 
@@ -111,7 +111,7 @@ def _state_block(aligned: int, held: int, serving: Serving) -> int | None:
 
 def aligned_with_states(
     architecture: ModelArchitecture,
-    mixer: Attention | LatentAttention,
+    mixer: TokenMixer,
     serving: Serving,
     backends: tuple[AttentionBackend, ...],
     block_size: int,
@@ -150,7 +150,7 @@ def _multiple_that_holds(
     return chunk * ceil_div(ceil_div(state, per_token), chunk)
 
 
-def _bytes_per_token(mixer: Attention | LatentAttention, serving: Serving, packing: Collection[str]) -> int:
+def _bytes_per_token(mixer: TokenMixer, serving: Serving, packing: Collection[str]) -> int:
     """Return the bytes of one token in an attention layer as alignment counts them."""
     exact = cache_format(serving.kv_cache_dtype, serving.dtype)
     counted = sized_by(exact, frozenset(packing))
@@ -160,15 +160,15 @@ def _bytes_per_token(mixer: Attention | LatentAttention, serving: Serving, packi
     return size
 
 
-def _token_bytes(mixer: Attention | LatentAttention, serving: Serving, counted: CacheFormat) -> int:
+def _token_bytes(mixer: TokenMixer, serving: Serving, counted: CacheFormat) -> int:
     """Return the bytes of one token by the model's own head size, which stands for values too."""
-    if isinstance(mixer, LatentAttention):
+    if not isinstance(mixer, Attention):
         return counted.head_bytes(mixer.head_size, 0)
     return kv_heads_per_rank(mixer, serving) * counted.head_bytes(mixer.head_size, mixer.head_size)
 
 
 def aligned_with_skipped(
-    mixer: Attention | LatentAttention, serving: Serving, first: AttentionBackend, sizes: BlockSizes
+    mixer: TokenMixer, serving: Serving, first: AttentionBackend, sizes: BlockSizes
 ) -> BlockSizes:
     """Grow the block until a quantized page holds one of a skipped layer.
 

@@ -28,7 +28,7 @@ class KvCache:
     available_bytes: int
     num_blocks: int
     bytes_per_block: int
-    """Bytes that one block id costs across all layers of a rank."""
+    """Bytes that one block id costs across all layers of a rank, on the first pipeline stage."""
     tokens: int
     """What the release logs as "GPU KV cache size"; its meaning changed over time."""
     max_concurrency: float

@@ -8,15 +8,17 @@ from typing import Final
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, StartupCheck, TokenReport
+from service.engines.rules import BlockBytes, ConcurrencyCount, EngineRules, StartupCheck, TokenReport
 from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.block_size import resolve_block_sizes
-from service.kv_cache.grouping import Group, group_layers
+from service.kv_cache.grouping import group_layers
+from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
+from service.kv_cache.packing import packed_block_bytes
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec, distinct_specs
 from service.launch.layout import stage_layers
 from service.launch.serving import Serving
-from service.units import GIB, round_up
+from service.units import GIB, ceil_div, round_up
 
 KINDS_BY_CLASS_NAME: Final = (
     CacheKind.CHUNKED_LOCAL_ATTENTION,
@@ -43,14 +45,14 @@ class CacheLayout:
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
-    @property
-    def bytes_per_block(self) -> int:
-        """Bytes of one block id on the stage where it costs most."""
-        return max(map(bytes_per_block, self.stages))
 
+def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
+    """Return the bytes that one block id costs on a stage: those of its widest group.
 
-def bytes_per_block(stage: tuple[Group, ...]) -> int:
-    """Return the bytes that one block id costs on a stage: those of its widest group."""
+    ``packed`` says how they count where pages of several sizes lie side by side.
+    """
+    if len(stage) > 1 and stage[0].uniform_type:
+        return packed_block_bytes(stage, packed)
     rows = {
         spec.bytes_per_token
         for group in stage
@@ -132,14 +134,12 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
     if layout.refusal is not None:
         raise layout.refusal
     num_blocks = min(_num_blocks(stage, serving, available_bytes) for stage in layout.stages)
-    concurrency = num_blocks / sum(
-        group.blocks_per_request(serving.demand(length)) for group in layout.groups
-    )
+    concurrency = num_blocks / _blocks_of_request(layout, serving, length)
     tokens = _tokens(layout, serving, num_blocks, concurrency, length)
     return KvCache(
         available_bytes=available_bytes,
         num_blocks=num_blocks,
-        bytes_per_block=layout.bytes_per_block,
+        bytes_per_block=_stage_block(layout.stages[0], serving),
         tokens=tokens,
         max_concurrency=concurrency,
         max_model_len=length,
@@ -150,6 +150,15 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
             for line in serving.rules.report_lines
         ),
     )
+
+
+def _blocks_of_request(layout: CacheLayout, serving: Serving, length: int) -> int:
+    """Return the blocks of one request as the release counts them for its report."""
+    demand, groups = serving.demand(length), layout.stages[0]
+    if serving.rules.concurrency_count is ConcurrencyCount.BLOCKS:
+        return sum(group.blocks_per_request(demand) for group in groups)
+    size = sum(group.blocks_per_request(demand) * group.page_size for group in groups)
+    return ceil_div(size, groups[0].page_size)
 
 
 def _answer(group: Group, serving: Serving, length: int) -> CacheGroup:
@@ -183,7 +192,11 @@ def _fitted_length(stages: tuple["_StageMemory", ...], length: int) -> int:
 
 def _num_blocks(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
     override = serving.num_gpu_blocks_override
-    return max(0, available_bytes // bytes_per_block(stage)) if override is None else override
+    return max(0, available_bytes // _stage_block(stage, serving)) if override is None else override
+
+
+def _stage_block(stage: tuple[Group, ...], serving: Serving) -> int:
+    return bytes_per_block(stage, serving.rules.packed_block_bytes)
 
 
 def _stage_memories(
@@ -209,7 +222,7 @@ def _stage_memories(
 
 def _checked_bytes(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
     """Return the bytes of a stage that one request may take."""
-    rules, per_block = serving.rules, bytes_per_block(stage)
+    rules, per_block = serving.rules, _stage_block(stage, serving)
     override = serving.num_gpu_blocks_override
     if override is not None and rules.override_counts_as_available:
         available_bytes = override * per_block
@@ -272,7 +285,7 @@ def _printed_gib(size_bytes: int) -> float:
 
 
 def _all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage)
+    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
 
     def needed(length: int) -> int:
         demand = serving.demand(length)
@@ -282,7 +295,7 @@ def _all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], i
 
 
 def _first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage)
+    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
     return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
 
 

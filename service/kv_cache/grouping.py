@@ -1,84 +1,29 @@
-"""Layers that share a block table: the engine's KV cache groups."""
+"""Which layers share a block table."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, GroupMembers
 from service.kv_cache.formats import unpacked
+from service.kv_cache.groups import Group, type_key
+from service.kv_cache.packing import pack_layers
 from service.kv_cache.specs import (
+    WINDOWED_KINDS,
     AttentionSpec,
     CacheKind,
     LayerCache,
     LayerSpec,
-    StateSpec,
     distinct_specs,
 )
 from service.kv_cache.unification import unify_page_sizes
-from service.launch.serving import Demand
 from service.units import ceil_div
 
-LOCAL_KINDS: Final = frozenset({CacheKind.SLIDING_WINDOW, CacheKind.CHUNKED_LOCAL_ATTENTION})
+FULL_KINDS: Final = frozenset({CacheKind.FULL_ATTENTION, CacheKind.MLA_ATTENTION})
+"""Kinds that keep every token."""
+LOCAL_KINDS: Final = WINDOWED_KINDS | {CacheKind.CHUNKED_LOCAL_ATTENTION}
 """Kinds that keep only part of a sequence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Layers with one block table.
-
-    In a *uniform type* group pages differ from layer to layer; a block id then costs their sum.
-    """
-
-    layers: tuple[LayerCache, ...]
-    """The layers here: all of them, or those of one pipeline stage."""
-    spec: LayerSpec
-    """What all layers share, or the first of a uniform type."""
-    uniform_type: bool = False
-    whole_page_size: int | None = None
-    """Bytes of one block over the layers of all stages, where the release counts those on each stage."""
-
-    @classmethod
-    def of(cls, layers: tuple[LayerCache, ...], *, uniform_type: bool = False) -> "Group":
-        """Return the group of some layers, at least one."""
-        return cls(layers, layers[0].spec, uniform_type)
-
-    def within(self, stage: tuple[LayerCache, ...], rules: EngineRules) -> "Group":
-        """Return the group as one pipeline stage holds it; it may be empty."""
-        indices = {cache.index for cache in stage}
-        whole = self.page_size if self.uniform_type and not rules.uniform_type_per_stage else None
-        layers = tuple(layer for layer in self.layers if layer.index in indices)
-        return replace(self, layers=layers, whole_page_size=whole)
-
-    @property
-    def kind(self) -> CacheKind:
-        """What the layers keep."""
-        return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
-
-    @property
-    def page_size(self) -> int:
-        """Bytes of one block: of one layer, or of all layers of a uniform type."""
-        if not self.uniform_type:
-            return self.spec.page_size
-        return self.whole_page_size or sum(layer.spec.page_size for layer in self.layers)
-
-    @property
-    def unpadded_page_size(self) -> int:
-        """As ``page_size``, without padding."""
-        if self.uniform_type:
-            return self.whole_page_size or sum(layer.spec.unpadded_page_size for layer in self.layers)
-        return self.spec.unpadded_page_size
-
-    @property
-    def bytes_per_block(self) -> int:
-        """Bytes that one block id costs in this group."""
-        return self.page_size if self.uniform_type else len(self.layers) * self.spec.page_size
-
-    def blocks_per_request(self, demand: Demand) -> int:
-        """Return the block ids that one request takes from the pool for this group."""
-        if not self.uniform_type:
-            return self.spec.blocks_per_request(demand)
-        return max((layer.spec.blocks_per_request(demand) for layer in self.layers), default=0)
 
 
 def group_layers(
@@ -97,22 +42,11 @@ def group_layers(
         return (Group.of(caches),)
     if rules.uniform_type and _of_one_type(caches):
         return (Group.of(caches, uniform_type=True),)
-    return _of_one_page_size(unify_page_sizes(caches, rules), rules)
-
-
-def _type_key(spec: LayerSpec) -> tuple[object, ...]:
-    """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""
-    if isinstance(spec, StateSpec):
-        return (CacheKind.MAMBA, spec.block_size, spec.pages_per_request, spec.page_size)
-    if spec.kind is CacheKind.SLIDING_WINDOW:
-        return (CacheKind.SLIDING_WINDOW, spec.block_size, spec.sliding_window)
-    if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:
-        return (CacheKind.CHUNKED_LOCAL_ATTENTION, spec.block_size, spec.attention_chunk_size)
-    return (CacheKind.FULL_ATTENTION, spec.block_size)
+    return pack_layers(caches, rules) or _of_one_page_size(unify_page_sizes(caches, rules), rules)
 
 
 def _of_one_type(caches: Sequence[LayerCache]) -> bool:
-    return len(set(map(_type_key, distinct_specs(caches)))) == 1
+    return len(set(map(type_key, distinct_specs(caches)))) == 1
 
 
 def _of_one_kind(caches: Sequence[LayerCache], rules: EngineRules) -> bool:
@@ -157,10 +91,10 @@ def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerC
     """
     if _of_one_kind(caches, rules):
         return caches
-    full_blocks = {
-        spec.block_size for spec in distinct_specs(caches) if spec.kind is CacheKind.FULL_ATTENTION
-    }
+    full_blocks = {spec.block_size for spec in distinct_specs(caches) if spec.kind in FULL_KINDS}
     if full_blocks:
+        if rules.window_promotion_failure and any(_is_latent_window(cache.spec) for cache in caches):
+            raise EngineRefusal(Stage.GROUPING, rules.window_promotion_failure, type="TypeError")
         block_size = full_blocks.pop() if rules.promotion_takes_full_block and len(full_blocks) == 1 else None
         caches = tuple(replace(cache, spec=_promoted(cache.spec, block_size, rules)) for cache in caches)
     if not _of_one_kind(caches, rules):
@@ -168,12 +102,16 @@ def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerC
     return caches
 
 
+def _is_latent_window(spec: LayerSpec) -> bool:
+    return spec.kind is CacheKind.SLIDING_WINDOW_MLA
+
+
 def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> LayerSpec:
     if not isinstance(spec, AttentionSpec) or spec.kind not in LOCAL_KINDS:
         return spec
     return replace(
         spec,
-        kind=CacheKind.FULL_ATTENTION,
+        kind=CacheKind.MLA_ATTENTION if _is_latent_window(spec) else CacheKind.FULL_ATTENTION,
         block_size=block_size or spec.block_size,
         format=spec.format if rules.promotion_keeps_packing else unpacked(spec.format),
         sliding_window=None,

@@ -3,26 +3,29 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from service.architecture.layers import Attention, CachePart, Indexer, LatentAttention
+from service.architecture.layers import (
+    Attention,
+    CachePart,
+    CompressedAttention,
+    Indexer,
+    LatentAttention,
+    TokenMixer,
+)
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import Recurrence
-from service.backends.assignment import Backends, beside_attention, layer_cache_dtype
+from service.backends.assignment import Backends, built_parts, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
-from service.kv_cache.formats import CacheFormat, Plain, cache_format, sized_by
+from service.kv_cache.compressed import BYTES, compressed_cache, indexer_bytes
+from service.kv_cache.formats import CacheFormat, cache_format, sized_by
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
 
 STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
-
-
-INDEXER_GROUP: Final = 128
-INDEXER_SCALE_BYTES: Final = 4
-BYTES: Final = Plain(1)
 
 
 def layer_caches(
@@ -49,24 +52,31 @@ def layer_caches(
 
 def _owners(
     architecture: ModelArchitecture,
-) -> Iterator[tuple[int, Attention | LatentAttention | Recurrence]]:
+) -> Iterator[tuple[int, TokenMixer | Recurrence]]:
     for index, layer in enumerate(architecture.layers):
         for mixer in (layer.mixer, layer.beside):
             if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
-            if isinstance(mixer, Attention | LatentAttention | Recurrence):
+            if isinstance(mixer, TokenMixer | Recurrence):
                 yield index, mixer
 
 
 def _kept(
-    mixer: Attention | LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
+    mixer: TokenMixer, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
 ) -> tuple[AttentionSpec, ...]:
     """Return the caches of an attention layer, the attention's own last."""
     exact = cache_format(backend.cache_dtype, serving.dtype)
+    if isinstance(mixer, CompressedAttention):
+        return tuple(
+            compressed_cache(part, mixer, exact, sizes.block_size)
+            for part in built_parts(mixer, serving.rules)
+            if part is not CachePart.ATTENTION or mixer.compresses
+        )
     if not isinstance(mixer, LatentAttention):
         return (_attention(mixer, serving, backend, sizes, exact),)
     own = _latent(mixer, serving, backend, sizes, exact)
-    if mixer.indexer is None or not beside_attention(mixer, serving.rules):
+    indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
+    if mixer.indexer is None or not indexed:
         return (own,)
     return _indexed(mixer.indexer, serving, sizes), own
 
@@ -76,12 +86,11 @@ def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> Attention
 
     Source: vLLM 0.11.0 to 0.33.0, model_executor/models/deepseek_v2.py Indexer and DeepseekV32IndexerCache.
     """
-    scales = indexer.head_dim // INDEXER_GROUP * INDEXER_SCALE_BYTES
     return AttentionSpec(
         kind=CacheKind(serving.rules.latent_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
-        head_size=indexer.head_dim + scales,
+        head_size=indexer_bytes(indexer),
         head_size_v=0,
         format=BYTES,
     )

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat
 from service.launch.serving import Demand
-from service.units import ceil_div
+from service.units import ceil_div, round_up
 
 
 class CacheKind(StrEnum):
@@ -18,8 +18,13 @@ class CacheKind(StrEnum):
     SLIDING_WINDOW = "sliding_window"
     CHUNKED_LOCAL_ATTENTION = "chunked_local_attention"
     MLA_ATTENTION = "mla_attention"
+    SLIDING_WINDOW_MLA = "sliding_window_mla"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
+
+
+WINDOWED_KINDS: Final = frozenset({CacheKind.SLIDING_WINDOW, CacheKind.SLIDING_WINDOW_MLA})
+"""Kinds that keep a window of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +43,27 @@ class AttentionSpec:
     page_size_padded: int | None = None
     strided: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
+    tokens_per_state: int = 1
+    """Tokens that are compressed into one entry of the cache."""
+    alignment: int = 1
+    """Bytes of which a page is a multiple."""
     aligns_blocks: bool = False
     """Whether the bytes of a block over all layers are a whole number of this layer's rows."""
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of one token in this layer on one rank."""
+        """Bytes of one token (or of one compressed entry) in this layer on one rank."""
         return self.num_kv_heads * self.format.head_bytes(self.head_size, self.head_size_v)
 
     @property
     def unpadded_page_size(self) -> int:
         """Bytes of one block without padding."""
-        return self.block_size * self.bytes_per_token
+        return self.block_size // self.tokens_per_state * self.bytes_per_token
 
     @property
     def page_size(self) -> int:
         """Bytes of one block of this layer on one rank."""
-        return self.page_size_padded or self.unpadded_page_size
+        return self.page_size_padded or round_up(self.unpadded_page_size, self.alignment)
 
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the blocks that one request holds at most.
@@ -65,7 +74,7 @@ class AttentionSpec:
         Raises:
             EngineRefusal: a window does not go with decode context parallelism (stage ``memory``).
         """
-        if self.kind is CacheKind.SLIDING_WINDOW and self.sliding_window is not None:
+        if self.kind in WINDOWED_KINDS and self.sliding_window is not None:
             if demand.context_parallel > 1:
                 raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
             # One more block, since the window need not start where a block does.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from service.architecture.layers import Attention
+from service.architecture.layers import Attention, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
@@ -138,6 +138,9 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
     """
     quantization = architecture.quantization
     if dtype != "fp8_e5m2" or quantization is None or not _brings_cache_method(quantization):
+        return
+    if isinstance(architecture.lead_attention, CompressedAttention):
+        # Its own layers store one format whatever is asked for, and ask no cache method.
         return
     if (
         rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME

@@ -5,6 +5,7 @@ from typing import Final
 from service.architecture.layers import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
+from service.architecture.weight_schemes import WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.capability import ComputeCapability
@@ -82,6 +83,33 @@ def check_tied_embedding(architecture: ModelArchitecture, rules: EngineRules) ->
         )
 
 
+def check_clamped_experts(
+    architecture: ModelArchitecture, capability: ComputeCapability, rules: EngineRules
+) -> None:
+    """Refuse NVFP4 experts with a clamp where no kernel of the release clamps.
+
+    Source: vLLM 0.22.1 and 0.24.0, fused_moe/oracle/nvfp4.py NVFP4_BACKENDS_WITH_CLAMP.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    majors = rules.clamped_nvfp4_majors
+    quantization = architecture.quantization
+    scheme = None if quantization is None else quantization.expert_scheme
+    if not majors or scheme is None or scheme.format is not WeightFormat.NVFP4:
+        return
+    clamped = any(
+        isinstance(layer.feed_forward, MixtureOfExperts) and layer.feed_forward.clamped
+        for layer in architecture.layers
+    )
+    if clamped and str(capability.major) not in majors:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "No NvFp4 MoE backend supports the deployment configuration.",
+            type="NotImplementedError",
+        )
+
+
 def check_expert_blocks(
     architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules
 ) -> None:
@@ -95,7 +123,7 @@ def check_expert_blocks(
     quantization = architecture.quantization
     if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
         return
-    if not quantization.block_shape:
+    if not quantization.block_shape or quantization.expert_scheme is not None:
         return
     block = quantization.block_shape[0]
     for layer in architecture.layers:

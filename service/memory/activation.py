@@ -5,6 +5,7 @@ from typing import assert_never
 
 from service.architecture.layers import (
     Attention,
+    CompressedAttention,
     DecoderLayer,
     DenseFeedForward,
     LatentAttention,
@@ -129,6 +130,8 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
         case LatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
             mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
+        case CompressedAttention() as mixer:
+            mixed = 2 * shards.share(mixer.num_heads) * mixer.head_size + mixer.q_lora_rank
         case NoAttention():
             mixed = 0
         case mixer:

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from service.architecture.layers import (
     Attention,
+    CompressedAttention,
     DecoderLayer,
     DenseFeedForward,
     FeedForward,
@@ -17,6 +18,7 @@ from service.architecture.layers import (
     QueryKeyNorm,
 )
 from service.architecture.recurrence import Recurrence
+from service.memory.compressed_modules import compressed_modules
 from service.memory.modules import Experts, Linear, Modules, Plain, Shards
 from service.memory.recurrent_modules import recurrent_modules
 
@@ -55,6 +57,8 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
             return _attention(mixer, hidden, name, shards, built.shared_projections)
         case LatentAttention():
             return chain(_latent_attention(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
+        case CompressedAttention():
+            return compressed_modules(mixer, hidden, name, shards)
         case NoAttention():
             return iter(())
         case _:

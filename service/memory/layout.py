@@ -41,6 +41,7 @@ class Layout:
     quantized_output: bool
     order_indices: bool
     fused_indexer_keys: bool
+    told_nvfp4_experts: bool
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
     mxfp4_rounding: tuple[Rounding, ...]
@@ -66,6 +67,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "quantized_output": bool,
     "order_indices": bool,
     "fused_indexer_keys": bool,
+    "told_nvfp4_experts": bool,
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
     "mxfp4_rounding": _roundings,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from service.architecture.quantization import Quantization
-from service.architecture.weight_schemes import WeightFormat, WeightScheme
+from service.architecture.weight_schemes import MXFP4_GROUP, Granularity, WeightFormat, WeightScheme
 from service.memory.layout import Layout
 from service.memory.module_names import bare, module_names
 from service.memory.modules import Experts, Linear, Module, OutputEmbedding, Plain
@@ -47,7 +47,7 @@ class Sizes:
         return linear_bytes(linear, scheme, self.element_bytes)
 
     def _experts(self, experts: Experts) -> int:
-        scheme = self._scheme(experts.name, ())
+        scheme = self._told_scheme() or self._scheme(experts.name, ())
         if scheme is None:
             return plain_experts(experts, self.element_bytes)
         if scheme.format is WeightFormat.MXFP4:
@@ -58,6 +58,13 @@ class Sizes:
                 intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
             )
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _told_scheme(self) -> WeightScheme | None:
+        """Return how the config says apart that routed experts are stored."""
+        told = None if self.quantization is None else self.quantization.expert_scheme
+        if told is not None and told.format is WeightFormat.NVFP4 and not self.layout.told_nvfp4_experts:
+            return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
+        return told
 
     def _ordered(self, scheme: WeightScheme) -> WeightScheme:
         return replace(scheme, activation_order=True) if self.layout.order_indices else scheme

@@ -62,6 +62,7 @@ def _stage(
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)
+        yield from _mixing(architecture)
         yield from _cache_scales(architecture, index)
     if not deployment.language_model_only and (first or layout.towers_on_every_stage):
         for tower in architecture.towers:
@@ -114,6 +115,13 @@ def _per_layer(architecture: ModelArchitecture) -> Modules:
         yield Linear("per_layer_input_gate", hidden, (extra.size,))
         yield Linear("per_layer_projection", extra.size, (hidden,))
         yield Plain(hidden)
+
+
+def _mixing(architecture: ModelArchitecture) -> Modules:
+    """Yield what mixes the copies of the hidden state in a layer (vLLM 0.32.0, DeepseekV4DecoderLayer)."""
+    copies = architecture.hyper_connections
+    rows = (2 + copies) * copies
+    yield Plain(2 * (rows * copies * architecture.hidden_size + rows + 3) if copies else 0, FLOAT32)
 
 
 def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:

@@ -84,6 +84,8 @@ def read_startup(row: Row) -> Startup:
     releases = _releases(row)
     gpus = _gpus(row)
     flags = _flags(row, told)
+    if "LLM(" in told and flags.max_num_batched_tokens is None:
+        flags = replace(flags, max_num_batched_tokens=_offline_batch(gpus))
     whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", told) is not None
     return Startup(
         id=row["id"],
@@ -100,6 +102,14 @@ def read_startup(row: Row) -> Startup:
         fitted=row["id"] in _READINGS["fitted"]["rows"] or row["id"][0] == _READINGS["fitted"]["campaign"],
         cause=_READINGS["causes"].get(row["id"]),
     )
+
+
+def _offline_batch(gpus: tuple[GpuType, ...]) -> int:
+    """Return the default batch of the offline class: vLLM 0.22.0, engine/arg_utils.py get_batch_defaults."""
+    large = bool(gpus) and all(
+        gpu.memory_bytes >= 70 * GIB and "a100" not in gpu.name.lower() for gpu in gpus
+    )
+    return 16384 if large else 8192
 
 
 def _check(row: Row) -> None:

@@ -13,7 +13,7 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules import EngineRules, TokenReport
 from service.gpus.catalog import find_gpu
-from service.kv_cache.capacity import size_cache
+from service.kv_cache.capacity import bytes_per_block, size_cache
 from service.kv_cache.formats import QUANTIZED, cache_format
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
@@ -116,7 +116,8 @@ def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, Engin
 )
 def test_tensor_parallelism_divides_what_a_block_costs(model: str, of: EngineRules, ranks: int) -> None:
     whole, part = start(model, of).layout, start(model, of, ranks=ranks).layout
-    assert part.bytes_per_block * ranks == whole.bytes_per_block
+    packed = of.packed_block_bytes
+    assert bytes_per_block(part.stages[0], packed) * ranks == bytes_per_block(whole.stages[0], packed)
 
 
 @given(rules, sizes)

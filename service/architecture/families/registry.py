@@ -9,6 +9,7 @@ from typing import Any, Final
 from service.architecture.families import (
     classic,
     deepseek,
+    deepseek_v4,
     dense,
     gemma,
     gpt_oss,
@@ -34,6 +35,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **gemma.FAMILIES,
     **gpt_oss.FAMILIES,
     **deepseek.FAMILIES,
+    **deepseek_v4.FAMILIES,
     **state_space.FAMILIES,
     **linear.FAMILIES,
 }

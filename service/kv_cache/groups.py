@@ -1,0 +1,76 @@
+"""The engine's KV cache groups: layers that share one block table."""
+
+from dataclasses import dataclass, replace
+
+from service.engines.rules import EngineRules
+from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec
+from service.launch.serving import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers with one block table.
+
+    In a *uniform type* group pages differ from layer to layer; a block id then costs their sum.
+    """
+
+    layers: tuple[LayerCache, ...]
+    """The layers here: all of them, or those of one pipeline stage."""
+    spec: LayerSpec
+    """What all layers share, or the first of a uniform type."""
+    uniform_type: bool = False
+    whole_page_size: int | None = None
+    """Bytes of one block over the layers of all stages, where the release counts those on each stage."""
+
+    @classmethod
+    def of(cls, layers: tuple[LayerCache, ...], *, uniform_type: bool = False) -> "Group":
+        """Return the group of some layers, at least one."""
+        return cls(layers, layers[0].spec, uniform_type)
+
+    def within(self, stage: tuple[LayerCache, ...], rules: EngineRules) -> "Group":
+        """Return the group as one pipeline stage holds it; it may be empty."""
+        indices = {cache.index for cache in stage}
+        whole = self.page_size if self.uniform_type and not rules.uniform_type_per_stage else None
+        layers = tuple(layer for layer in self.layers if layer.index in indices)
+        return replace(self, layers=layers, whole_page_size=whole)
+
+    @property
+    def kind(self) -> CacheKind:
+        """What the layers keep."""
+        return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of one block: of one layer, or of all layers of a uniform type."""
+        if not self.uniform_type:
+            return self.spec.page_size
+        return self.whole_page_size or sum(layer.spec.page_size for layer in self.layers)
+
+    @property
+    def unpadded_page_size(self) -> int:
+        """As ``page_size``, without padding."""
+        if self.uniform_type:
+            return self.whole_page_size or sum(layer.spec.unpadded_page_size for layer in self.layers)
+        return self.spec.unpadded_page_size
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes that one block id costs in this group."""
+        return self.page_size if self.uniform_type else len(self.layers) * self.spec.page_size
+
+    def blocks_per_request(self, demand: Demand) -> int:
+        """Return the block ids that one request takes from the pool for this group."""
+        if not self.uniform_type:
+            return self.spec.blocks_per_request(demand)
+        return max((layer.spec.blocks_per_request(demand) for layer in self.layers), default=0)
+
+
+def type_key(spec: LayerSpec) -> tuple[object, ...]:
+    """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""
+    if isinstance(spec, StateSpec):
+        return (CacheKind.MAMBA, spec.block_size, spec.pages_per_request, spec.page_size)
+    if spec.kind in WINDOWED_KINDS:
+        return (spec.kind, spec.block_size, spec.sliding_window)
+    if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:
+        return (CacheKind.CHUNKED_LOCAL_ATTENTION, spec.block_size, spec.attention_chunk_size)
+    return (CacheKind.FULL_ATTENTION, spec.block_size)

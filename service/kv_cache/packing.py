@@ -1,0 +1,125 @@
+"""Groups of compressed attention (DeepSeek V4), whose pages of several sizes lie side by side."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from service.engines.rules import BlockBytes, EngineRules, PackedGroups
+from service.kv_cache.groups import Group, type_key
+from service.kv_cache.specs import CacheKind, LayerCache, page_sizes
+from service.units import ceil_div
+
+LATENT_FIRST = frozenset({PackedGroups.LATENT_FIRST_PADDED, PackedGroups.LATENT_FIRST})
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """Layers of one type, and so of as many token slots, with pages of one or several sizes."""
+
+    layers: tuple[LayerCache, ...]
+
+    @property
+    def latent(self) -> bool:
+        """Whether these are the compressed tokens."""
+        return self.layers[0].spec.kind is CacheKind.MLA_ATTENTION
+
+    @property
+    def counts(self) -> Counter[int]:
+        """Layers by page size, in the order in which the sizes appear."""
+        return Counter(layer.spec.page_size for layer in self.layers)
+
+    @property
+    def repeats(self) -> int:
+        """Layers of the page size that most have."""
+        return max(self.counts.values())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether there are as many layers of each page size."""
+        return len(set(self.counts.values())) == 1
+
+    def split(self, count: int) -> Iterable[tuple[LayerCache, ...]]:
+        """Deal out the layers to some groups, one of each page size at a time."""
+        by_size: dict[int, list[LayerCache]] = {size: [] for size in self.counts}
+        for layer in self.layers:
+            by_size[layer.spec.page_size].append(layer)
+        rounds = list(zip(*by_size.values(), strict=True))
+        return (tuple(layer for dealt in rounds[first::count] for layer in dealt) for first in range(count))
+
+
+def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...] | None:
+    """Return the groups of a model with compressed attention, or ``None`` for any other model.
+
+    Source: vLLM 0.20.0 to 0.28.0, v1/core/kv_cache_utils.py group_and_unify_kv_cache_specs and
+    _get_kv_cache_groups_uniform_groups; 0.29.0 to 0.33.0, _get_packed_kv_cache_groups.
+    """
+    if all(cache.spec.kind is not CacheKind.SLIDING_WINDOW_MLA for cache in caches):
+        return None
+    buckets, latent_first = _buckets(caches), rules.packed_groups in LATENT_FIRST
+    if latent_first:
+        buckets.sort(key=lambda bucket: not bucket.latent)
+    if rules.packed_groups is PackedGroups.LATENT_FIRST_PADDED:
+        sizes = sorted(page_sizes(buckets[0].layers))
+        buckets = [buckets[0], *(_padded(bucket, sizes) for bucket in buckets[1:])]
+    repeats = _repeats_per_group(buckets, rules)
+    return tuple(
+        Group.of(part, uniform_type=True)
+        for bucket in buckets
+        for part in _parts(bucket, repeats, whole=latent_first and bucket.latent)
+    )
+
+
+def _buckets(caches: Iterable[LayerCache]) -> list[_Bucket]:
+    by_type: dict[tuple[object, ...], list[LayerCache]] = {}
+    for cache in caches:
+        by_type.setdefault(type_key(cache.spec), []).append(cache)
+    return [_Bucket(tuple(layers)) for layers in by_type.values()]
+
+
+def _padded(bucket: _Bucket, sizes: Sequence[int]) -> _Bucket:
+    """Bring each page to the next size that the compressed layers have."""
+    return _Bucket(
+        tuple(
+            LayerCache(layer.index, layer.spec.padded(next(s for s in sizes if s >= layer.spec.page_size)))
+            for layer in bucket.layers
+        )
+    )
+
+
+def _repeats_per_group(buckets: Sequence[_Bucket], rules: EngineRules) -> int:
+    """Return the layers of one page size that a group has, for the least padding over all groups."""
+    if rules.packed_groups in LATENT_FIRST:
+        return _least_padding([bucket.repeats for bucket in buckets], buckets[0].repeats)
+    mixed = (bucket.repeats for bucket in buckets if bucket.balanced and len(bucket.counts) > 1)
+    return _least_padding([bucket.repeats for bucket in buckets if bucket.balanced], max(mixed, default=1))
+
+
+def _least_padding(counts: Sequence[int], least: int) -> int:
+    """Return the size of chunks into which all counts go with the least left over, the larger of equals.
+
+    Source: vLLM 0.20.0 to 0.33.0, v1/core/kv_cache_utils.py _approximate_gcd.
+    """
+    sizes = range(least, max((*counts, least)) + 1)
+    return min(sizes, key=lambda size: (sum(-count % size for count in counts), -size))
+
+
+def _parts(bucket: _Bucket, repeats: int, *, whole: bool) -> Iterable[tuple[LayerCache, ...]]:
+    count = 1 if whole or not bucket.balanced else ceil_div(bucket.repeats, repeats)
+    return (bucket.layers,) if count == 1 else bucket.split(count)
+
+
+def packed_block_bytes(stage: Sequence[Group], how: BlockBytes) -> int:
+    """Return the bytes of one block id on a stage of packed groups.
+
+    Source: vLLM 0.20.2, 0.24.0 and 0.27.0, v1/core/kv_cache_utils.py _pool_bytes_per_block.
+    """
+    counts = [Counter(layer.spec.page_size for layer in group.layers) for group in stage]
+    match how:
+        case BlockBytes.WHOLE_ROUNDS:
+            rounds = max(count for each in counts for count in each.values())
+            return rounds * sum(counts[0])
+        case BlockBytes.PAGE_SIZES:
+            sizes = {size for each in counts for size in each}
+            return sum(size * max(each[size] for each in counts) for size in sizes)
+        case BlockBytes.WIDEST_GROUP:
+            return max(group.bytes_per_block for group in stage)
