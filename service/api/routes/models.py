@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from service.api.questions import read_model
 from service.api.routes.parts import Parts
-from service.api.schemas.model import ModelAnswer, ModelList
+from service.api.schemas.model import ExplainedModel, ModelList
 
 router = APIRouter(tags=["models"])
 
@@ -26,6 +26,6 @@ async def get_model(
     name: Annotated[str, Path(max_length=100)],
     services: Parts,
     revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
-) -> ModelAnswer:
-    """Say what a model's config says, as far as memory is concerned."""
-    return ModelAnswer.of(read_model(await services.models.resolve(f"{org}/{name}", revision)))
+) -> ExplainedModel:
+    """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
+    return ExplainedModel.of(read_model(await services.models.resolve(f"{org}/{name}", revision)))

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from service.advisor.answer import Candidate, GpuPlan, Plan, Verdict
-from service.api.schemas.model import ArchitectureAnswer
+from service.api.schemas.architecture import ArchitectureAnswer
 from service.api.text.details import candidate_lines, refusal_lines
 from service.api.text.upgrades import upgrade_text
 from service.units import gib_text

@@ -1,0 +1,73 @@
+"""What one more token of a sequence costs in a model's cache, before any release or rank is chosen."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from service.architecture.layers import Attention, CompressedAttention, LatentAttention, TokenMixer
+from service.architecture.model import ModelArchitecture
+from service.kv_cache.compressed import SLOT, indexer_bytes
+from service.kv_cache.formats import QUANTIZED, CacheFormat, Plain, Slot, cache_format
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBytes:
+    """Bytes of one token over all layers, on one rank alone."""
+
+    first: Fraction
+    """While every window has room."""
+    later: Fraction
+    """Once windows and chunks are full: what layers that see everything go on to keep."""
+
+
+def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
+    """Return the bytes of one token by cache dtype, for the dtypes that the model's kind of attention has.
+
+    Layers that read another one's cache, and recurrent ones, keep nothing per token.
+    """
+    owners = [mixer for _, mixer in architecture.attention_layers if not _shares(mixer)]
+    answers: dict[str, TokenBytes] = {}
+    for dtype in ("auto", *QUANTIZED):
+        stored = cache_format(dtype, architecture.dtype)
+        if owners and all(_can_store(mixer, stored) for mixer in owners):
+            kept = [(Fraction(size), bounded) for mixer in owners for size, bounded in _kept(mixer, stored)]
+            answers[dtype] = TokenBytes(
+                sum((size for size, _ in kept), Fraction(0)),
+                sum((size for size, bounded in kept if not bounded), Fraction(0)),
+            )
+    return answers
+
+
+def _shares(mixer: TokenMixer) -> bool:
+    return isinstance(mixer, Attention) and mixer.shares_cache_of is not None
+
+
+def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:
+    match mixer:
+        case Attention():
+            return not isinstance(stored, Slot)
+        case LatentAttention():
+            return isinstance(stored, Plain) or (isinstance(stored, Slot) and mixer.indexer is not None)
+        case CompressedAttention():
+            return isinstance(stored, Slot | Plain)
+    assert_never(mixer)
+
+
+def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | int, bool]]:
+    """Yield what a layer keeps of a token, and whether a window bounds it."""
+    match mixer:
+        case Attention():
+            bounded = mixer.sliding_window is not None or mixer.attention_chunk_size is not None
+            yield mixer.num_kv_heads * stored.head_bytes(mixer.head_size, mixer.head_size_v), bounded
+        case LatentAttention():
+            yield stored.head_bytes(mixer.head_size, 0), False
+            if mixer.indexer is not None and not mixer.indexer.reuses_picks:
+                yield indexer_bytes(mixer.indexer), False
+        case CompressedAttention():
+            vector = (SLOT if isinstance(stored, Slot) else stored).head_bytes(mixer.head_size, 0)
+            yield vector, True
+            if mixer.compresses:
+                yield Fraction(vector, mixer.compress_ratio), False
+            if mixer.indexer is not None:
+                yield Fraction(indexer_bytes(mixer.indexer), mixer.compress_ratio), False
