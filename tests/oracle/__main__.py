@@ -93,7 +93,8 @@ def main() -> None:
     asked = [question for question in found if question is not None]
     verdicts = [compare(question, theirs) for question, theirs in zip(asked, ask(python, asked), strict=True)]
     if options.write is not None:
-        options.write.write_text("".join(json.dumps(verdict.row) + "\n" for verdict in verdicts), "utf-8")
+        rows = ({"engine_version": str(options.release), **verdict.row} for verdict in verdicts)
+        options.write.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     sys.exit(not report(console, options.release, verdicts, len(found) - len(asked)))
 
 
