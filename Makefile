@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test lint bench accuracy openapi lock clean
+.PHONY: help serve plan test lint bench accuracy oracle openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -43,6 +43,9 @@ bench: $(READY)  ## latency and throughput over HTTP on loopback
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
 	$(BIN)/python -m tests.accuracy $(ARGS)
 
+oracle: $(READY)  ## ask a release of vLLM itself (installs it below .oracle): make oracle RELEASE=0.32.0
+	$(BIN)/python -m tests.oracle $(RELEASE) $(ARGS)
+
 openapi: $(READY)  ## write openapi.yaml from the application
 	$(BIN)/dryserve openapi > openapi.yaml
 
@@ -55,4 +58,4 @@ lock:  ## resolve requirements.lock anew, for every platform
 	rm -rf .venv-lock
 
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-lock dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lock .oracle dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

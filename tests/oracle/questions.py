@@ -1,0 +1,208 @@
+"""What a release is asked: bundled models with a spread of flags, and our own answers."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from packaging.version import Version
+
+from service.advisor.start import build_model
+from service.architecture.config import InvalidConfig
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture
+from service.backends.assignment import Backends, layer_cache_dtype
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import UnavailableFlag, check_flags, rules_for
+from service.engines.rules import EngineRules
+from service.gpus.catalog import find_gpu
+from service.hub.snapshot import BundledSnapshot
+from service.kv_cache.alignment import UnmodelledStateMode
+from service.kv_cache.block_size import resolve_block_sizes, settle_block_size
+from service.kv_cache.capacity import lay_out, size_cache
+from service.kv_cache.formats import UnmodelledCacheDtype
+from service.kv_cache.layers import layer_caches
+from service.kv_cache.specs import LayerCache, LayerSpec, StateSpec
+from service.launch.layout import stage_layers
+from service.launch.resolution import resolve
+from service.launch.serving import Serving
+from service.units import GIB
+from tests.accuracy.oracle import bundled_architecture
+from tests.oracle.translation import Words, words_of_serving, words_of_spec
+
+NOT_ASKED: Final = (
+    EngineRefusal,  # before there are layers to ask about
+    UnknownArchitecture,
+    InvalidConfig,
+    UnavailableFlag,
+    UnmodelledCacheDtype,
+    UnmodelledStateMode,
+)
+
+
+DEFAULTS: Final = ServeFlags()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Flags, a GPU type and the bytes for the cache of each rank."""
+
+    flags: ServeFlags = DEFAULTS
+    gpu: str = "h100-sxm-80gb"
+    gib: float = 40
+
+
+SPREAD: Final = (
+    Case(),
+    Case(ServeFlags(tensor_parallel_size=2, max_model_len=8192), gib=8),
+    Case(ServeFlags(tensor_parallel_size=8, max_model_len=32_768), gpu="b200-180gb", gib=120),
+    Case(ServeFlags(pipeline_parallel_size=2, max_model_len=32_768), gib=20),
+    Case(ServeFlags(pipeline_parallel_size=3, tensor_parallel_size=2, max_model_len=8192)),
+    Case(ServeFlags(enable_prefix_caching=True, max_model_len=16_001), gib=20),
+    Case(ServeFlags(enable_prefix_caching=False, max_num_batched_tokens=2048), gpu="a100-sxm-80gb", gib=20),
+    Case(ServeFlags(max_num_batched_tokens=16_384, async_scheduling=False), gib=1),
+    Case(ServeFlags(max_model_len=-1), gib=1.5),
+    Case(ServeFlags(max_model_len=-1, tensor_parallel_size=4), gpu="b200-180gb", gib=0.3),
+    Case(ServeFlags(disable_hybrid_kv_cache_manager=True, max_model_len=32_768)),
+    Case(ServeFlags(disable_hybrid_kv_cache_manager=True, tensor_parallel_size=4), gpu="b200-180gb", gib=4),
+    Case(ServeFlags(num_gpu_blocks_override=3000, max_model_len=8192), gpu="b200-180gb"),
+    Case(ServeFlags(num_gpu_blocks_override=100), gib=2),
+    Case(ServeFlags(block_size=64, max_model_len=32_768), gib=10),
+    Case(ServeFlags(tensor_parallel_size=4, decode_context_parallel_size=2, max_model_len=32_768)),
+    Case(gib=0),
+)
+"""Cases that every model is asked with its own cache dtype; with another it is asked some of them."""
+STEP: Final = 4
+"""Of how many cases one is asked with a cache dtype other than the model's own."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One start, as the engine is asked about it, and what we say."""
+
+    model: str
+    case: Case
+    asked: Words
+    """What driver.py reads."""
+    answer: Words
+    """Ours, in the form in which driver.py answers."""
+
+    @property
+    def title(self) -> str:
+        """Return the model and what is asked of it, in the engine's own flags."""
+        flags = {
+            name: value for name, value in asdict(self.case.flags).items() if value != getattr(DEFAULTS, name)
+        }
+        return f"{self.model} {flags} {self.case.gpu} {self.case.gib:g} GiB"
+
+
+def questions(release: Version, only: str) -> Iterator[Question | None]:
+    """Yield what a release is asked about the models whose name holds ``only``.
+
+    ``None`` stands for a question that cannot be put to the functions that are driven here, since the
+    start ends before there are layers, or that we do not answer ourselves.
+    """
+    rules = rules_for(release)
+    for model in BundledSnapshot().ids():
+        if only.lower() in model.lower():
+            for case in cases(rules):
+                try:
+                    yield question(model, case, rules)
+                except NOT_ASKED:
+                    yield None
+
+
+def cases(rules: EngineRules) -> Iterator[Case]:
+    """Yield the spread for the model's own cache dtype, and a part of it for each other one."""
+    for number, dtype in enumerate(rules.kv_cache_dtypes):
+        for case in SPREAD if dtype == "auto" else SPREAD[number % STEP :: STEP]:
+            yield replace(case, flags=replace(case.flags, kv_cache_dtype=dtype))
+
+
+def question(model: str, case: Case, rules: EngineRules) -> Question:
+    """Return one question.
+
+    Raises:
+        NOT_ASKED: it cannot be asked or answered.
+    """
+    check_flags(case.flags, rules.release)
+    architecture = bundled_architecture(model)
+    serving = settle_block_size(architecture, resolve(architecture, case.flags, rules, find_gpu(case.gpu)))
+    backends = build_model(architecture, serving)
+    sizes = resolve_block_sizes(architecture, serving, backends)
+    caches = layer_caches(architecture, serving, backends, sizes)
+    available = int(case.gib * GIB)
+    asked = {
+        "available_bytes": available,
+        "config": words_of_serving(serving),
+        **_layers(architecture, serving, backends, caches),
+    }
+    pages = [spec.page_size for spec in _distinct(caches)]
+    return Question(
+        model, case, asked, {"pages": pages, **_answer(architecture, serving, backends, available)}
+    )
+
+
+def _layers(
+    architecture: ModelArchitecture, serving: Serving, backends: Backends, caches: tuple[LayerCache, ...]
+) -> dict[str, Any]:
+    """Return each stage's layers by name, and their specs, of which many layers share one."""
+    numbers = {id(spec): number for number, spec in enumerate(_distinct(caches))}
+    specs: dict[int, Words] = {}
+    stages: list[dict[str, int]] = []
+    for indices in stage_layers(len(architecture.layers), serving.pipeline_parallel_size):
+        stage: dict[str, int] = {}
+        for cache in caches:
+            if cache.index in indices:
+                number = numbers[id(cache.spec)]
+                stage[_name(cache, stage)] = number
+                specs[number] = _words(architecture, serving, backends, cache)
+        stages.append(stage)
+    return {"specs": [specs[number] for number in sorted(specs)], "stages": stages}
+
+
+def _distinct(caches: tuple[LayerCache, ...]) -> tuple[LayerSpec, ...]:
+    """Return the spec objects in the order of their layers; equal ones of unlike layers stay apart."""
+    return tuple({id(cache.spec): cache.spec for cache in caches}.values())
+
+
+def _name(cache: LayerCache, taken: Mapping[str, int]) -> str:
+    part = "linear_attn" if isinstance(cache.spec, StateSpec) else "self_attn.attn"
+    name = f"model.layers.{cache.index}.{part}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _words(architecture: ModelArchitecture, serving: Serving, backends: Backends, cache: LayerCache) -> Words:
+    mixer: Any = architecture.layers[cache.index].mixer
+    if isinstance(cache.spec, StateSpec):
+        return words_of_spec(cache.spec, mixer, "", serving)
+    dtype = layer_cache_dtype(cache.index, mixer, serving)
+    return {**words_of_spec(cache.spec, mixer, dtype, serving), "backend": backends[cache.index].name}
+
+
+def _answer(
+    architecture: ModelArchitecture, serving: Serving, backends: Backends, available: int
+) -> dict[str, Any]:
+    try:
+        cache = size_cache(lay_out(architecture, serving, backends), serving, available)
+    except EngineRefusal as refusal:
+        return {"error": {"type": refusal.type, "message": refusal.message}}
+    return {
+        "groups": [
+            {
+                "kind": str(group.kind),
+                "layers": group.layers,
+                "block_size": group.block_size,
+                "page_size_bytes": group.page_size_bytes,
+                "blocks_per_request": group.blocks_per_request,
+            }
+            for group in cache.groups
+        ],
+        "num_blocks": cache.num_blocks,
+        "bytes_per_block": cache.bytes_per_block,
+        "max_model_len": cache.max_model_len,
+        "max_concurrency": cache.max_concurrency,
+        "log_lines": list(cache.log_lines),
+    }
