@@ -57,17 +57,28 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     return backends
 
 
-def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
-    """Go through a start in the engine's own order up to the point where it asks for memory.
+def settled(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> tuple[ModelArchitecture, Serving]:
+    """Return the model as the release reads it, and the start by which backends are asked.
 
     Raises:
-        EngineRefusal: the engine gives up on the way.
+        EngineRefusal: the engine would not get past its configuration.
     """
     architecture = as_read_by(architecture, rules)
     serving = resolve(architecture, flags, rules, gpu)
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
     )
-    serving = settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
+    return architecture, settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
+
+
+def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
+    """Go through a start in the engine's own order up to the point where it asks for memory.
+
+    Raises:
+        EngineRefusal: the engine gives up on the way.
+    """
+    architecture, serving = settled(architecture, flags, rules, gpu)
     backends = build_model(architecture, serving)
     return Start(serving, backends, lay_out(architecture, serving, backends))

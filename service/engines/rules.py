@@ -201,11 +201,11 @@ class EngineRules:
     concurrency_count: ConcurrencyCount
     group_members: GroupMembers
     groups_per_stage: bool
-    empty_stage_refusal: str
+    empty_stage_refusal: tuple[str, ...]
     chunks_keep_hybrid_manager: bool
     promotion_refusal: str
     window_promotion_failure: str
-    promotion_keeps_packing: bool
+    promotion_keeps_packing: frozenset[str]
     promotion_keeps_stride: bool
     promotion_takes_full_block: bool
     in_flight_batches: InFlightBatches

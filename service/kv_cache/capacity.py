@@ -86,18 +86,13 @@ def _groups(
 ) -> tuple[tuple[Group, ...], tuple[tuple[Group, ...], ...]]:
     """Return the groups of the model and of each stage."""
     rules, hybrid = serving.rules, serving.hybrid_manager
-    if not all(layers):
-        raise EngineRefusal(
-            Stage.GROUPING,
-            rules.empty_stage_refusal,
-            type="AssertionError",
-            detail="A pipeline stage has no layer with a cache.",
-        )
     if not rules.groups_per_stage:
         groups = group_layers(caches, rules, hybrid_manager=hybrid)
+        _check_stages(layers, rules)
         if len(layers) == 1:
             return groups, (groups,)
         return groups, tuple(tuple(group.within(stage, rules) for group in groups) for stage in layers)
+    _check_stages(layers, rules)
     stages = tuple(
         tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
     )
@@ -107,6 +102,14 @@ def _groups(
             Stage.GROUPING, "", type="AssertionError", detail="The stages' groups are not alike."
         )
     return stages[0], stages
+
+
+def _check_stages(layers: tuple[tuple[LayerCache, ...], ...], rules: EngineRules) -> None:
+    if not all(layers):
+        error, words = rules.empty_stage_refusal
+        raise EngineRefusal(
+            Stage.GROUPING, words, type=error, detail="A pipeline stage has no layer with a cache."
+        )
 
 
 def _sorting_key(group: Group) -> tuple[int, ...]:

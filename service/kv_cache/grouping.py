@@ -113,7 +113,7 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         spec,
         kind=CacheKind.MLA_ATTENTION if _is_latent_window(spec) else CacheKind.FULL_ATTENTION,
         block_size=block_size or spec.block_size,
-        format=spec.format if rules.promotion_keeps_packing else unpacked(spec.format),
+        format=spec.format if spec.kind in rules.promotion_keeps_packing else unpacked(spec.format),
         sliding_window=None,
         attention_chunk_size=None,
         strided=spec.strided and rules.promotion_keeps_stride,

@@ -6,29 +6,34 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.start import build_model
+from service.advisor.start import build_model, settled
 from service.architecture.config import InvalidConfig
+from service.architecture.layers import CachePart, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture
-from service.backends.assignment import Backends, layer_cache_dtype
+from service.backends.assignment import Backends
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnavailableFlag, check_flags, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
-from service.kv_cache.alignment import UnmodelledStateMode
-from service.kv_cache.block_size import resolve_block_sizes, settle_block_size
+from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.capacity import lay_out, size_cache
+from service.kv_cache.compressed import BYTES
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.layers import layer_caches
 from service.kv_cache.specs import LayerCache, LayerSpec, StateSpec
 from service.launch.layout import stage_layers
-from service.launch.resolution import resolve
 from service.launch.serving import Serving
 from service.units import GIB
 from tests.accuracy.oracle import bundled_architecture
 from tests.oracle.translation import Words, words_of_serving, words_of_spec
+
+
+class UnaskedAttention(ValueError):
+    """Compressed attention, whose pages lie in a layout that the driver does not set up (DeepSeek V4)."""
+
 
 NOT_ASKED: Final = (
     EngineRefusal,  # before there are layers to ask about
@@ -36,7 +41,7 @@ NOT_ASKED: Final = (
     InvalidConfig,
     UnavailableFlag,
     UnmodelledCacheDtype,
-    UnmodelledStateMode,
+    UnaskedAttention,
 )
 
 
@@ -74,6 +79,10 @@ SPREAD: Final = (
 """Cases that every model is asked with its own cache dtype; with another it is asked some of them."""
 STEP: Final = 4
 """Of how many cases one is asked with a cache dtype other than the model's own."""
+
+
+INDEXER_DTYPE: Final = "fp8"
+"""A cache dtype of one byte per element."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +135,9 @@ def question(model: str, case: Case, rules: EngineRules) -> Question:
         NOT_ASKED: it cannot be asked or answered.
     """
     check_flags(case.flags, rules.release)
-    architecture = bundled_architecture(model)
-    serving = settle_block_size(architecture, resolve(architecture, case.flags, rules, find_gpu(case.gpu)))
+    architecture, serving = settled(bundled_architecture(model), case.flags, rules, find_gpu(case.gpu))
+    if isinstance(architecture.lead_attention, CompressedAttention):
+        raise UnaskedAttention(model)
     backends = build_model(architecture, serving)
     sizes = resolve_block_sizes(architecture, serving, backends)
     caches = layer_caches(architecture, serving, backends, sizes)
@@ -175,11 +185,13 @@ def _name(cache: LayerCache, taken: Mapping[str, int]) -> str:
 
 
 def _words(architecture: ModelArchitecture, serving: Serving, backends: Backends, cache: LayerCache) -> Words:
-    mixer: Any = architecture.layers[cache.index].mixer
+    layer = architecture.layers[cache.index]
     if isinstance(cache.spec, StateSpec):
-        return words_of_spec(cache.spec, mixer, "", serving)
-    dtype = layer_cache_dtype(cache.index, mixer, serving)
-    return {**words_of_spec(cache.spec, mixer, dtype, serving), "backend": backends[cache.index].name}
+        return words_of_spec(cache.spec, layer.beside or layer.mixer, "", serving)
+    backend = backends[cache.index, CachePart.ATTENTION]
+    # An indexer's keys are bytes, whatever the attention's own cache holds.
+    dtype = INDEXER_DTYPE if cache.spec.format is BYTES else backend.cache_dtype
+    return {**words_of_spec(cache.spec, layer.mixer, dtype, serving), "backend": backend.name}
 
 
 def _answer(

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from service.architecture.layers import GatedDeltaNet
+from service.architecture.recurrence import (
+    GatedDeltaNet,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    ShortConvolution,
+)
 from service.kv_cache.layers import STATES_KEPT
 from service.kv_cache.specs import LayerSpec, StateSpec
 from service.launch.serving import Serving
@@ -42,20 +48,37 @@ def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Ser
 
 def _words_of_state(spec: StateSpec, mixer: object, serving: Serving) -> Words:
     """Return what the engine works out a state's shapes from, or its bytes where that is not known."""
-    if isinstance(mixer, GatedDeltaNet):
-        return {
-            "shape_function": "gated_delta_net_state_shape",
-            "shape_arguments": (
-                serving.tensor_parallel_size,
-                mixer.num_key_heads,
-                mixer.num_value_heads,
-                mixer.key_head_dim,
-                mixer.value_head_dim,
-                mixer.conv_kernel,
-            ),
-            "state_dtypes": (serving.conv_state_dtype, serving.recurrent_state_dtype),
-        }
-    return {"state_bytes": spec.state_bytes}
+    ranks, both = serving.tensor_parallel_size, (serving.conv_state_dtype, serving.recurrent_state_dtype)
+    match mixer:
+        case GatedDeltaNet():
+            heads, dims = (
+                (mixer.num_key_heads, mixer.num_value_heads),
+                (mixer.key_head_dim, mixer.value_head_dim),
+            )
+            return _shaped("gated_delta_net", (ranks, *heads, *dims, mixer.conv_kernel), both)
+        case Mamba():
+            sizes = (mixer.intermediate_size, mixer.state_size, mixer.conv_kernel)
+            return _shaped("mamba1", (ranks, *sizes), both)
+        case Mamba2():
+            channels = (mixer.intermediate_size, mixer.num_groups, mixer.num_heads)
+            return _shaped(
+                "mamba2", (ranks, *channels, mixer.head_dim, mixer.state_size, mixer.conv_kernel), both
+            )
+        case ShortConvolution():
+            return _shaped("short_conv", (ranks, mixer.channels, mixer.conv_kernel), both[:1])
+        case LinearAttention():
+            return _shaped("linear_attention", (mixer.num_heads, ranks, mixer.head_dim), both[1:])
+        case _:
+            # Kimi's convolutions were three states, then one: its bytes stayed the same.
+            return {"state_bytes": spec.state_bytes}
+
+
+def _shaped(kind: str, arguments: tuple[int, ...], dtypes: tuple[str, ...]) -> Words:
+    return {
+        "shape_function": f"{kind}_state_shape",
+        "shape_arguments": arguments,
+        "state_dtypes": dtypes,
+    }
 
 
 def _checkpoints(spec: StateSpec, serving: Serving) -> int:
