@@ -68,6 +68,8 @@ class AttentionBackend:
     """What the layer's cache really holds: the dtype it was asked with, or the backend's own format of it."""
     nameless: bool = False
     """The release's own class has no name: asked for one it raises ``NotImplementedError``."""
+    plain_cache: bool = False
+    """It stores a byte per element whatever the cache dtype packs."""
     flash_attn_version: int | None = None
     """The FlashAttention version this layer would run with; None: none runs on this GPU."""
     failure_when_run: EngineFailure | None = None

@@ -88,6 +88,7 @@ class Traits:
     run_failures: Rules[EngineFailure]
     indexes_kv_by_block_stride: bool
     nameless: bool
+    plain_cache: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
     "indexes_kv_by_block_stride": bool,
     "nameless": bool,
+    "plain_cache": bool,
 }
 
 

@@ -59,6 +59,7 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         indexes_kv_by_block_stride=traits.indexes_kv_by_block_stride,
         cache_dtype=cache_dtype,
         nameless=traits.nameless,
+        plain_cache=traits.plain_cache,
         flash_attn_version=subject.flash_attn_of_layer,
         failure_when_run=None
         if failure is None

@@ -19,7 +19,7 @@ from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.compressed import BYTES, compressed_cache, indexer_bytes
-from service.kv_cache.formats import CacheFormat, cache_format, sized_by
+from service.kv_cache.formats import CacheFormat, cache_format, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
@@ -66,6 +66,8 @@ def _kept(
 ) -> tuple[AttentionSpec, ...]:
     """Return the caches of an attention layer, the attention's own last."""
     exact = cache_format(backend.cache_dtype, serving.dtype)
+    if backend.plain_cache:
+        exact = unpacked(exact)
     if isinstance(mixer, CompressedAttention):
         return tuple(
             compressed_cache(part, mixer, exact, sizes.block_size)

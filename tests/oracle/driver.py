@@ -119,6 +119,9 @@ def _packed(spec: Any, words: dict[str, Any]) -> Any:  # noqa: ANN401
         return dataclasses.replace(spec, tq_slot_size=_turboquant_slot(dtype, spec.head_size))
     if not hasattr(spec, "state_content_bytes"):
         return spec
+    if words["slot_bytes"] is not None:
+        # 0.28.0 and later: the layer knows the slot of sparse MLA, not its spec.
+        return dataclasses.replace(spec, state_content_bytes=words["slot_bytes"])
     # 0.28.0 and later: AttentionBackend.customize_spec.
     if dtype.startswith("nvfp4") and not words["latent"]:
         # That of FlashInfer, whose own package is not installed here.

@@ -10,6 +10,7 @@ from service.architecture.recurrence import (
     Mamba2,
     ShortConvolution,
 )
+from service.kv_cache.formats import Slot
 from service.kv_cache.layers import STATES_KEPT
 from service.kv_cache.specs import LayerSpec, StateSpec
 from service.launch.serving import Serving
@@ -43,6 +44,7 @@ def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Ser
         "attention_chunk_size": spec.attention_chunk_size,
         "page_size_padded": spec.page_size_padded,
         "indexes_kv_by_block_stride": spec.strided,
+        "slot_bytes": spec.format.slot_bytes if isinstance(spec.format, Slot) else None,
     }
 
 
