@@ -49,6 +49,8 @@ class Attention:
     head_size_v: int
     sliding_window: int | None = None
     """Tokens that a query sees, itself included; ``None`` sees all."""
+    window_excludes_itself: bool = False
+    """The config counts the window in earlier tokens alone, which not every release heeds (Command)."""
     attention_chunk_size: int | None = None
     """Tokens of the chunks that queries do not look beyond (Llama 4); ``None`` without chunks."""
     alibi: bool = False

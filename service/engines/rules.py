@@ -186,6 +186,7 @@ class EngineRules:
     hybrid_block_suits_all_backends: bool
     skip_layer_alignment: bool
     sliding_window_block: SlidingWindowBlock
+    windows_count_earlier_tokens: bool
     latent_kind: str
     reused_picks_need_no_indexer: bool
     sparse_rows_align_blocks: bool
@@ -204,6 +205,7 @@ class EngineRules:
     empty_stage_refusal: tuple[str, ...]
     chunks_keep_hybrid_manager: bool
     promotion_refusal: str
+    windows_become_full: bool
     window_promotion_failure: str
     promotion_keeps_packing: frozenset[str]
     promotion_keeps_stride: bool

@@ -42,7 +42,34 @@ def group_layers(
         return (Group.of(caches),)
     if rules.uniform_type and _of_one_type(caches):
         return (Group.of(caches, uniform_type=True),)
-    return pack_layers(caches, rules) or _of_one_page_size(unify_page_sizes(caches, rules), rules)
+    packed = pack_layers(caches, rules)
+    if packed is not None:
+        return packed
+    try:
+        unified = unify_page_sizes(caches, rules)
+    except EngineRefusal:
+        fallback = _as_full(caches, rules) if rules.windows_become_full else None
+        if fallback is None:
+            raise
+        return fallback
+    return _of_one_page_size(unified, rules)
+
+
+def _as_full(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...] | None:
+    """Return one group in which windows beside MLA keep every token, or ``None`` for other mixtures.
+
+    Source: vLLM 0.27.0 to 0.33.0, _try_get_full_allocation_fallback_groups.
+    """
+    kinds = {spec.kind for spec in distinct_specs(caches)}
+    if kinds & {CacheKind.SLIDING_WINDOW_MLA, CacheKind.CHUNKED_LOCAL_ATTENTION}:
+        return None
+    if not {CacheKind.MLA_ATTENTION, CacheKind.SLIDING_WINDOW} <= kinds:
+        return None
+    try:
+        caches = _promote(caches, rules)
+    except EngineRefusal:
+        return None
+    return (Group.of(caches, uniform_type=True),)
 
 
 def _of_one_type(caches: Sequence[LayerCache]) -> bool:

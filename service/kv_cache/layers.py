@@ -158,10 +158,15 @@ def _sliding(
         head_size=mixer.head_size,
         head_size_v=value_size,
         format=counted,
-        sliding_window=mixer.sliding_window,
+        sliding_window=_window(mixer, serving),
         page_size_padded=sizes.skipped_page,
         strided=backend.indexes_kv_by_block_stride,
     )
+
+
+def _window(mixer: Attention, serving: Serving) -> int | None:
+    one_more = mixer.window_excludes_itself and serving.rules.windows_count_earlier_tokens
+    return None if mixer.sliding_window is None else mixer.sliding_window + one_more
 
 
 def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:

@@ -149,7 +149,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "CohereForCausalLM": Family(_COHERE, tied=True, frame=ALL_EVERYWHERE),
     "Cohere2ForCausalLM": Family(
-        replace(_COHERE, windows=by_pattern("sliding_window_pattern", 4)),
+        replace(_COHERE, windows=by_pattern("sliding_window_pattern", 4), window_excludes_itself=True),
         tied=True,
         frame=ALL_EVERYWHERE,
     ),

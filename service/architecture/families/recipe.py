@@ -73,6 +73,8 @@ class Decoder:
     norm_if: Flag = True
     """When they are."""
     windows: Callable[[Config], tuple[int | None, ...]] = every_layer
+    window_excludes_itself: bool = False
+    """Whether the config counts a window in earlier tokens alone."""
     alibi: Flag = False
     sinks: bool = False
     output_gate: bool = False
@@ -99,6 +101,7 @@ class Decoder:
             num_kv_heads=text.count("num_attention_heads") if self.own_keys else num_kv_heads(text),
             head_size=size,
             head_size_v=size,
+            window_excludes_itself=self.window_excludes_itself,
             alibi=is_set(text, self.alibi),
             sinks=self.sinks,
             output_gate=self.output_gate,

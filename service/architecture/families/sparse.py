@@ -248,6 +248,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Decoder(
             norms=1,
             windows=by_pattern("sliding_window_pattern", 4),
+            window_excludes_itself=True,
             sparse=Sparse(
                 width=("intermediate_size",), shared_count=("num_shared_experts",), is_sparse=_told_sparse
             ),
