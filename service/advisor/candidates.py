@@ -17,6 +17,7 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import admission_blocks
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capacity import size_cache
+from service.kv_cache.capture import capture_failure
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.memory.budget import MemoryBudget
 from service.units import gib_text
@@ -73,7 +74,12 @@ def _with_memory(
         fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
         return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
     verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
-    doubt = (*start.fails_when_run, *beyond_memory(cache, budget), *_doubt(verdict, budget))
+    doubt = (
+        *start.fails_when_run,
+        *_when_captured(start, cache),
+        *beyond_memory(cache, budget),
+        *_doubt(verdict, budget),
+    )
     return replace(
         candidate,
         verdict=Verdict.UNCERTAIN if doubt else verdict,
@@ -89,6 +95,17 @@ def _fits(start: Start, available_bytes: int) -> bool:
     except EngineRefusal:
         return False
     return True
+
+
+def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:
+    failure = capture_failure(start.layout, start.serving, cache.num_blocks)
+    if failure is None:
+        return ()
+    words = (
+        "The engine sets up this cache, then fails when it captures CUDA graphs: "
+        f"ValueError: {failure} --enforce-eager captures none."
+    )
+    return (words,)
 
 
 def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:

@@ -251,6 +251,7 @@ class EngineRules:
     own_state_dtype: Mapping[str, str]
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]
+    graphs_need_states: bool
 
 
 def _pairs(value: list[str]) -> Mapping[str, str]:

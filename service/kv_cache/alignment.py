@@ -8,7 +8,7 @@ from service.architecture.layers import Attention, LatentAttention, TokenMixer
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engines.rules import HybridBlockSize
-from service.kv_cache.formats import CacheFormat, Packing, cache_format, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, Packing, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.states import checkpoint_alignment, largest_state
 from service.launch.serving import Serving
 from service.launch.state_caching import ALL, NONE
@@ -164,7 +164,8 @@ def _token_bytes(mixer: TokenMixer, serving: Serving, counted: CacheFormat) -> i
     """Return the bytes of one token by the model's own head size, which stands for values too."""
     if not isinstance(mixer, Attention):
         return counted.head_bytes(mixer.head_size, 0)
-    return kv_heads_per_rank(mixer, serving) * counted.head_bytes(mixer.head_size, mixer.head_size)
+    per_head = of_heads(counted).head_bytes(mixer.head_size, mixer.head_size)
+    return kv_heads_per_rank(mixer, serving) * per_head
 
 
 def aligned_with_skipped(

@@ -130,6 +130,11 @@ def cache_format(dtype: str, model_dtype: str) -> CacheFormat:
         raise UnmodelledCacheDtype(f"the size of cache dtype {dtype!r} is not modelled") from None
 
 
+def of_heads(cache_format: CacheFormat) -> CacheFormat:
+    """Return the format as attention with heads stores it: slots are for latent vectors alone."""
+    return Plain(1) if isinstance(cache_format, Slot) else cache_format
+
+
 def unpacked(cache_format: CacheFormat) -> CacheFormat:
     """Return the format as the engine counts it where it does not know the packing: a byte per element."""
     match cache_format.packing:

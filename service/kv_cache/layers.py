@@ -19,7 +19,7 @@ from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.compressed import BYTES, compressed_cache, indexer_bytes
-from service.kv_cache.formats import CacheFormat, cache_format, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
@@ -75,7 +75,7 @@ def _kept(
             if part is not CachePart.ATTENTION or mixer.compresses
         )
     if not isinstance(mixer, LatentAttention):
-        return (_attention(mixer, serving, backend, sizes, exact),)
+        return (_attention(mixer, serving, backend, sizes, of_heads(exact)),)
     own = _latent(mixer, serving, backend, sizes, exact)
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:

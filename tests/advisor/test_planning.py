@@ -141,6 +141,7 @@ def test_each_fix_that_is_named_was_tried() -> None:
         kv_cache_dtype="turboquant_k8v4",
         max_model_len=8192,
         kv_cache_memory_bytes=4 << 30,
+        max_num_seqs=32,
     )
     error = ask(QWEN, "0.20.2", flags).error
     assert error is not None

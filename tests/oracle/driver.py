@@ -93,7 +93,7 @@ def spec_of(release: Release, words: dict[str, Any], config: dict[str, Any]) -> 
     fields = {
         **{key: value for key, value in words.items() if value is not None},
         "dtype": model_dtype if dtype == "auto" else release.dtypes[dtype],
-        "cache_dtype_str": dtype,
+        "cache_dtype_str": words.get("cache_dtype_str", dtype),
         "use_mla": words["latent"],  # 0.10.2 has no class for MLA but this field
     }
     # 0.20.0 came with packed formats, which specs name by a mode.

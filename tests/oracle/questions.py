@@ -191,7 +191,8 @@ def _words(architecture: ModelArchitecture, serving: Serving, backends: Backends
     backend = backends[cache.index, CachePart.ATTENTION]
     # An indexer's keys are bytes, whatever the attention's own cache holds.
     dtype = INDEXER_DTYPE if cache.spec.format is BYTES else backend.cache_dtype
-    return {**words_of_spec(cache.spec, layer.mixer, dtype, serving), "backend": backend.name}
+    words = {**words_of_spec(cache.spec, layer.mixer, dtype, serving), "backend": backend.name}
+    return {**words, "cache_dtype_str": None} if cache.spec.format is BYTES else words
 
 
 def _answer(

@@ -1,0 +1,23 @@
+"""What CUDA graphs of whole decode steps ask of the cache."""
+
+from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.specs import StateSpec
+from service.launch.serving import Serving
+
+
+def capture_failure(layout: CacheLayout, serving: Serving, num_blocks: int) -> str | None:
+    """Return what the engine says, once its cache is set up, to more sequences than recurrent states.
+
+    Graphs of whole decode steps are captured by default, for as many sequences as may run at once.
+
+    Source: vLLM 0.20.0 to 0.33.0, CompilationConfig.resolve_cudagraph_mode_and_sizes.
+    """
+    recurrent = any(isinstance(group.spec, StateSpec) for group in layout.groups)
+    captures = serving.rules.graphs_need_states and not serving.enforce_eager
+    if not recurrent or not captures or serving.max_num_seqs <= num_blocks:
+        return None
+    return (
+        f"max_num_seqs ({serving.max_num_seqs}) exceeds available Mamba cache blocks ({num_blocks}). "
+        "Each decode sequence requires one Mamba cache block, so CUDA graph capture cannot proceed. "
+        f"Please lower max_num_seqs to at most {num_blocks} or increase gpu_memory_utilization."
+    )
