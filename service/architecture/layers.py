@@ -72,6 +72,8 @@ class Attention:
     """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
     head_gate: bool = False
     """A projection of its own yields one gate per head."""
+    input_size: int | None = None
+    """Width of what queries, keys and values are projected from, where not the hidden size (Zamba 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,16 @@ FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
 
 
 @dataclass(frozen=True, slots=True)
+class SharedBlock:
+    """Attention and a network that several layers run in turn, each with adapters of its own (Zamba 2)."""
+
+    owns_weights: bool
+    """This layer is the first one to run the block, whose weights count once."""
+    adapter_rank: int
+    attention_adapters: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderLayer:
     """One block of the decoder: what mixes tokens, and what transforms each."""
 
@@ -197,3 +209,5 @@ class DecoderLayer:
     mixer_name: str = ""
     """The mixer's module in checkpoints, where it is not called after its kind."""
     feed_forward_name: str = "mlp"
+    shared: SharedBlock | None = None
+    """Attention and network are those of a block that other layers run too."""

@@ -55,6 +55,8 @@ class Mamba2:
     projection_bias: bool = False
     gated_norm: bool = True
     """The output norm has weights (Falcon-H1 can go without)."""
+    time_step_rank: int | None = None
+    """Keys and time steps come of the convolved channels, through this rank and with norms (PLaMo 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,32 @@ class ShortConvolution:
 
 @dataclass(frozen=True, slots=True)
 class LinearAttention:
-    """Attention without a softmax, as a decaying matrix per head (MiniMax, Ling)."""
+    """Attention without a softmax, as a decaying matrix per head (MiniMax)."""
 
     num_heads: int
     head_dim: int
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedLinearAttention:
+    """The same with an output that is normalized in groups of heads (Ling 2.5)."""
+
+    num_heads: int
+    head_dim: int
+    norm_groups: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    query_key_norm: bool = False
+
+
 Recurrence: TypeAlias = (
-    GatedDeltaNet | KimiDeltaAttention | Mamba | Mamba2 | ShortConvolution | LinearAttention
+    GatedDeltaNet
+    | KimiDeltaAttention
+    | Mamba
+    | Mamba2
+    | ShortConvolution
+    | LinearAttention
+    | GroupedLinearAttention
 )
 """Mixers whose cache is a state."""
 
@@ -86,6 +106,7 @@ STATE_KINDS: dict[type[Recurrence], str] = {
     Mamba2: "mamba2",
     ShortConvolution: "short_convolution",
     LinearAttention: "linear_attention",
+    GroupedLinearAttention: "bailing_linear_attention",
 }
 """The kinds as rules name them."""
 

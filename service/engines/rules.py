@@ -246,6 +246,7 @@ class EngineRules:
     attention_free_prefix_caching: bool
     state_block_is_block: bool
     state_caching: StateCaching
+    state_cache_modes: tuple[str, ...]
     every_state_classes: frozenset[str]
     one_state_dtype: frozenset[str]
     own_state_dtype: Mapping[str, str]

@@ -7,6 +7,7 @@ from typing import assert_never
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
     LinearAttention,
     Mamba,
@@ -62,7 +63,7 @@ def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
             )
         case ShortConvolution():
             return StateShape((mixer.conv_kernel - 1, mixer.channels // ranks), ())
-        case LinearAttention():
+        case LinearAttention() | GroupedLinearAttention():
             return StateShape((), (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim))
     assert_never(mixer)
 
@@ -88,6 +89,9 @@ def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | N
     Source: vLLM 0.32.0, layers/mamba/mamba_mixer2.py; 0.33.0, layers/mamba/gdn/qwen_gdn_linear_attn.py.
     """
     if serving.mamba_cache_mode != "align":
+        return None
+    if isinstance(mixer, GatedDeltaNet) and mixer.separate_projections:
+        # 0.33.0, layers/mamba/gdn/olmo_gdn_linear_attn.py exports none.
         return None
     kind, capability = state_kind(mixer), str(serving.compute_capability)
     width = mixer.key_head_dim if isinstance(mixer, GatedDeltaNet) else None

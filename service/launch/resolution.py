@@ -36,6 +36,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
+    state_caching.check_accepted(flags.mamba_cache_mode, rules)
     layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(

@@ -2,10 +2,29 @@
 
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, StateCaching
 
 NONE, ALIGN, ALL = "none", "align", "all"
 """Values of mamba_cache_mode: the last state, the last block's too, or every block's."""
+
+
+def check_accepted(mode: str | None, rules: EngineRules) -> None:
+    """Refuse a mode that the release does not know.
+
+    Raises:
+        EngineRefusal: the engine's validation error, which lists those it accepts (stage ``config``).
+    """
+    if mode is None or mode in rules.state_cache_modes:
+        return
+    alternatives = " or ".join(f"'{name}'" for name in rules.state_cache_modes)
+    raise EngineRefusal(
+        Stage.CONFIG,
+        f"1 validation error for CacheConfig\nmamba_cache_mode\n  Input should be {alternatives} "
+        f"[type=literal_error, input_value='{mode}', input_type=str]",
+        type="ValidationError",
+        detail=f"vLLM {rules.release} has no mamba_cache_mode {mode!r}.",
+    )
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> tuple[bool, str]:

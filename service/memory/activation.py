@@ -16,6 +16,7 @@ from service.architecture.layers import (
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
     LinearAttention,
     Mamba,
@@ -155,7 +156,7 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
             projected = 2 * (mixer.intermediate_size + mixer.num_groups * mixer.state_size)
         case ShortConvolution():
             projected = 3 * mixer.channels
-        case LinearAttention():
+        case LinearAttention() | GroupedLinearAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case _:
             assert_never(mixer)

@@ -16,6 +16,7 @@ from service.architecture.layers import (
     NoAttention,
     NoFeedForward,
     QueryKeyNorm,
+    SharedBlock,
 )
 from service.architecture.recurrence import Recurrence
 from service.memory.compressed_modules import compressed_modules
@@ -39,12 +40,38 @@ class Built:
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     """Yield the modules of one decoder layer called ``name``."""
+    if layer.shared is not None:
+        yield from _adapters(layer, layer.shared, hidden, name, shards)
+    if layer.shared is None or layer.shared.owns_weights:
+        yield from _block(layer, hidden, name, shards, built)
+    if layer.beside is not None:
+        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
+
+
+def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     yield Plain(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
     yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
-    if layer.beside is not None:
-        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
     yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards)
+
+
+def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield what a layer adds to a block that others run too: vLLM 0.32.0, models/zamba2.py."""
+    rank = shards.share(block.adapter_rank)
+    # The norm of the state space that stands beside.
+    yield Plain(hidden)
+    yield Linear(f"{name}.linear", hidden, (hidden,))
+    if block.attention_adapters and isinstance(layer.mixer, Attention):
+        inputs = layer.mixer.input_size or hidden
+        outputs = shards.share(layer.mixer.num_heads) * layer.mixer.head_size
+        for part in ("q", "k", "v"):
+            adapter = f"{name}.linear_{part}_adapter"
+            yield Linear(f"{adapter}.A", inputs, (rank,))
+            yield Linear(f"{adapter}.B", block.adapter_rank, (outputs,))
+    if isinstance(layer.feed_forward, DenseFeedForward):
+        width = shards.share(layer.feed_forward.intermediate_size)
+        yield Linear(f"{name}.gate_up_proj_adapter.A", hidden, (rank,))
+        yield Linear(f"{name}.gate_up_proj_adapter.B", block.adapter_rank, (width, width))
 
 
 def _module_name(mixer: Mixer) -> str:
@@ -76,7 +103,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     whole = mixer.shares_cache_of is None or keeps_shared
     outputs = (queries, keys, values) if whole else (queries,)
     parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
-    yield Linear(f"{name}.qkv_proj", hidden, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
+    inputs = mixer.input_size or hidden
+    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
         f"{name}.o_proj",
         heads * mixer.head_size_v,

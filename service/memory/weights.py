@@ -97,7 +97,7 @@ def _embeddings(
     if ends.output_bias and (last or frame.output):
         yield Plain(rows)
     if not tied and (last or frame.output):
-        yield OutputEmbedding(rows, width)
+        yield Plain(rows * width, FLOAT32) if ends.output_float32 else OutputEmbedding(rows, width)
     updates = architecture.alternating_updates
     if updates is not None:
         yield Plain(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
