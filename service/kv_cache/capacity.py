@@ -8,9 +8,16 @@ from typing import Final
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import BlockBytes, ConcurrencyCount, EngineRules, StartupCheck, TokenReport
+from service.engines.rules import (
+    BlockBytes,
+    BlockInBatch,
+    ConcurrencyCount,
+    EngineRules,
+    StartupCheck,
+    TokenReport,
+)
 from service.kv_cache.answer import CacheGroup, KvCache
-from service.kv_cache.block_size import resolve_block_sizes
+from service.kv_cache.block_size import check_block_in_batch, resolve_block_sizes
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
@@ -136,6 +143,9 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
         stage.check(length)
     if layout.refusal is not None:
         raise layout.refusal
+    if serving.rules.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
+        smallest = min(group.spec.block_size for group in layout.groups)
+        check_block_in_batch(smallest, serving, Stage.BLOCK_SIZE)
     num_blocks = min(_num_blocks(stage, serving, available_bytes) for stage in layout.stages)
     concurrency = num_blocks / _blocks_of_request(layout, serving, length)
     tokens = _tokens(layout, serving, num_blocks, concurrency, length)
@@ -143,6 +153,7 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
         available_bytes=available_bytes,
         num_blocks=num_blocks,
         bytes_per_block=_stage_block(layout.stages[0], serving),
+        largest_bytes_per_block=max(_stage_block(stage, serving) for stage in layout.stages),
         tokens=tokens,
         max_concurrency=concurrency,
         max_model_len=length,

@@ -233,7 +233,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Lfm2MoeForCausalLM": Family(_lfm2, tied_by_default=True),
     "KimiLinearForCausalLM": Family(_kimi, attention_layers_told=False),
     **dict.fromkeys(
-        ("MiniMaxForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
+        ("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
         Family(_minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)),
     ),
     "BailingMoeV2_5ForCausalLM": Family(_ling, attention_layers_told=False, tied=False),
