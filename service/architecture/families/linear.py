@@ -30,7 +30,7 @@ from service.architecture.recurrence import (
     LinearAttention,
     ShortConvolution,
 )
-from service.architecture.stages import ALL_EVERYWHERE, ModelEnds
+from service.architecture.stages import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE, ModelEnds
 from service.units import round_up
 
 
@@ -229,8 +229,8 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "Lfm2ForCausalLM": Family(_lfm2, tied_by_default=True),
-    "Lfm2MoeForCausalLM": Family(_lfm2, tied_by_default=True),
+    "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
+    "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "KimiLinearForCausalLM": Family(_kimi, attention_layers_told=False),
     **dict.fromkeys(
         ("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
