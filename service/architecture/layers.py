@@ -106,6 +106,8 @@ class LatentAttention:
     qkv_bias: bool = False
     indexer: Indexer | None = None
     """Sparse attention over picked tokens; ``None`` looks at all."""
+    output_gate: bool = False
+    """A projection as wide as the values gates the output (Kimi K3)."""
 
     @property
     def head_size(self) -> int:
@@ -173,6 +175,10 @@ class MixtureOfExperts:
     """What the gate lets through is limited (DeepSeek V4)."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
+    latent_norm: bool = False
+    """Those vectors are normalized on their way back (Kimi K3)."""
+    least_width: int = 0
+    """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ class KimiDeltaAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class KimiK3DeltaAttention:
+    """The same with a gate of full rank, on kernels of its own (Kimi K3)."""
+
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+    bounded_gate: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Mamba:
     """Selective state space of the first kind (Jamba, Falcon Mamba): a small vector per channel."""
 
@@ -91,6 +101,7 @@ class GroupedLinearAttention:
 Recurrence: TypeAlias = (
     GatedDeltaNet
     | KimiDeltaAttention
+    | KimiK3DeltaAttention
     | Mamba
     | Mamba2
     | ShortConvolution
@@ -102,6 +113,7 @@ Recurrence: TypeAlias = (
 STATE_KINDS: dict[type[Recurrence], str] = {
     GatedDeltaNet: "gated_delta_net",
     KimiDeltaAttention: "kimi_delta_attention",
+    KimiK3DeltaAttention: "kimi_k3_delta_attention",
     Mamba: "mamba1",
     Mamba2: "mamba2",
     ShortConvolution: "short_convolution",

@@ -6,6 +6,7 @@ from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -131,7 +132,7 @@ def _check_state(mixer: Recurrence, ranks: int) -> None:
         case GatedDeltaNet():
             _check_divisible(mixer.num_key_heads, ranks)
             _check_divisible(mixer.num_value_heads, ranks)
-        case KimiDeltaAttention() | LinearAttention():
+        case KimiDeltaAttention() | KimiK3DeltaAttention() | LinearAttention():
             if mixer.num_heads % ranks:
                 raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
         case GroupedLinearAttention():

@@ -18,6 +18,7 @@ from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -148,7 +149,7 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
         case GatedDeltaNet():
             keys = mixer.num_key_heads * mixer.key_head_dim
             projected = 2 * keys + 2 * mixer.num_value_heads * mixer.value_head_dim
-        case KimiDeltaAttention():
+        case KimiDeltaAttention() | KimiK3DeltaAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case Mamba():
             projected = 2 * mixer.intermediate_size

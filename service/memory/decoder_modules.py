@@ -36,6 +36,8 @@ class Built:
     """An indexer's key and weight projections are one matrix, which is never quantized."""
     reused_picks_need_none: bool
     """Layers that take another one's picks have no indexer."""
+    widened_experts: bool
+    """Experts that name a least width have it on every rank that splits them."""
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -52,7 +54,7 @@ def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: B
     yield Plain(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
     yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
-    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards)
+    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built)
 
 
 def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
@@ -145,6 +147,8 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
         yield Linear(f"{name}.fused_qkv_a_proj", hidden, (mixer.q_lora_rank, compressed), parts)
         yield Plain(mixer.q_lora_rank)
         yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
+    if mixer.output_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
@@ -168,12 +172,12 @@ def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linea
     return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
 
 
-def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match network:
         case DenseFeedForward():
             return _dense(network, hidden, name, shards)
         case MixtureOfExperts():
-            return _experts(network, hidden, name, shards)
+            return _experts(network, hidden, name, shards, built)
         case NoFeedForward():
             return iter(())
     assert_never(network)
@@ -195,7 +199,13 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
     )
 
 
-def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) -> Modules:
+def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
+    width = shards.expert_width(network.intermediate_size)
+    splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
+    return max(width, network.least_width) if splits and built.widened_experts else width
+
+
+def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     yield Plain(network.num_experts * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
         yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
@@ -205,13 +215,14 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) 
         f"{routed}.experts",
         shards.experts(network.num_experts),
         network.latent_size or hidden,
-        shards.expert_width(network.intermediate_size),
+        _expert_width(network, shards, built),
         bias=network.expert_bias,
         gated=network.gated,
     )
     if network.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
         yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
+        yield Plain(network.latent_size if network.latent_norm else 0)
     if network.shared_intermediate_size:
         shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
         suffix = "shared_expert" if network.shared_gate else "shared_experts"

@@ -6,6 +6,7 @@ from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -13,23 +14,25 @@ from service.architecture.recurrence import (
     ShortConvolution,
 )
 from service.memory.modules import Linear, Modules, Plain, Shards
+from service.units import round_up
 
 FLOAT32_BYTES = 4
+PROJECTION_UNIT = 16
+"""vLLM 0.32.0, KimiK3DeltaAttention: the fused projection has a multiple of this many outputs."""
 
 
 def recurrent_modules(mixer: Recurrence, hidden: int, name: str, shards: Shards) -> Modules:
     """Yield the modules of one mixer called ``name``."""
     match mixer:
-        case GatedDeltaNet() if mixer.separate_projections:
-            yield from _separate_delta_net(mixer, hidden, name, shards)
         case GatedDeltaNet():
-            yield from _delta_net(mixer, hidden, name, shards)
+            projected = _separate_delta_net if mixer.separate_projections else _delta_net
+            yield from projected(mixer, hidden, name, shards)
         case KimiDeltaAttention():
             yield from _kimi(mixer, hidden, name, shards)
+        case KimiK3DeltaAttention():
+            yield from _kimi_k3(mixer, hidden, name, shards)
         case Mamba():
             yield from _mamba(mixer, hidden, shards)
-        case Mamba2() if mixer.time_step_rank is not None:
-            yield from _projected_mamba2(mixer, mixer.time_step_rank, hidden, name, shards)
         case Mamba2():
             yield from _mamba2(mixer, hidden, name, shards)
         case ShortConvolution():
@@ -84,6 +87,18 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
     yield Linear(f"{name}.o_proj", width, (hidden,))
 
 
+def _kimi_k3(mixer: KimiK3DeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    """Source: vLLM 0.32.0, models/kimi_k3/nvidia/kda.py KimiK3DeltaAttention."""
+    heads = shards.share(mixer.num_heads)
+    width = heads * mixer.head_dim
+    outputs = 4 * width + mixer.head_dim + heads
+    yield Linear(f"{name}.in_proj_qkvgfab", hidden, (round_up(outputs, PROJECTION_UNIT),))
+    yield Linear(f"{name}.f_b_proj", mixer.head_dim, (width,))
+    yield Plain(width + heads + 3 * width * mixer.conv_kernel, FLOAT32_BYTES)
+    yield Plain(mixer.head_dim)
+    yield Linear(f"{name}.o_proj", width, (hidden,))
+
+
 def _mamba(mixer: Mamba, hidden: int, shards: Shards) -> Modules:
     """Yield a Mamba 1 mixer, which the engine never quantizes."""
     channels = shards.share(mixer.intermediate_size)
@@ -100,6 +115,9 @@ def _mamba(mixer: Mamba, hidden: int, shards: Shards) -> Modules:
 
 
 def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
+    if mixer.time_step_rank is not None:
+        yield from _projected_mamba2(mixer, mixer.time_step_rank, hidden, name, shards)
+        return
     heads, channels = shards.share(mixer.num_heads), shards.share(mixer.intermediate_size)
     # Groups that the ranks do not divide are repeated until they do.
     ranks = shards.tensor_parallel_size

@@ -58,7 +58,12 @@ def _stage(
             architecture.hidden_size,
             f"layers.{index}",
             shards,
-            Built(layout.shared_cache_projections, layout.fused_indexer_keys, reused_picks_need_none),
+            Built(
+                layout.shared_cache_projections,
+                layout.fused_indexer_keys,
+                reused_picks_need_none,
+                layout.widened_experts,
+            ),
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)

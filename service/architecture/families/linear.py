@@ -27,11 +27,15 @@ from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     ShortConvolution,
 )
 from service.architecture.stages import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE, ModelEnds
 from service.units import round_up
+
+KIMI_LEAST_WIDTH: Final = 256
+"""vLLM 0.27.0, models/kimi_k3/nvidia/model.py KimiMoE."""
 
 
 def _lfm2(text: Config) -> tuple[DecoderLayer, ...]:
@@ -72,21 +76,35 @@ def _lfm2_network(text: Config, index: int) -> FeedForward:
 
 
 def _kimi(text: Config) -> tuple[DecoderLayer, ...]:
-    """Source: vLLM 0.19.0, models/kimi_linear.py and layers/kda.py."""
+    """Source: vLLM 0.19.0, models/kimi_linear.py and layers/kda.py; 0.32.0, models/kimi_k3."""
     linear = text.section("linear_attn_config") or Config({}, text.at("linear_attn_config"))
-    state = KimiDeltaAttention(
-        num_heads=linear.count("num_heads"),
-        head_dim=linear.integer("head_dim"),
-        conv_kernel=linear.count("short_conv_kernel_size"),
-    )
-    full, recurrent = latent_attention(text), linear.counts("kda_layers")
+    full = replace(latent_attention(text), output_gate=text.boolean("mla_use_output_gate"))
+    state, recurrent = _kimi_state(linear), linear.counts("kda_layers")
+    # Residuals that attend to earlier blocks take two more norms, and two projections to a number.
+    norms = 6 if text.optional_integer("attn_res_block_size") else 2
     return tuple(
         # The config counts layers from one.
         DecoderLayer(
-            state if index + 1 in recurrent else full, _kimi_network(text, index), mixer_name="self_attn"
+            state if index + 1 in recurrent else full,
+            _kimi_network(text, index),
+            norms,
+            mixer_name="self_attn",
         )
         for index in range(num_layers(text))
     )
+
+
+def _kimi_state(linear: Config) -> KimiDeltaAttention | KimiK3DeltaAttention:
+    heads, size = linear.count("num_heads"), linear.integer("head_dim")
+    kernel = linear.count("short_conv_kernel_size")
+    if linear.boolean("use_full_rank_gate"):
+        bounded = linear.fields.get("gate_lower_bound") is not None
+        return KimiK3DeltaAttention(heads, size, kernel, bounded_gate=bounded)
+    return KimiDeltaAttention(heads, size, kernel)
+
+
+def _kimi_ends(text: Config) -> ModelEnds:
+    return ModelEnds(norm_weights=3 if text.optional_integer("attn_res_block_size") else 1)
 
 
 def _kimi_network(text: Config, index: int) -> FeedForward:
@@ -104,6 +122,9 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
         intermediate_size=width,
         shared_intermediate_size=width * text.count("num_shared_experts", default=0, minimum=0),
         router_bias=True,
+        latent_size=text.optional_integer("routed_expert_hidden_size"),
+        latent_norm=text.boolean("latent_moe_use_norm"),
+        least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
     )
 
 
@@ -231,7 +252,7 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
 FAMILIES: Final[Mapping[str, Family]] = {
     "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
-    "KimiLinearForCausalLM": Family(_kimi, attention_layers_told=False),
+    "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_told=False),
     **dict.fromkeys(
         ("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
         Family(_minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)),

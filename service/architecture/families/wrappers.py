@@ -97,6 +97,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
     "KeyeVL1_5ForConditionalGeneration": _QWEN3,
+    "KimiK3ForConditionalGeneration": Wrapper("KimiLinearForCausalLM", model_type="kimi_linear"),
     "KimiVLForConditionalGeneration": _KIMI_VL,
     "Lfm2VlForConditionalGeneration": Wrapper(model_type="lfm2", splits_media_heads=True),
     "LightOnOCRForConditionalGeneration": _QWEN3,
