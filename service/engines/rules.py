@@ -261,6 +261,7 @@ class EngineRules:
     aligned_block_in_batch: BlockInBatch
     every_state_classes: frozenset[str]
     one_state_dtype: frozenset[str]
+    float32_linear_states: bool
     own_state_dtype: Mapping[str, str]
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]

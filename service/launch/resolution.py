@@ -51,6 +51,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
     caching, mode = state_caching.resolve(architecture, flags, rules)
     state_caching.check_flags(flags, rules, caching=caching, mode=mode, max_model_len=max_model_len)
+    state_caching.check_state_dtype(architecture, flags, rules)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     return Serving(
         rules=rules,

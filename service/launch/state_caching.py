@@ -1,6 +1,7 @@
 """Whether prefixes are cached, and which recurrent states are kept for it."""
 
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, StateCaching
@@ -51,6 +52,20 @@ def check_flags(
         words = "--mamba-block-size can only be set with --enable-prefix-caching" if told else ""
     if words:
         raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
+    """Refuse states of linear attention in 32 bits where the release cannot keep them so.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if flags.mamba_cache_dtype != "float32" or rules.float32_linear_states:
+        return
+    linear = (LinearAttention, GroupedLinearAttention)
+    if any(isinstance(mixer, linear) for _, mixer in architecture.recurrent_layers):
+        words = "VllmConfig: fp32 state for minimax is not yet supported"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> tuple[bool, str]:
