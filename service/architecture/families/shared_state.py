@@ -42,6 +42,9 @@ def _zamba2(text: Config) -> tuple[DecoderLayer, ...]:
     )
     state, blocks = _zamba2_state(text), text.count("num_mem_blocks")
     kinds = text.texts("layers_block_type") or ZAMBA_LAYERS
+    if text.boolean("use_long_context"):
+        # Zamba2Config replaces max_position_embeddings and the rotation's base then.
+        raise InvalidConfig(text.at("use_long_context"), "the extended context is not modelled")
     if ZAMBA_HYBRID not in kinds:
         raise InvalidConfig(text.at("layers_block_type"), "has no hybrid layer")
     plain = DecoderLayer(state, NoFeedForward(), norms=1, mixer_name="mamba")
