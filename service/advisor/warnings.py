@@ -68,7 +68,7 @@ def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
 
 def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
     """Return why a cache given in bytes or blocks cannot be had beside the weights, if so."""
-    taken = budget.weights.low + cache.num_blocks * cache.bytes_per_block
+    taken = budget.weights.low + cache.num_blocks * cache.largest_bytes_per_block
     if taken <= budget.total.high:
         return ()
     words = (

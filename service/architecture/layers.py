@@ -72,6 +72,8 @@ class Attention:
     """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
     head_gate: bool = False
     """A projection of its own yields one gate per head."""
+    input_size: int | None = None
+    """Width of what queries, keys and values are projected from, where not the hidden size (Zamba 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class LatentAttention:
     qkv_bias: bool = False
     indexer: Indexer | None = None
     """Sparse attention over picked tokens; ``None`` looks at all."""
+    output_gate: bool = False
+    """A projection as wide as the values gates the output (Kimi K3)."""
 
     @property
     def head_size(self) -> int:
@@ -171,6 +175,10 @@ class MixtureOfExperts:
     """What the gate lets through is limited (DeepSeek V4)."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
+    latent_norm: bool = False
+    """Those vectors are normalized on their way back (Kimi K3)."""
+    least_width: int = 0
+    """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,16 @@ TokenMixer: TypeAlias = Attention | LatentAttention | CompressedAttention
 """Mixers that keep something per token."""
 Mixer: TypeAlias = TokenMixer | Recurrence | NoAttention
 FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBlock:
+    """Attention and a network that several layers run in turn, each with adapters of its own (Zamba 2)."""
+
+    owns_weights: bool
+    """This layer is the first one to run the block, whose weights count once."""
+    adapter_rank: int
+    attention_adapters: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +215,5 @@ class DecoderLayer:
     mixer_name: str = ""
     """The mixer's module in checkpoints, where it is not called after its kind."""
     feed_forward_name: str = "mlp"
+    shared: SharedBlock | None = None
+    """Attention and network are those of a block that other layers run too."""

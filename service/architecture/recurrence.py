@@ -27,6 +27,16 @@ class KimiDeltaAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class KimiK3DeltaAttention:
+    """The same with a gate of full rank, on kernels of its own (Kimi K3)."""
+
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+    bounded_gate: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Mamba:
     """Selective state space of the first kind (Jamba, Falcon Mamba): a small vector per channel."""
 
@@ -55,6 +65,8 @@ class Mamba2:
     projection_bias: bool = False
     gated_norm: bool = True
     """The output norm has weights (Falcon-H1 can go without)."""
+    time_step_rank: int | None = None
+    """Keys and time steps come of the convolved channels, through this rank and with norms (PLaMo 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +80,45 @@ class ShortConvolution:
 
 @dataclass(frozen=True, slots=True)
 class LinearAttention:
-    """Attention without a softmax, as a decaying matrix per head (MiniMax, Ling)."""
+    """Attention without a softmax, as a decaying matrix per head (MiniMax)."""
 
     num_heads: int
     head_dim: int
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedLinearAttention:
+    """The same with an output that is normalized in groups of heads (Ling 2.5)."""
+
+    num_heads: int
+    head_dim: int
+    norm_groups: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    query_key_norm: bool = False
+
+
 Recurrence: TypeAlias = (
-    GatedDeltaNet | KimiDeltaAttention | Mamba | Mamba2 | ShortConvolution | LinearAttention
+    GatedDeltaNet
+    | KimiDeltaAttention
+    | KimiK3DeltaAttention
+    | Mamba
+    | Mamba2
+    | ShortConvolution
+    | LinearAttention
+    | GroupedLinearAttention
 )
 """Mixers whose cache is a state."""
 
 STATE_KINDS: dict[type[Recurrence], str] = {
     GatedDeltaNet: "gated_delta_net",
     KimiDeltaAttention: "kimi_delta_attention",
+    KimiK3DeltaAttention: "kimi_k3_delta_attention",
     Mamba: "mamba1",
     Mamba2: "mamba2",
     ShortConvolution: "short_convolution",
     LinearAttention: "linear_attention",
+    GroupedLinearAttention: "bailing_linear_attention",
 }
 """The kinds as rules name them."""
 

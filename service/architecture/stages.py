@@ -32,6 +32,8 @@ class ModelEnds:
     position_rows: int = 0
     """Learned positions, each of the hidden size."""
     output_bias: bool = False
+    output_float32: bool = False
+    """The output is kept in 32 bits, whatever the model's type (MiniMax)."""
     embedding_size: int | None = None
     """Width of embedding and output where it is not the hidden size; projections lead in and out."""
 

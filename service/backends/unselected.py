@@ -25,6 +25,7 @@ class UnselectedLayer(StrEnum):
 
     GATED_DELTA_NET = "gated_delta_net"
     KIMI_DELTA_ATTENTION = "kimi_delta_attention"
+    KIMI_K3_DELTA_ATTENTION = "kimi_k3_delta_attention"
     MAMBA1 = "mamba1"
     MAMBA2 = "mamba2"
     SHORT_CONVOLUTION = "short_convolution"

@@ -19,6 +19,8 @@ class Dropped:
     since: Version
     last: str
     """The release that the engine says ran it last."""
+    by_transformers: Version | None = None
+    """From when transformers' own code is tried in its stead, and fails on the layers that do not attend."""
 
 
 @cache
@@ -32,7 +34,12 @@ def first_releases() -> Mapping[str, Version]:
 def dropped_classes() -> Mapping[str, Dropped]:
     """Return the classes that the engine no longer runs."""
     tables: Mapping[str, Mapping[str, str]] = _bundled()["refused"]
-    return {name: Dropped(Version(entry["since"]), entry["last"]) for name, entry in tables.items()}
+    return {name: _dropped(entry) for name, entry in tables.items()}
+
+
+def _dropped(entry: Mapping[str, str]) -> Dropped:
+    tried = entry.get("by_transformers")
+    return Dropped(Version(entry["since"]), entry["last"], Version(tried) if tried is not None else None)
 
 
 @cache
@@ -46,7 +53,7 @@ def check_model_class(class_name: str, release: Version) -> None:
     A class that no release lists is let through: the engine may run it by way of transformers.
 
     Raises:
-        EngineRefusal: stage ``config``.
+        EngineRefusal: stage ``config``, or ``model`` where transformers' own code is tried.
     """
     first, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
     if first is not None and release < first:
@@ -55,6 +62,13 @@ def check_model_class(class_name: str, release: Version) -> None:
             f"ModelConfig: Model architectures ['{class_name}'] are not supported for now.",
             type="ValidationError",
             detail=f"vLLM {release} has no {class_name}: it came with {first}.",
+        )
+    if dropped is not None and dropped.by_transformers is not None and release >= dropped.by_transformers:
+        # vLLM 0.30.0 to 0.33.0, models/transformers/base.py create_attention_instances.
+        raise EngineRefusal(
+            Stage.MODEL,
+            "Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and "
+            "vLLM has no other way to handle it.",
         )
     if dropped is not None and release >= dropped.since:
         raise EngineRefusal(

@@ -128,6 +128,14 @@ class AsyncScheduling(StrEnum):
     ON = "on"
 
 
+class BlockInBatch(StrEnum):
+    """When a block is checked not to exceed the batch."""
+
+    NEVER = "never"
+    BY_CONFIG = "by_config"
+    ONCE_GROUPED = "once_grouped"
+
+
 class InFlightBatches(StrEnum):
     """Batches whose tokens a sliding window keeps in reserve."""
 
@@ -246,8 +254,14 @@ class EngineRules:
     attention_free_prefix_caching: bool
     state_block_is_block: bool
     state_caching: StateCaching
+    state_cache_modes: tuple[str, ...]
+    state_dtypes: tuple[str, ...]
+    state_block_needs_caching: bool
+    unchunked_states_refusal: str
+    aligned_block_in_batch: BlockInBatch
     every_state_classes: frozenset[str]
     one_state_dtype: frozenset[str]
+    float32_linear_states: bool
     own_state_dtype: Mapping[str, str]
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]

@@ -29,6 +29,8 @@ class KvCache:
     num_blocks: int
     bytes_per_block: int
     """Bytes that one block id costs across all layers of a rank, on the first pipeline stage."""
+    largest_bytes_per_block: int
+    """The same on the stage where it costs most."""
     tokens: int
     """What the release logs as "GPU KV cache size"; its meaning changed over time."""
     max_concurrency: float

@@ -8,7 +8,7 @@ from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import BlockSizeChoice, HybridBlockSize
+from service.engines.rules import BlockInBatch, BlockSizeChoice, HybridBlockSize
 from service.kv_cache.alignment import (
     BlockSizes,
     aligned_before_backends,
@@ -18,13 +18,39 @@ from service.kv_cache.alignment import (
     unaligned,
 )
 from service.launch.serving import Serving
+from service.launch.state_caching import ALIGN
 
 
 def settle_block_size(architecture: ModelArchitecture, serving: Serving) -> Serving:
     """Return the start with the block size by which backends are asked, where it is settled before them."""
-    if serving.rules.block_size_choice is not BlockSizeChoice.BEFORE_BACKENDS:
+    rules, mixer = serving.rules, architecture.lead_attention
+    if rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
+        size = block_sizes_before_backends(architecture, serving).block_size
+        if rules.aligned_block_in_batch is BlockInBatch.BY_CONFIG:
+            check_block_in_batch(size, serving, Stage.CONFIG)
+        return replace(serving, block_size=size)
+    forgotten = rules.hybrid_block_size is HybridBlockSize.FORGOTTEN
+    if mixer is None or not architecture.is_hybrid or not forgotten or serving.block_size is None:
         return serving
-    return replace(serving, block_size=block_sizes_before_backends(architecture, serving).block_size)
+    # Only a size that was asked for is remembered, aligned, when backends are chosen.
+    return replace(serving, block_size=aligned_before_backends(architecture, mixer, serving).block_size)
+
+
+def check_block_in_batch(block_size: int, serving: Serving, stage: Stage) -> None:
+    """Refuse blocks that no batch fills where states are kept in mode ``align``.
+
+    Raises:
+        EngineRefusal: at the given stage.
+    """
+    if serving.mamba_cache_mode != ALIGN or block_size <= serving.max_num_batched_tokens:
+        return
+    prefix, kind = ("VllmConfig: ", "ValidationError") if stage is Stage.CONFIG else ("", "AssertionError")
+    raise EngineRefusal(
+        stage,
+        f"{prefix}In Mamba cache align mode, block_size ({block_size}) must be <= "
+        f"max_num_batched_tokens ({serving.max_num_batched_tokens}).",
+        type=kind,
+    )
 
 
 def resolve_block_sizes(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> BlockSizes:

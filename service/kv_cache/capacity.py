@@ -2,15 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from math import lcm
 from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends
+from service.backends.backend import DEFAULT_BLOCK_SIZE
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import BlockBytes, ConcurrencyCount, EngineRules, StartupCheck, TokenReport
+from service.engines.rules import (
+    BlockBytes,
+    BlockInBatch,
+    ConcurrencyCount,
+    EngineRules,
+    HybridBlockSize,
+    StartupCheck,
+    TokenReport,
+)
+from service.kv_cache.alignment import BlockSizes, unaligned
 from service.kv_cache.answer import CacheGroup, KvCache
-from service.kv_cache.block_size import resolve_block_sizes
+from service.kv_cache.block_size import check_block_in_batch, resolve_block_sizes
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
@@ -69,16 +80,36 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
         EngineRefusal: no common block size, page size or type of layer can be found.
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
-    caches = layer_caches(architecture, serving, backends, sizes)
-    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
-    layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
+    layers = _stage_caches(architecture, serving, backends, sizes)
     try:
-        groups, parts = _groups(caches, layers, serving)
+        groups, parts = _groups(tuple(chain.from_iterable(layers)), layers, serving)
     except EngineRefusal as refusal:
         if serving.rules.startup_check is not StartupCheck.LAYERS:
             raise
         return CacheLayout(layers, (), (), sizes.block_size, refusal)
     return CacheLayout(layers, groups, parts, sizes.block_size)
+
+
+def _stage_caches(
+    architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
+) -> tuple[tuple[LayerCache, ...], ...]:
+    """Return the caches of each stage; where backends settle blocks, a stage without any aligns nothing.
+
+    Source: vLLM 0.20.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
+    """
+    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    caches = layer_caches(architecture, serving, backends, sizes)
+    layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
+    alone = [all(isinstance(cache.spec, StateSpec) for cache in stage) for stage in layers]
+    by_backend = serving.rules.hybrid_block_size is HybridBlockSize.BY_BACKEND
+    if not architecture.is_hybrid or not by_backend or not any(alone):
+        return layers
+    plain = unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
+    unsettled = layer_caches(architecture, serving, backends, plain)
+    return tuple(
+        tuple(cache for cache in unsettled if cache.index in indices) if states else stage
+        for stage, states, indices in zip(layers, alone, stages, strict=True)
+    )
 
 
 def _groups(
@@ -136,6 +167,9 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
         stage.check(length)
     if layout.refusal is not None:
         raise layout.refusal
+    if serving.rules.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
+        smallest = min(group.spec.block_size for group in layout.groups)
+        check_block_in_batch(smallest, serving, Stage.BLOCK_SIZE)
     num_blocks = min(_num_blocks(stage, serving, available_bytes) for stage in layout.stages)
     concurrency = num_blocks / _blocks_of_request(layout, serving, length)
     tokens = _tokens(layout, serving, num_blocks, concurrency, length)
@@ -143,6 +177,7 @@ def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> K
         available_bytes=available_bytes,
         num_blocks=num_blocks,
         bytes_per_block=_stage_block(layout.stages[0], serving),
+        largest_bytes_per_block=max(_stage_block(stage, serving) for stage in layout.stages),
         tokens=tokens,
         max_concurrency=concurrency,
         max_model_len=length,

@@ -53,8 +53,14 @@ def layer_caches(
 def _owners(
     architecture: ModelArchitecture,
 ) -> Iterator[tuple[int, TokenMixer | Recurrence]]:
+    # Blocks that several layers run are built before any layer.
+    yield from (
+        (index, layer.mixer)
+        for index, layer in enumerate(architecture.layers)
+        if layer.shared is not None and isinstance(layer.mixer, Attention)
+    )
     for index, layer in enumerate(architecture.layers):
-        for mixer in (layer.mixer, layer.beside):
+        for mixer in (layer.beside,) if layer.shared is not None else (layer.mixer, layer.beside):
             if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
             if isinstance(mixer, TokenMixer | Recurrence):

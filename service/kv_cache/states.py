@@ -7,7 +7,9 @@ from typing import assert_never
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -43,7 +45,7 @@ def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
             return StateShape(
                 (mixer.conv_kernel - 1, width // ranks), (heads, mixer.value_head_dim, mixer.key_head_dim)
             )
-        case KimiDeltaAttention():
+        case KimiDeltaAttention() | KimiK3DeltaAttention():
             width = 3 * mixer.num_heads * mixer.head_dim
             return StateShape(
                 (mixer.conv_kernel - 1, width // ranks),
@@ -62,7 +64,7 @@ def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
             )
         case ShortConvolution():
             return StateShape((mixer.conv_kernel - 1, mixer.channels // ranks), ())
-        case LinearAttention():
+        case LinearAttention() | GroupedLinearAttention():
             return StateShape((), (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim))
     assert_never(mixer)
 
@@ -89,8 +91,17 @@ def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | N
     """
     if serving.mamba_cache_mode != "align":
         return None
-    kind, capability = state_kind(mixer), str(serving.compute_capability)
-    width = mixer.key_head_dim if isinstance(mixer, GatedDeltaNet) else None
+    if isinstance(mixer, GatedDeltaNet) and mixer.separate_projections:
+        # 0.33.0, layers/mamba/gdn/olmo_gdn_linear_attn.py exports none.
+        return None
+    kind, capability, width = state_kind(mixer), str(serving.compute_capability), None
+    if isinstance(mixer, GatedDeltaNet):
+        width = mixer.key_head_dim
+    if isinstance(mixer, KimiK3DeltaAttention):
+        width = mixer.head_dim
+        if not mixer.bounded_gate or "float16" in {serving.dtype, serving.recurrent_state_dtype}:
+            # 0.33.0, models/kimi_k3/nvidia/kda.py is_flashkda_supported.
+            return None
     return next(
         (case for case in serving.rules.state_checkpoints if case.applies(kind, capability, width)), None
     )

@@ -4,7 +4,9 @@ from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -130,15 +132,28 @@ def _check_state(mixer: Recurrence, ranks: int) -> None:
         case GatedDeltaNet():
             _check_divisible(mixer.num_key_heads, ranks)
             _check_divisible(mixer.num_value_heads, ranks)
-        case KimiDeltaAttention() | LinearAttention():
+        case KimiDeltaAttention() | KimiK3DeltaAttention() | LinearAttention():
             if mixer.num_heads % ranks:
                 raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+        case GroupedLinearAttention():
+            _check_groups(mixer, ranks)
         case Mamba2():
             _check_mamba2(mixer, ranks)
         case Mamba():
             _check_divisible(mixer.intermediate_size, ranks)
         case ShortConvolution():
             _check_divisible(mixer.channels, ranks)
+
+
+def _check_groups(mixer: GroupedLinearAttention, ranks: int) -> None:
+    """Each rank normalizes whole groups: vLLM 0.32.0, bailing_linear_attn.py BailingMoELinearAttention."""
+    words = ""
+    if ranks > mixer.norm_groups:
+        words = "tp_size must be <= group_norm_size for local rms norm"
+    elif mixer.norm_groups % ranks:
+        words = "group_norm_size must be divisible by tp_size"
+    if words or mixer.num_heads % ranks:
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
 def _check_mamba2(mixer: Mamba2, ranks: int) -> None:

@@ -9,6 +9,7 @@ from service.architecture.recurrence import state_kind
 from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.gpus.gpu_type import GpuType
 from service.launch import cache_dtype, checkpoint, layout, state_caching
@@ -36,11 +37,12 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
-    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
+    state_caching.check_accepted(flags, rules)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_heads(architecture, tensor_parallel)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
@@ -48,6 +50,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     bidirectional = _sees_media_both_ways(architecture, flags, rules)
     batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
     caching, mode = state_caching.resolve(architecture, flags, rules)
+    state_caching.check_flags(flags, rules, caching=caching, mode=mode, max_model_len=max_model_len)
+    state_caching.check_state_dtype(architecture, flags, rules)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     return Serving(
         rules=rules,
@@ -169,6 +173,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     defaults = _defaults(rules, gpu)
     seqs = flags.max_num_seqs or defaults.seqs
     if flags.max_num_batched_tokens is not None:
+        _check_whole_prompts(flags, flags.max_num_batched_tokens, max_model_len)
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
     tokens = defaults.tokens
     if flags.enable_chunked_prefill is False:
@@ -178,6 +183,25 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     if rules.batch_bounded_by_requests:
         tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)
+
+
+def _check_whole_prompts(flags: ServeFlags, batched: int, max_model_len: int) -> None:
+    """Refuse a batch that holds no whole prompt where prompts are not split.
+
+    Source: vLLM 0.10.2 to 0.33.0, SchedulerConfig.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if flags.enable_chunked_prefill is False and batched < max_model_len:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) is smaller than max_model_len "
+            f"({max_model_len}). This effectively limits the maximum sequence length to "
+            "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len.",
+            type="ValidationError",
+        )
 
 
 def _defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:

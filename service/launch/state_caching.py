@@ -1,11 +1,71 @@
 """Whether prefixes are cached, and which recurrent states are kept for it."""
 
 from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
 from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, StateCaching
 
 NONE, ALIGN, ALL = "none", "align", "all"
 """Values of mamba_cache_mode: the last state, the last block's too, or every block's."""
+
+
+def check_accepted(flags: ServeFlags, rules: EngineRules) -> None:
+    """Refuse a mode or a type of states that the release does not know.
+
+    Raises:
+        EngineRefusal: the engine's validation error, which lists those it accepts (stage ``config``).
+    """
+    _check_choice("mamba_cache_dtype", flags.mamba_cache_dtype, rules.state_dtypes)
+    _check_choice("mamba_ssm_cache_dtype", flags.mamba_ssm_cache_dtype, rules.state_dtypes)
+    _check_choice("mamba_cache_mode", flags.mamba_cache_mode, rules.state_cache_modes)
+
+
+def _check_choice(flag: str, value: str | None, accepted: tuple[str, ...]) -> None:
+    if value is None or value in accepted:
+        return
+    *others, last = (f"'{name}'" for name in accepted)
+    raise EngineRefusal(
+        Stage.CONFIG,
+        f"1 validation error for CacheConfig\n{flag}\n  Input should be {', '.join(others)} or {last} "
+        f"[type=literal_error, input_value='{value}', input_type=str]",
+        type="ValidationError",
+        detail=f"This release has no {flag} {value!r}; it accepts {', '.join(accepted)}.",
+    )
+
+
+def check_flags(
+    flags: ServeFlags, rules: EngineRules, *, caching: bool, mode: str, max_model_len: int
+) -> None:
+    """Refuse flags that do not go with how states are kept.
+
+    Source: vLLM 0.32.0, MambaModelConfig and VllmConfig.validate_mamba_block_size.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    words = ""
+    if mode == ALIGN and flags.enable_chunked_prefill is False:
+        words = rules.unchunked_states_refusal
+    if not words and rules.state_block_needs_caching and not caching:
+        told = flags.mamba_block_size not in {None, max_model_len}
+        words = "--mamba-block-size can only be set with --enable-prefix-caching" if told else ""
+    if words:
+        raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
+    """Refuse states of linear attention in 32 bits where the release cannot keep them so.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if flags.mamba_cache_dtype != "float32" or rules.float32_linear_states:
+        return
+    linear = (LinearAttention, GroupedLinearAttention)
+    if any(isinstance(mixer, linear) for _, mixer in architecture.recurrent_layers):
+        words = "VllmConfig: fp32 state for minimax is not yet supported"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> tuple[bool, str]:

@@ -16,7 +16,9 @@ from service.architecture.layers import (
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -147,7 +149,7 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
         case GatedDeltaNet():
             keys = mixer.num_key_heads * mixer.key_head_dim
             projected = 2 * keys + 2 * mixer.num_value_heads * mixer.value_head_dim
-        case KimiDeltaAttention():
+        case KimiDeltaAttention() | KimiK3DeltaAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case Mamba():
             projected = 2 * mixer.intermediate_size
@@ -155,7 +157,7 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
             projected = 2 * (mixer.intermediate_size + mixer.num_groups * mixer.state_size)
         case ShortConvolution():
             projected = 3 * mixer.channels
-        case LinearAttention():
+        case LinearAttention() | GroupedLinearAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case _:
             assert_never(mixer)

@@ -16,6 +16,7 @@ from service.architecture.layers import (
     NoAttention,
     NoFeedForward,
     QueryKeyNorm,
+    SharedBlock,
 )
 from service.architecture.recurrence import Recurrence
 from service.memory.compressed_modules import compressed_modules
@@ -35,16 +36,44 @@ class Built:
     """An indexer's key and weight projections are one matrix, which is never quantized."""
     reused_picks_need_none: bool
     """Layers that take another one's picks have no indexer."""
+    widened_experts: bool
+    """Experts that name a least width have it on every rank that splits them."""
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     """Yield the modules of one decoder layer called ``name``."""
+    if layer.shared is not None:
+        yield from _adapters(layer, layer.shared, hidden, name, shards)
+    if layer.shared is None or layer.shared.owns_weights:
+        yield from _block(layer, hidden, name, shards, built)
+    if layer.beside is not None:
+        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
+
+
+def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     yield Plain(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
     yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
-    if layer.beside is not None:
-        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
-    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards)
+    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built)
+
+
+def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield what a layer adds to a block that others run too: vLLM 0.32.0, models/zamba2.py."""
+    rank = shards.share(block.adapter_rank)
+    # The norm of the state space that stands beside.
+    yield Plain(hidden)
+    yield Linear(f"{name}.linear", hidden, (hidden,))
+    if block.attention_adapters and isinstance(layer.mixer, Attention):
+        inputs = layer.mixer.input_size or hidden
+        outputs = shards.share(layer.mixer.num_heads) * layer.mixer.head_size
+        for part in ("q", "k", "v"):
+            adapter = f"{name}.linear_{part}_adapter"
+            yield Linear(f"{adapter}.A", inputs, (rank,))
+            yield Linear(f"{adapter}.B", block.adapter_rank, (outputs,))
+    if isinstance(layer.feed_forward, DenseFeedForward):
+        width = shards.share(layer.feed_forward.intermediate_size)
+        yield Linear(f"{name}.gate_up_proj_adapter.A", hidden, (rank,))
+        yield Linear(f"{name}.gate_up_proj_adapter.B", block.adapter_rank, (width, width))
 
 
 def _module_name(mixer: Mixer) -> str:
@@ -76,7 +105,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     whole = mixer.shares_cache_of is None or keeps_shared
     outputs = (queries, keys, values) if whole else (queries,)
     parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
-    yield Linear(f"{name}.qkv_proj", hidden, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
+    inputs = mixer.input_size or hidden
+    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
         f"{name}.o_proj",
         heads * mixer.head_size_v,
@@ -117,6 +147,8 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
         yield Linear(f"{name}.fused_qkv_a_proj", hidden, (mixer.q_lora_rank, compressed), parts)
         yield Plain(mixer.q_lora_rank)
         yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
+    if mixer.output_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
@@ -140,12 +172,12 @@ def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linea
     return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
 
 
-def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match network:
         case DenseFeedForward():
             return _dense(network, hidden, name, shards)
         case MixtureOfExperts():
-            return _experts(network, hidden, name, shards)
+            return _experts(network, hidden, name, shards, built)
         case NoFeedForward():
             return iter(())
     assert_never(network)
@@ -167,7 +199,13 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
     )
 
 
-def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) -> Modules:
+def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
+    width = shards.expert_width(network.intermediate_size)
+    splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
+    return max(width, network.least_width) if splits and built.widened_experts else width
+
+
+def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     yield Plain(network.num_experts * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
         yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
@@ -177,13 +215,14 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) 
         f"{routed}.experts",
         shards.experts(network.num_experts),
         network.latent_size or hidden,
-        shards.expert_width(network.intermediate_size),
+        _expert_width(network, shards, built),
         bias=network.expert_bias,
         gated=network.gated,
     )
     if network.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
         yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
+        yield Plain(network.latent_size if network.latent_norm else 0)
     if network.shared_intermediate_size:
         shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
         suffix = "shared_expert" if network.shared_gate else "shared_experts"

@@ -42,6 +42,7 @@ class Layout:
     order_indices: bool
     fused_indexer_keys: bool
     told_nvfp4_experts: bool
+    widened_experts: bool
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
     mxfp4_rounding: tuple[Rounding, ...]
@@ -68,6 +69,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "order_indices": bool,
     "fused_indexer_keys": bool,
     "told_nvfp4_experts": bool,
+    "widened_experts": bool,
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
     "mxfp4_rounding": _roundings,

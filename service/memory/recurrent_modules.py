@@ -4,7 +4,9 @@ from typing import assert_never
 
 from service.architecture.recurrence import (
     GatedDeltaNet,
+    GroupedLinearAttention,
     KimiDeltaAttention,
+    KimiK3DeltaAttention,
     LinearAttention,
     Mamba,
     Mamba2,
@@ -12,26 +14,35 @@ from service.architecture.recurrence import (
     ShortConvolution,
 )
 from service.memory.modules import Linear, Modules, Plain, Shards
+from service.units import round_up
 
 FLOAT32_BYTES = 4
+PROJECTION_UNIT = 16
+"""vLLM 0.32.0, KimiK3DeltaAttention: the fused projection has a multiple of this many outputs."""
 
 
 def recurrent_modules(mixer: Recurrence, hidden: int, name: str, shards: Shards) -> Modules:
     """Yield the modules of one mixer called ``name``."""
     match mixer:
         case GatedDeltaNet():
-            return _delta_net(mixer, hidden, name, shards)
+            projected = _separate_delta_net if mixer.separate_projections else _delta_net
+            yield from projected(mixer, hidden, name, shards)
         case KimiDeltaAttention():
-            return _kimi(mixer, hidden, name, shards)
+            yield from _kimi(mixer, hidden, name, shards)
+        case KimiK3DeltaAttention():
+            yield from _kimi_k3(mixer, hidden, name, shards)
         case Mamba():
-            return _mamba(mixer, hidden, shards)
+            yield from _mamba(mixer, hidden, shards)
         case Mamba2():
-            return _mamba2(mixer, hidden, name, shards)
+            yield from _mamba2(mixer, hidden, name, shards)
         case ShortConvolution():
-            return _short_convolution(mixer, hidden, name, shards)
+            yield from _short_convolution(mixer, hidden, name, shards)
         case LinearAttention():
-            return _linear_attention(mixer, hidden, name, shards)
-    assert_never(mixer)
+            yield from _linear_attention(mixer, hidden, name, shards)
+        case GroupedLinearAttention():
+            yield from _grouped_linear_attention(mixer, hidden, name, shards)
+        case _:
+            assert_never(mixer)
 
 
 def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
@@ -47,6 +58,20 @@ def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> 
     yield Linear(f"{name}.out_proj", values, (hidden,))
 
 
+def _separate_delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
+    """Source: vLLM 0.19.0, models/olmo_hybrid.py; 0.33.0, layers/mamba/gdn/olmo_gdn_linear_attn.py."""
+    keys = shards.share(mixer.num_key_heads * mixer.key_head_dim)
+    values = shards.share(mixer.num_value_heads * mixer.value_head_dim)
+    heads = shards.share(mixer.num_value_heads)
+    parts = ("q_proj", "k_proj", "v_proj", "g_proj")
+    yield Plain((2 * keys + values) * mixer.conv_kernel)
+    yield Linear(f"{name}.in_proj_qkvg", hidden, (keys, keys, values, values), parts)
+    yield Linear(f"{name}.b_proj", hidden, (heads,))
+    yield Linear(f"{name}.a_proj", hidden, (heads,))
+    yield Plain(2 * heads + mixer.value_head_dim)
+    yield Linear(f"{name}.o_proj", values, (hidden,))
+
+
 def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:
     heads = shards.share(mixer.num_heads)
     width = heads * mixer.head_dim
@@ -58,6 +83,18 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
     # The decay's bias and logarithm, and the convolutions, are kept in 32 bits.
     yield Plain(width + heads, FLOAT32_BYTES)
     yield Plain(3 * width * mixer.conv_kernel, FLOAT32_BYTES)
+    yield Plain(mixer.head_dim)
+    yield Linear(f"{name}.o_proj", width, (hidden,))
+
+
+def _kimi_k3(mixer: KimiK3DeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    """Source: vLLM 0.32.0, models/kimi_k3/nvidia/kda.py KimiK3DeltaAttention."""
+    heads = shards.share(mixer.num_heads)
+    width = heads * mixer.head_dim
+    outputs = 4 * width + mixer.head_dim + heads
+    yield Linear(f"{name}.in_proj_qkvgfab", hidden, (round_up(outputs, PROJECTION_UNIT),))
+    yield Linear(f"{name}.f_b_proj", mixer.head_dim, (width,))
+    yield Plain(width + heads + 3 * width * mixer.conv_kernel, FLOAT32_BYTES)
     yield Plain(mixer.head_dim)
     yield Linear(f"{name}.o_proj", width, (hidden,))
 
@@ -78,6 +115,9 @@ def _mamba(mixer: Mamba, hidden: int, shards: Shards) -> Modules:
 
 
 def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
+    if mixer.time_step_rank is not None:
+        yield from _projected_mamba2(mixer, mixer.time_step_rank, hidden, name, shards)
+        return
     heads, channels = shards.share(mixer.num_heads), shards.share(mixer.intermediate_size)
     # Groups that the ranks do not divide are repeated until they do.
     ranks = shards.tensor_parallel_size
@@ -96,6 +136,19 @@ def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
     yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.projection_bias else 0)
 
 
+def _projected_mamba2(mixer: Mamba2, rank: int, hidden: int, name: str, shards: Shards) -> Modules:
+    """Source: vLLM 0.19.0, models/plamo2.py Plamo2MambaMixer."""
+    heads, channels = shards.share(mixer.num_heads), shards.share(mixer.intermediate_size)
+    inner = rank + 2 * mixer.state_size
+    yield Plain(channels * mixer.conv_kernel)
+    yield Linear(f"{name}.in_proj", hidden, (channels, channels))
+    yield Linear(f"{name}.bcdt_proj", channels, (inner,))
+    yield Linear(f"{name}.dt_proj", rank, (heads,))
+    yield Plain(heads, FLOAT32_BYTES)
+    yield Plain(2 * heads + inner)
+    yield Linear(f"{name}.out_proj", channels, (hidden,))
+
+
 def _short_convolution(mixer: ShortConvolution, hidden: int, name: str, shards: Shards) -> Modules:
     channels = shards.share(mixer.channels)
     yield Plain(channels * (mixer.conv_kernel + mixer.bias))
@@ -110,3 +163,14 @@ def _linear_attention(mixer: LinearAttention, hidden: int, name: str, shards: Sh
     yield Linear(f"{name}.output_gate", hidden, (width,))
     yield Linear(f"{name}.out_proj", width, (hidden,))
     yield Plain(width)
+
+
+def _grouped_linear_attention(
+    mixer: GroupedLinearAttention, hidden: int, name: str, shards: Shards
+) -> Modules:
+    """Source: vLLM 0.32.0, layers/mamba/linear/bailing_linear_attn.py BailingMoELinearAttention."""
+    width = shards.share(mixer.num_heads) * mixer.head_dim
+    yield Linear(f"{name}.query_key_value", hidden, (width,) * 3, bias=3 * width if mixer.qkv_bias else 0)
+    yield Linear(f"{name}.g_proj", hidden, (width,))
+    yield Linear(f"{name}.dense", width, (hidden,), bias=hidden if mixer.output_bias else 0)
+    yield Plain(width + (2 * mixer.head_dim if mixer.query_key_norm else 0))

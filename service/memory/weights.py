@@ -58,7 +58,12 @@ def _stage(
             architecture.hidden_size,
             f"layers.{index}",
             shards,
-            Built(layout.shared_cache_projections, layout.fused_indexer_keys, reused_picks_need_none),
+            Built(
+                layout.shared_cache_projections,
+                layout.fused_indexer_keys,
+                reused_picks_need_none,
+                layout.widened_experts,
+            ),
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)
@@ -97,7 +102,7 @@ def _embeddings(
     if ends.output_bias and (last or frame.output):
         yield Plain(rows)
     if not tied and (last or frame.output):
-        yield OutputEmbedding(rows, width)
+        yield Plain(rows * width, FLOAT32) if ends.output_float32 else OutputEmbedding(rows, width)
     updates = architecture.alternating_updates
     if updates is not None:
         yield Plain(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))

@@ -14,7 +14,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
 @pytest.mark.parametrize(
     ("class_name", "reason"),
     [
-        ("Zamba2ForCausalLM", "recurrent"),
+        ("Qwen4ExpForCausalLM", "recurrent"),
         ("HYV4ForCausalLM", "sparse"),
         ("WhisperForConditionalGeneration", "cross"),
     ],

@@ -70,8 +70,8 @@ def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules]
         cache = size_cache(begun.layout, begun.serving, available)
     except EngineRefusal:
         return
-    assert cache.num_blocks * cache.bytes_per_block <= available
-    assert (cache.num_blocks + 1) * cache.bytes_per_block > available
+    assert cache.num_blocks * cache.largest_bytes_per_block <= available
+    assert (cache.num_blocks + 1) * cache.largest_bytes_per_block > available
 
 
 @given(supported, sizes)

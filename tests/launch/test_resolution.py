@@ -10,6 +10,7 @@ from service.gpus.catalog import find_gpu
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
 from tests.accuracy.oracle import bundled_architecture
+from tests.accuracy.recurrent import architecture
 
 LLAMA, QWEN, GEMMA4 = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3.6-35B-A3B", "google/gemma-4-31B-it"
 
@@ -137,3 +138,46 @@ def test_a_model_of_a_later_release_is_refused() -> None:
     assert caught.value.detail is not None
     assert "0.19.0" in caught.value.detail
     assert serving(GEMMA4, "0.19.0").max_model_len > 0
+
+
+@pytest.mark.parametrize(
+    ("release", "flags", "words"),
+    [
+        ("0.31.0", ServeFlags(mamba_cache_mode="all"), None),
+        ("0.32.0", ServeFlags(mamba_cache_mode="all"), "Input should be 'align' or 'none'"),
+        ("0.12.0", ServeFlags(mamba_ssm_cache_dtype="float16"), "Input should be 'auto' or 'float32'"),
+        ("0.13.0", ServeFlags(mamba_ssm_cache_dtype="float16"), None),
+        ("0.21.0", ServeFlags(mamba_ssm_cache_dtype="bfloat16"), "'auto', 'float32' or 'float16'"),
+        ("0.22.0", ServeFlags(mamba_ssm_cache_dtype="bfloat16"), None),
+        ("0.27.1", ServeFlags(mamba_block_size=64), "can only be set with --enable-prefix-caching"),
+        ("0.28.0", ServeFlags(mamba_block_size=64), None),
+        ("0.32.0", ServeFlags(enable_chunked_prefill=False), "required for mamba cache mode 'align'"),
+        ("0.33.0", ServeFlags(enable_chunked_prefill=False), "required for Mamba prefix caching"),
+    ],
+)
+def test_flags_about_states_are_those_of_the_release(
+    release: str, flags: ServeFlags, words: str | None
+) -> None:
+    model = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+    if words is None:
+        assert serving(model, release, flags).release == Version(release)
+        return
+    with pytest.raises(EngineRefusal, match=words) as caught:
+        serving(model, release, flags)
+    assert (caught.value.stage, caught.value.type) == (Stage.CONFIG, "ValidationError")
+
+
+def test_linear_attention_keeps_no_32_bits_before_0_20_1() -> None:
+    model, gpu = architecture("MiniMaxText01ForCausalLM/MiniMax-Text-01"), find_gpu("h100-sxm-80gb")
+    flags = ServeFlags(mamba_cache_dtype="float32", max_model_len=8192)
+
+    with pytest.raises(EngineRefusal, match="fp32 state for minimax"):
+        resolve(model, flags, rules_for(Version("0.20.0")), gpu)
+    assert resolve(model, flags, rules_for(Version("0.20.1")), gpu).conv_state_dtype == "float32"
+
+
+def test_a_batch_holds_whole_prompts_where_they_are_not_split() -> None:
+    flags = ServeFlags(enable_chunked_prefill=False, max_num_batched_tokens=512, max_model_len=1024)
+
+    with pytest.raises(EngineRefusal, match="smaller than max_model_len"):
+        serving(LLAMA, "0.19.0", flags)

@@ -78,7 +78,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen3_5ForConditionalGeneration": Family(
         _layers, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
     ),
-    "Qwen3_5MoeForConditionalGeneration": Family(
-        _layers, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
+    # vLLM 0.22.0, models/interns2_preview.py: the latter's class as it is.
+    **dict.fromkeys(
+        ("Qwen3_5MoeForConditionalGeneration", "InternS2PreviewForConditionalGeneration"),
+        Family(
+            _layers,
+            multimodal=True,
+            splits_media_heads=True,
+            towers=towers.qwen3_vl,
+            frame=EMBEDDING_EVERYWHERE,
+        ),
     ),
 }

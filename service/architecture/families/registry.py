@@ -18,6 +18,7 @@ from service.architecture.families import (
     per_layer,
     qwen,
     qwen_gdn,
+    shared_state,
     sparse,
     state_space,
 )
@@ -38,6 +39,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **deepseek_v4.FAMILIES,
     **state_space.FAMILIES,
     **linear.FAMILIES,
+    **shared_state.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

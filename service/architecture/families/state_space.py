@@ -17,7 +17,7 @@ from service.architecture.layers import (
     NoFeedForward,
 )
 from service.architecture.recurrence import Mamba, Mamba2
-from service.architecture.stages import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
+from service.architecture.stages import ALL_EVERYWHERE
 from service.units import ceil_div
 
 TIME_STEP_SHARE: Final = 16
@@ -252,6 +252,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "JambaForCausalLM": Family(_jamba, frame=ALL_EVERYWHERE),
     "BambaForCausalLM": Family(_bamba, frame=ALL_EVERYWHERE),
     "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
-    "FalconH1ForCausalLM": Family(_falcon_h1, frame=EMBEDDING_EVERYWHERE),
+    "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_told=False),
     "NemotronHForCausalLM": Family(_nemotron, frame=ALL_EVERYWHERE),
 }

@@ -45,6 +45,10 @@ MINICPM_TEXTS: Final = {
     "4.5": "Qwen3ForCausalLM",
 }
 _MINICPM: Final = Wrapper(inner_of=_minicpm_text)
+_MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
+"""vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py."""
+_NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
+"""vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
 
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper("AriaTextForCausalLM", model_type="aria_text"),
@@ -75,19 +79,27 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM"),
     "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
     "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
+    "Granite4VisionForConditionalGeneration": Wrapper(
+        "GraniteForCausalLM", model_type="granite", splits_media_heads=True
+    ),
     "H2OVLChatModel": _AS_TOLD,
     "HCXVisionForCausalLM": _AS_TOLD,
     "HCXVisionV2ForCausalLM": _AS_TOLD,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
     "InternS1ForConditionalGeneration": _AS_TOLD,
+    "InternS1ProForConditionalGeneration": Wrapper(
+        "Qwen3MoeForCausalLM", splits_media_heads=True, towers=towers.qwen3_vl
+    ),
     "InternVLChatModel": _AS_TOLD,
     "InternVLForConditionalGeneration": _AS_TOLD,
     "IsaacForConditionalGeneration": _QWEN3,
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
     "KeyeVL1_5ForConditionalGeneration": _QWEN3,
+    "KimiK3ForConditionalGeneration": Wrapper("KimiLinearForCausalLM", model_type="kimi_linear"),
     "KimiVLForConditionalGeneration": _KIMI_VL,
+    "Lfm2VlForConditionalGeneration": Wrapper(model_type="lfm2", splits_media_heads=True),
     "LightOnOCRForConditionalGeneration": _QWEN3,
     "Llama4ForConditionalGeneration": Wrapper(
         "Llama4ForCausalLM", splits_media_heads=True, towers=towers.llama4
@@ -102,12 +114,24 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiDashengLMModel": _QWEN2,
     "MiniCPMO": _MINICPM,
     "MiniCPMV": _MINICPM,
+    "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
     "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
     "MoonshotKimiaForCausalLM": _QWEN2,
     "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
     "MossTranscribeDiarizeForConditionalGeneration": _QWEN3,
     "MusicFlamingoForConditionalGeneration": _QWEN2,
     "NVLM_D": _AS_TOLD,
+    **dict.fromkeys(
+        (
+            "NemotronH_Nano_Omni_Reasoning_V3",
+            "NemotronH_Nano_VL",
+            "NemotronH_Nano_VL_V2",
+            "NemotronH_Omni_Reasoning_V3",
+            "NemotronH_Super_Omni_Reasoning_V3",
+        ),
+        _NEMOTRON_H,
+    ),
     "OpenCUAForConditionalGeneration": _QWEN2,
     "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
     "OpenVLAForActionPrediction": Wrapper(model_type="llama"),

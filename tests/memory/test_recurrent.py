@@ -1,0 +1,62 @@
+"""Weights of recurrent models against what real releases allocate on the meta device."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from service.engines.releases import find_release
+from service.memory.deployment import Deployment
+from service.memory.weights import parameter_bytes_per_stage
+from tests.accuracy.oracle import gpu_of
+from tests.accuracy.recurrent import architecture, recorded
+
+ROWS = [row for row in recorded()["rows"] if "parameter_bytes_per_pp_rank" in row["expect"]]
+
+
+def deployment_of(row: Mapping[str, Any]) -> Deployment:
+    serve, capability = row["serve"], gpu_of(row).compute_capability
+    assert capability is not None
+    return Deployment(
+        tensor_parallel_size=serve.get("tensor_parallel_size", 1),
+        pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
+        compute_capability=(capability.major, capability.minor),
+        dtype=serve.get("dtype"),
+    )
+
+
+def missing(row: Mapping[str, Any]) -> list[int]:
+    """Return what the engine allocates on each stage beyond ours."""
+    stages = parameter_bytes_per_stage(
+        architecture(row["config"]), deployment_of(row), find_release(row["engine_version"])
+    )
+    theirs = row["expect"]["parameter_bytes_per_pp_rank"]
+    return [their - our for their, our in zip(theirs, stages, strict=True)]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if architecture(row["config"]).media_known])
+def test_bytes_are_those_that_the_release_allocates(row: Mapping[str, Any]) -> None:
+    theirs = row["expect"]["parameter_bytes_per_pp_rank"]
+
+    assert [gap / their for gap, their in zip(missing(row), theirs, strict=True)] == pytest.approx(
+        [0] * len(theirs), abs=1e-3
+    )
+
+
+def test_kimi_k3_lacks_the_same_tower_whatever_its_text_is_like() -> None:
+    gaps = {
+        gap
+        for row in ROWS
+        if "k3" in row["config"] and row["serve"].get("tensor_parallel_size", 1) == 1
+        for gap in missing(row)
+    }
+
+    assert len(gaps) == 1
+
+
+def test_zamba_counts_each_of_its_two_blocks_once() -> None:
+    """Zamba2 2.7B: nine layers run two blocks in turn."""
+    layers = architecture("Zamba2ForCausalLM/Zamba2-2.7B").layers
+    shared = [layer.shared for layer in layers if layer.shared is not None]
+
+    assert [block.owns_weights for block in shared] == [True, True] + [False] * 7
