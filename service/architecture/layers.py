@@ -72,6 +72,15 @@ class Attention:
     """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
     head_gate: bool = False
     """A projection of its own yields one gate per head."""
+    cross: bool = False
+    """Keys and values are an encoder's, cached once for each request (Whisper)."""
+    pass_gate: bool = False
+    """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
+    shared_query: int | None = None
+    """Width of a query that all heads have in common and each then makes its own of (Step 3).
+
+    What comes before the heads part, keys and values included, is then on every rank.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,8 @@ class MixtureOfExperts:
     """Experts, routed and shared, gate their first projection."""
     clamped: bool = False
     """What the gate lets through is limited (DeepSeek V4)."""
+    zero_experts: int = 0
+    """Choices of the router that no expert stands behind (LongCat)."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
 
@@ -197,3 +208,5 @@ class DecoderLayer:
     mixer_name: str = ""
     """The mixer's module in checkpoints, where it is not called after its kind."""
     feed_forward_name: str = "mlp"
+    repeats: bool = False
+    """An earlier layer runs once more: the cache is its own, the weights are not (looped models)."""

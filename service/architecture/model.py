@@ -87,6 +87,16 @@ class ModelArchitecture:
     """Whether ``towers`` are all the towers there are."""
     weights_checked: bool = True
     """Whether the closed form of the weights was held against what the engine allocates."""
+    encoder_tokens: int | None = None
+    """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
+    counted_layers: int | None = None
+    """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
+    attentions_per_layer: int = 1
+    """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+
+    def number_of(self, index: int) -> int:
+        """Return the engine's number of the layer at ``index``."""
+        return index // self.attentions_per_layer
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from service.architecture.config import Config, InvalidConfig
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
@@ -102,6 +102,9 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
+        counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
+        encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
+        attentions_per_layer=family.attentions_per_layer,
     )
 
 

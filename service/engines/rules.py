@@ -240,6 +240,9 @@ class EngineRules:
     batch_bounded_by_requests: bool
     media_item_sets_batch: bool
     bidirectional_media_types: frozenset[str]
+    encoder_budget_is_batch: bool
+    encoders_batch_whole_prompts: bool
+    encoders_may_cache_prefixes: bool
     async_scheduling: AsyncScheduling
     second_runner: frozenset[str]
     hybrid_prefix_caching: bool

@@ -22,6 +22,7 @@ from service.units import GIB, ceil_div, round_up
 
 KINDS_BY_CLASS_NAME: Final = (
     CacheKind.CHUNKED_LOCAL_ATTENTION,
+    CacheKind.CROSS_ATTENTION,
     CacheKind.FULL_ATTENTION,
     CacheKind.MLA_ATTENTION,
     CacheKind.MAMBA,
@@ -70,7 +71,9 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
     caches = layer_caches(architecture, serving, backends, sizes)
-    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    stages = stage_layers(
+        len(architecture.layers), serving.pipeline_parallel_size, architecture.attentions_per_layer
+    )
     layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
     try:
         groups, parts = _groups(caches, layers, serving)

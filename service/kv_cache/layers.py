@@ -36,7 +36,11 @@ def layer_caches(
     specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
     caches: list[LayerCache] = []
     for index, mixer in _owners(architecture):
-        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(index, mixer, serving)
+        dtype = (
+            ""
+            if isinstance(mixer, Recurrence)
+            else layer_cache_dtype(architecture.number_of(index), mixer, serving)
+        )
         key = (id(mixer), dtype)
         if key not in specs:
             specs[key] = (
@@ -133,8 +137,9 @@ def _attention(
         counted = sized_by(exact, serving.rules.sliding_window_packing)
         return _sliding(mixer, serving, backend, sizes, counted)
     chunked = mixer.attention_chunk_size is not None
+    whole = CacheKind.CROSS_ATTENTION if mixer.cross else CacheKind.FULL_ATTENTION
     return AttentionSpec(
-        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else CacheKind.FULL_ATTENTION,
+        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else whole,
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(mixer, serving),
         head_size=mixer.head_size,

@@ -156,13 +156,16 @@ def _check_divisible(count: int, ranks: int) -> None:
         raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
 
 
-def stage_layers(num_layers: int, stages: int) -> tuple[range, ...]:
+def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
     """Return the layers of each pipeline stage; what does not divide goes to the stages before the last.
+
+    ``together``: so many layers in a row stay on one stage.
 
     Source: vLLM 0.32.0, distributed/utils.py get_pp_indices.
     """
-    sizes = [num_layers // stages] * stages
-    for extra in range(num_layers % stages):
-        sizes[-(extra + 2)] += 1
+    units = num_layers // together
+    sizes = [units // stages * together] * stages
+    for extra in range(units % stages):
+        sizes[-(extra + 2)] += together
     ends = [sum(sizes[: stage + 1]) for stage in range(stages)]
     return tuple(range(end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -77,7 +77,15 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
+        encoder_tokens=_encoder_tokens(architecture, rules, batched),
     )
+
+
+def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched: int) -> int:
+    """Return the tokens of an encoder that the engine makes room for in the cache of one request."""
+    if architecture.encoder_tokens is None:
+        return 0
+    return batched if rules.encoder_budget_is_batch else architecture.encoder_tokens
 
 
 def architecture_dtype(asked: str | None, dtype: str) -> str:
@@ -171,7 +179,8 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
     tokens = defaults.tokens
-    if flags.enable_chunked_prefill is False:
+    whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
+    if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)
     if bidirectional and rules.media_item_sets_batch and architecture.largest_media_item is not None:
         tokens = max(tokens, architecture.largest_media_item)

@@ -73,6 +73,10 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
     queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
     keys, values = kv_heads * mixer.head_size, kv_heads * mixer.head_size_v
+    if mixer.shared_query is not None:
+        yield Plain(mixer.shared_query)
+        yield Linear(f"{name}.wq", mixer.shared_query, (queries,))
+        queries = mixer.shared_query
     whole = mixer.shares_cache_of is None or keeps_shared
     outputs = (queries, keys, values) if whole else (queries,)
     parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
@@ -86,6 +90,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     yield Plain(_norm_elements(mixer, shards, whole=whole))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.pass_gate:
+        yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
         yield Plain(heads)
 
@@ -168,9 +174,10 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) -> Modules:
-    yield Plain(network.num_experts * hidden, FLOAT32_BYTES if network.router_float32 else None)
+    choices = network.num_experts + network.zero_experts
+    yield Plain(choices * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
-        yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
+        yield Plain(choices, None if network.expert_bias else FLOAT32_BYTES)
     # Gemma 4 keeps its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(

@@ -11,6 +11,7 @@ from service.architecture.families import (
     deepseek,
     deepseek_v4,
     dense,
+    encoder_decoder,
     gemma,
     gpt_oss,
     linear,
@@ -18,6 +19,7 @@ from service.architecture.families import (
     per_layer,
     qwen,
     qwen_gdn,
+    several_caches,
     sparse,
     state_space,
 )
@@ -38,6 +40,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **deepseek_v4.FAMILIES,
     **state_space.FAMILIES,
     **linear.FAMILIES,
+    **several_caches.FAMILIES,
+    **encoder_decoder.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

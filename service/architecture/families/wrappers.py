@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from service.architecture import towers
+from service.architecture import plain_towers, towers
 from service.architecture.config import Config
 from service.architecture.families.family import Wrapper
 
@@ -133,6 +133,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "RForConditionalGeneration": _AS_TOLD,
     "SkyworkR1VChatModel": _AS_TOLD,
     "SmolVLMForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "Step3VLForConditionalGeneration": Wrapper(
+        "Step3TextForCausalLM",
+        model_type="step3_text",
+        splits_media_heads=True,
+        towers=plain_towers.step3,
+    ),
     "Step3p7ForConditionalGeneration": _AS_TOLD,
     "StepVLForConditionalGeneration": _AS_TOLD,
     "Tarsier2ForConditionalGeneration": Wrapper(
