@@ -74,6 +74,10 @@ class Attention:
     """A projection of its own yields one gate per head."""
     cross: bool = False
     """Keys and values are an encoder's, cached once for each request (Whisper)."""
+    value_experts: int = 0
+    """Routed projections that values come from instead of one (K2 Horizon)."""
+    token_gates: bool = False
+    """Queries, keys and values together yield two gates per head, and each head has a pace (Moondream 3)."""
     pass_gate: bool = False
     """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
     shared_query: int | None = None
@@ -178,6 +182,8 @@ class MixtureOfExperts:
     """Experts, routed and shared, gate their first projection."""
     clamped: bool = False
     """What the gate lets through is limited (DeepSeek V4)."""
+    dealt_out: bool = False
+    """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
     """Choices of the router that no expert stands behind (LongCat)."""
     latent_size: int | None = None

@@ -1,4 +1,4 @@
-"""Encoders that are plain transformers with biases: those of Whisper and Step 3."""
+"""Encoders that are plain transformers with biases: those of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
 
 from typing import Final
 
@@ -72,6 +72,85 @@ def step3(config: Config) -> tuple[Tower, ...]:
             block_elements=4 * width,
             frame=(Projection("vit_large_projector", 2 * outputs, (hidden,), Split.REPLICATED, bias),),
             frame_elements=(patch + 1 + positions + 1) * width + downsamplers,
+            quantizable=False,
+        ),
+    )
+
+
+def moondream3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Moondream 3 (vLLM 0.32.0, Moondream3VisionEncoder and Moondream3VisionProjection)."""
+    told = config.section("config")
+    vision = (told and told.section("vision")) or Config({}, config.at("config"))
+    text = (told and told.section("text")) or Config({}, config.at("config"))
+    width, inner = vision.integer("enc_dim", default=1152), vision.integer("proj_inner_dim", default=8192)
+    size = vision.integer("enc_patch_size", default=14)
+    positions = (vision.integer("crop_size", default=378) // size) ** 2
+    hidden = text.integer("dim", default=2048)
+    return (
+        Tower(
+            name="vision",
+            depth=vision.integer("enc_n_layers", default=27, maximum=MAX_LAYERS),
+            layers="blocks",
+            block=(
+                *attention_projections(
+                    ("attn.qkv_proj", "attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(
+                    ("mlp.fc1", "mlp.fc2"),
+                    width,
+                    vision.integer("enc_ff_dim", default=4304),
+                    gated=False,
+                    bias=True,
+                ),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_proj.fc1", 2 * width, (inner,), Split.COLUMN, bias=True),
+                Projection("vision_proj.fc2", inner, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=(IMAGE_CHANNELS * size * size + 1 + positions + 2) * width,
+        ),
+    )
+
+
+def muse_glimmer(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Muse Glimmer (vLLM 0.32.0, MuseGlimmerVisionEncoder and MuseGlimmerVisionAdapter)."""
+    vision = config.section("vision_config")
+    if vision is None or config.fields.get("has_vision") is False:
+        return ()
+    text = config.section("text_config") or config
+    width, inner = (
+        vision.integer("hidden_size", default=1536),
+        vision.integer("intermediate_size", default=8960),
+    )
+    patch = (
+        IMAGE_CHANNELS
+        * vision.count("patch_temporal", default=2)
+        * vision.integer("patch_size", default=14) ** 2
+    )
+    positions = vision.count("pos_emb_height", default=32) * vision.count("pos_emb_width", default=32)
+    outputs, adapter = (
+        vision.integer("output_dim", default=6144),
+        vision.integer("adapter_dim", default=4096),
+    )
+    whole = Split.REPLICATED
+    return (
+        Tower(
+            name="vision_encoder",
+            depth=vision.integer("num_hidden_layers", default=50, maximum=MAX_LAYERS),
+            layers="transformer",
+            block=(
+                *attention_projections(("attn.qkv_proj", "attn.o_proj"), width, bias=True, output_bias=True),
+                Projection("mlp.c_fc", width, (inner,), whole, bias=True),
+                Projection("mlp.c_proj", inner, (width,), whole, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_adapter.c_fc", outputs, (adapter,), whole),
+                Projection("vision_adapter.c_proj", adapter, (adapter,), whole),
+                Projection("vision_projection", adapter, (text.integer("hidden_size", default=6656),), whole),
+            ),
+            frame_elements=(patch + positions + 4) * width,
             quantizable=False,
         ),
     )

@@ -80,6 +80,9 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     whole = mixer.shares_cache_of is None or keeps_shared
     outputs = (queries, keys, values) if whole else (queries,)
     parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    if mixer.value_experts:
+        outputs, parts = outputs[:2], parts[:2]
+        yield from _value_experts(mixer, hidden, name, values)
     yield Linear(f"{name}.qkv_proj", hidden, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
         f"{name}.o_proj",
@@ -94,6 +97,15 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
         yield Plain(heads)
+    if mixer.token_gates:
+        yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Modules:
+    """Yield routed value projections, with their router (vLLM 0.32.0, K2HorizonMoVAAttention)."""
+    for index in range(mixer.value_experts):
+        yield Linear(f"{name}.v_experts.{index}", hidden, (values,))
+    yield Linear(f"{name}.v_router", hidden, (mixer.value_experts,))
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
@@ -182,9 +194,9 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards) 
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(
         f"{routed}.experts",
-        shards.experts(network.num_experts),
+        shards.share(network.num_experts) if network.dealt_out else shards.experts(network.num_experts),
         network.latent_size or hidden,
-        shards.expert_width(network.intermediate_size),
+        network.intermediate_size if network.dealt_out else shards.expert_width(network.intermediate_size),
         bias=network.expert_bias,
         gated=network.gated,
     )

@@ -16,6 +16,7 @@ from service.architecture.families import (
     gpt_oss,
     linear,
     llama,
+    odd,
     per_layer,
     qwen,
     qwen_gdn,
@@ -42,6 +43,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **linear.FAMILIES,
     **several_caches.FAMILIES,
     **encoder_decoder.FAMILIES,
+    **odd.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 
