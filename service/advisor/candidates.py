@@ -73,7 +73,8 @@ def _with_memory(
         fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
         return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
     verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
-    doubt = (*start.fails_when_run, *beyond_memory(cache, budget), *_doubt(verdict, budget))
+    miscounts = start.miscounts(request.model.architecture)
+    doubt = (*miscounts, *start.fails_when_run, *beyond_memory(cache, budget), *_doubt(verdict, budget))
     return replace(
         candidate,
         verdict=Verdict.UNCERTAIN if doubt else verdict,

@@ -1,4 +1,4 @@
-"""Encoders that are plain transformers with biases: those of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
+"""Encoders that are plain transformers with biases: of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
 
 from typing import Final
 

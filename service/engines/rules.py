@@ -232,6 +232,8 @@ class EngineRules:
     head_dim_is_rotary: frozenset[str]
     pipeline_unsplittable: frozenset[str]
     pipeline_unready: Mapping[str, str]
+    whole_prompt_batches: bool
+    miscounted_layers: Mapping[str, str]
     unrepeated_kv_heads: frozenset[str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]

@@ -9,6 +9,7 @@ from service.architecture.recurrence import state_kind
 from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.gpus.gpu_type import GpuType
 from service.launch import cache_dtype, checkpoint, layout, state_caching
@@ -36,6 +37,9 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
+    bidirectional = _sees_media_both_ways(architecture, flags, rules)
+    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
+    _check_batch(architecture, flags, rules, batched, max_model_len)
     layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
@@ -45,8 +49,6 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
-    bidirectional = _sees_media_both_ways(architecture, flags, rules)
-    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
     caching, mode = state_caching.resolve(architecture, flags, rules)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     return Serving(
@@ -187,6 +189,35 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     if rules.batch_bounded_by_requests:
         tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)
+
+
+def _check_batch(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, batched: int, max_model_len: int
+) -> None:
+    """Refuse batches too small for the requests asked for, or for a whole prompt where none is chunked.
+
+    Source: vLLM 0.32.0, SchedulerConfig.verify_max_model_len.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    whole = architecture.encoder_tokens is not None or flags.enable_chunked_prefill is False
+    if whole and rules.whole_prompt_batches and batched < max_model_len:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) is smaller than max_model_len "
+            f"({max_model_len}). This effectively limits the maximum sequence length to "
+            "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len.",
+            type="ValidationError",
+        )
+    if flags.max_num_seqs is not None and batched < flags.max_num_seqs:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) must be greater than or equal to "
+            f"max_num_seqs ({flags.max_num_seqs}).",
+            type="ValidationError",
+        )
 
 
 def _defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:

@@ -78,8 +78,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Linear(f"{name}.wq", mixer.shared_query, (queries,))
         queries = mixer.shared_query
     whole = mixer.shares_cache_of is None or keeps_shared
-    outputs = (queries, keys, values) if whole else (queries,)
-    parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
+    parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
     if mixer.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(mixer, hidden, name, values)

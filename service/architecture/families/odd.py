@@ -1,4 +1,4 @@
-"""Decoders that are odd in one thing each: values from experts, a backward count of layers, other key names."""
+"""Decoders that are odd in one thing each: values from experts, windows counted backward, other key names."""
 
 from collections.abc import Mapping
 from dataclasses import replace
