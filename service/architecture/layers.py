@@ -74,6 +74,10 @@ class Attention:
     """A projection of its own yields one gate per head."""
     cross: bool = False
     """Keys and values are an encoder's, cached once for each request (Whisper)."""
+    stored_sinks: int = 0
+    """Learned keys, and maybe values, in the first blocks of the cache that every query sees (openPangu)."""
+    sink_values: bool = False
+    """Values are learned for them too."""
     value_experts: int = 0
     """Routed projections that values come from instead of one (K2 Horizon)."""
     token_gates: bool = False

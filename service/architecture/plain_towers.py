@@ -1,6 +1,8 @@
 """Encoders that are plain transformers with biases: of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
 from service.architecture.towers import (
@@ -10,10 +12,25 @@ from service.architecture.towers import (
     Tower,
     attention_projections,
     feed_forward_projections,
+    qwen3_vl,
 )
 
 CONVOLUTION: Final = 3
 """Frames that each of Whisper's convolutions looks at."""
+COMPASS_VISION: Final[Mapping[str, Any]] = {
+    "depth": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_heads": 16,
+    "in_channels": 3,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 3584,
+    "num_position_embeddings": 2304,
+    "deepstack_visual_indexes": [8, 16, 24],
+}
+"""transformers 5.19, CohereCompassVisionConfig."""
 STEP3_DOWNSAMPLERS: Final = (2 * 2, 3 * 3)
 """Patches that Step 3's two convolutions after the encoder look at."""
 
@@ -154,3 +171,10 @@ def muse_glimmer(config: Config) -> tuple[Tower, ...]:
             quantizable=False,
         ),
     )
+
+
+def cohere_compass(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Cohere Compass: Qwen3-VL's (vLLM 0.32.0, Cohere_VisionTransformer)."""
+    told = config.section("vision_config")
+    vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
+    return qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))

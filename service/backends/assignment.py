@@ -146,11 +146,7 @@ def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
 def _select(
     mixer: TokenMixer, request: AttentionRequest, chosen: str | None, serving: Serving
 ) -> AttentionBackend:
-    kind = None
-    if isinstance(mixer, CompressedAttention):
-        kind = UnselectedLayer.DEEPSEEK_V4_COMPRESSED
-    elif request.head_size_v is not None and request.head_size_v != request.head_size:
-        kind = UnselectedLayer.DIFFERING_VALUES
+    kind = _unselected(mixer)
     if kind is not None:
         return unselected_backend(
             kind,
@@ -167,6 +163,17 @@ def _select(
         chosen=chosen,
         device_name=serving.device_name,
     )
+
+
+def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
+    """Return the kind of a layer whose class names its backend itself."""
+    if isinstance(mixer, CompressedAttention):
+        return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
+    if not isinstance(mixer, Attention):
+        return None
+    if mixer.stored_sinks:
+        return UnselectedLayer.STORED_SINKS
+    return UnselectedLayer.DIFFERING_VALUES if mixer.head_size_v != mixer.head_size else None
 
 
 def _request(

@@ -26,6 +26,7 @@ KINDS_BY_CLASS_NAME: Final = (
     CacheKind.FULL_ATTENTION,
     CacheKind.MLA_ATTENTION,
     CacheKind.MAMBA,
+    CacheKind.SINK_FULL_ATTENTION,
     CacheKind.SLIDING_WINDOW,
     CacheKind.UNIFORM_TYPE,
 )

@@ -137,9 +137,8 @@ def _attention(
         counted = sized_by(exact, serving.rules.sliding_window_packing)
         return _sliding(mixer, serving, backend, sizes, counted)
     chunked = mixer.attention_chunk_size is not None
-    whole = CacheKind.CROSS_ATTENTION if mixer.cross else CacheKind.FULL_ATTENTION
     return AttentionSpec(
-        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else whole,
+        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else _whole(mixer),
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(mixer, serving),
         head_size=mixer.head_size,
@@ -172,6 +171,12 @@ def _sliding(
 def _window(mixer: Attention, serving: Serving) -> int | None:
     one_more = mixer.window_excludes_itself and serving.rules.windows_count_earlier_tokens
     return None if mixer.sliding_window is None else mixer.sliding_window + one_more
+
+
+def _whole(mixer: Attention) -> CacheKind:
+    if mixer.cross:
+        return CacheKind.CROSS_ATTENTION
+    return CacheKind.SINK_FULL_ATTENTION if mixer.stored_sinks else CacheKind.FULL_ATTENTION
 
 
 def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:

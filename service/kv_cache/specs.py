@@ -20,6 +20,7 @@ class CacheKind(StrEnum):
     MLA_ATTENTION = "mla_attention"
     SLIDING_WINDOW_MLA = "sliding_window_mla"
     CROSS_ATTENTION = "cross_attention"
+    SINK_FULL_ATTENTION = "sink_full_attention"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
 

@@ -108,7 +108,9 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
     """
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
-        if isinstance(mixer, Attention):
+        if isinstance(mixer, Attention) and mixer.stored_sinks:
+            _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
+        elif isinstance(mixer, Attention):
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
     for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
         _check_state(recurrence, tensor_parallel_size)
@@ -122,6 +124,23 @@ def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
         raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_sink_heads(heads: int, ranks: int) -> None:
+    """Heads with sinks in the cache are not repeated: vLLM 0.32.0, OpenPanguSinkAttention."""
+    words = ""
+    if heads < ranks:
+        words = (
+            f"Number of KV heads {heads} is less than TP size {ranks}, "
+            "KV heads replication is not support yet."
+        )
+    elif heads % ranks:
+        words = (
+            f"Number of KV heads is greater than TP size, but total_num_kv_heads {heads} "
+            f"is not divisible by tp_size {ranks}."
+        )
+    if words:
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
 
 
 def _check_state(mixer: Recurrence, ranks: int) -> None:

@@ -97,6 +97,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
         yield Plain(heads)
+    if mixer.stored_sinks:
+        yield Plain(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
     if mixer.token_gates:
         yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
 

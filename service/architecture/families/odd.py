@@ -8,7 +8,7 @@ from service.architecture import plain_towers
 from service.architecture.config import Config
 from service.architecture.families.family import Family, dense, head_size, num_kv_heads, num_layers
 from service.architecture.families.recipe import LAYER_NORM, Decoder, Sparse
-from service.architecture.families.windows import by_type, model_window, no_layer
+from service.architecture.families.windows import by_type, every_layer, model_window, no_layer
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
@@ -105,6 +105,15 @@ def _moondream3(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(DecoderLayer(mixer, feed_forward(index), LAYER_NORM) for index in range(num_layers(text)))
 
 
+def _internlm2_ve(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read InternLM2-VE: a second network of the same width, for the tokens of images.
+
+    Source: vLLM 0.20.2, internlm2_ve.InternLM2VEDecoderLayer.
+    """
+    both = DenseFeedForward(2 * text.integer("intermediate_size"))
+    return tuple(replace(layer, feed_forward=both) for layer in Decoder(windows=every_layer)(text))
+
+
 def _told_windows(text: Config) -> tuple[int | None, ...]:
     """Return windows of sliding layers; untold ones see all (transformers 5.19, CohereCompassTextConfig)."""
     return by_type(text) if text.texts("layer_types") else no_layer(text)
@@ -131,6 +140,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "HfMoondream": _MOONDREAM3,
     "Moondream3ForCausalLM": _MOONDREAM3,
+    "InternLM2VEForCausalLM": Family(_internlm2_ve, frame=ALL_EVERYWHERE),
     "K2HorizonForCausalLM": Family(_k2_horizon, frame=ALL_EVERYWHERE),
     "MuseGlimmerForCausalLM": Family(_muse_glimmer, tied=False, frame=ALL_EVERYWHERE),
 }

@@ -59,7 +59,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "CheersForConditionalGeneration": _QWEN2,
     "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2"),
     "CohereCompassForConditionalGeneration": Wrapper(
-        "CohereCompassTextModel", model_type="cohere_compass_text"
+        "CohereCompassTextModel",
+        model_type="cohere_compass_text",
+        splits_media_heads=True,
+        towers=plain_towers.cohere_compass,
     ),
     "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
