@@ -94,6 +94,11 @@ class ModelArchitecture:
     attentions_per_layer: int = 1
     """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
 
+    @property
+    def num_layers(self) -> int:
+        """The layers that the engine builds, each once however often it runs."""
+        return sum(not layer.repeats for layer in self.layers) // self.attentions_per_layer
+
     def number_of(self, index: int) -> int:
         """Return the engine's number of the layer at ``index``."""
         return index // self.attentions_per_layer
