@@ -47,6 +47,12 @@ MINICPM_TEXTS: Final = {
 _MINICPM: Final = Wrapper(inner_of=_minicpm_text)
 
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "Alpamayo2Super": Wrapper(
+        "Qwen3ForCausalLM",
+        ("vlm_config", "text_config"),
+        model_type="qwen3_vl_text",
+        towers=lambda config: towers.qwen3_vl(config.section("vlm_config") or config),
+    ),
     "AriaForConditionalGeneration": Wrapper("AriaTextForCausalLM", model_type="aria_text"),
     "AudioFlamingo3ForConditionalGeneration": _QWEN2,
     "AyaVisionForConditionalGeneration": Wrapper("Cohere2ForCausalLM", model_type="cohere2"),
