@@ -64,6 +64,8 @@ class ModelArchitecture:
     """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
     supports_pipeline: bool = True
     """Whether the engine can split the model into pipeline stages."""
+    supports_tensor: bool = True
+    """Whether it can split its layers over ranks."""
     state_dtype: str | None = None
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK

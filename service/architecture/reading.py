@@ -88,6 +88,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         largest_media_item=family.largest_media_item,
         media_heads=_media_heads(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
+        supports_tensor=family.supports_tensor,
         state_dtype=text.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype") or None,
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
         told_head_size=text.optional_integer("head_dim"),

@@ -106,6 +106,11 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
     Raises:
         EngineRefusal: what the model's own code raises (stage ``model``).
     """
+    if not architecture.supports_tensor and tensor_parallel_size > 1:
+        # vLLM 0.33.0, DoryForCausalLM.__init__
+        name = architecture.class_name.removesuffix("ForCausalLM")
+        words = f"{name} currently supports tensor_parallel_size=1 only"
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
         if isinstance(mixer, Attention) and mixer.stored_sinks:

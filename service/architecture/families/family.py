@@ -26,6 +26,8 @@ class Family:
     """Whether tensor parallelism must divide the heads of the vision tower."""
     supports_pipeline: bool = True
     """Whether the engine can split the class into pipeline stages."""
+    supports_tensor: bool = True
+    """Whether it can split its layers over ranks."""
     towers: Callable[[Config], tuple[Tower, ...]] | None = None
     """Reads the towers from the whole config; ``None`` when they are not known."""
     frame: StageFrame = ENDS_ONLY

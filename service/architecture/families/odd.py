@@ -114,6 +114,12 @@ def _internlm2_ve(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(replace(layer, feed_forward=both) for layer in Decoder(windows=every_layer)(text))
 
 
+def _unless_dense(text: Config, index: int) -> bool:
+    """Whether ``mlp_layer_types`` leaves a layer its experts (vLLM 0.33.0, BeamDecoderLayer)."""
+    types = text.texts("mlp_layer_types")
+    return index >= len(types) or types[index] == "sparse"
+
+
 def _told_windows(text: Config) -> tuple[int | None, ...]:
     """Return windows of sliding layers; untold ones see all (transformers 5.19, CohereCompassTextConfig)."""
     return by_type(text) if text.texts("layer_types") else no_layer(text)
@@ -131,6 +137,16 @@ _MOONDREAM3: Final = Family(
 )
 
 FAMILIES: Final[Mapping[str, Family]] = {
+    "BeamForCausalLM": Family(
+        Decoder(
+            norms=4,
+            norm=QueryKeyNorm.PER_HEAD,
+            output_gate=True,
+            windows=by_type,
+            sparse=Sparse(router_bias=True, router_float32=True, is_sparse=_unless_dense),
+        ),
+        tied=False,
+    ),
     "CohereCompassTextModel": Family(
         Decoder(
             qkv_bias=("attention_bias",), output_bias=("attention_bias",), norms=1, windows=_told_windows

@@ -6,12 +6,15 @@ from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.families.deepseek import latent_attention
-from service.architecture.families.family import Family, dense, num_layers
+from service.architecture.families.family import Family, dense, layer_types, num_layers
 from service.architecture.families.recipe import Decoder
 from service.architecture.families.windows import every_layer, model_window
-from service.architecture.layers import DecoderLayer, MixtureOfExperts
+from service.architecture.layers import DecoderLayer, MixtureOfExperts, NoAttention, NoFeedForward
 from service.architecture.stages import ALL_EVERYWHERE, ModelEnds, NgramTables
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+DORY_FULL: Final = 6
+"""Of eight layers of Dory, the one that sees all where the config tells no types."""
 MAX_PASSES: Final = 64
 """Published models run their layers two to four times; more only costs time to plan."""
 
@@ -107,7 +110,42 @@ def _hrm(text: Config) -> tuple[DecoderLayer, ...]:
     return layers
 
 
+def _dory(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Dory: layers attend or transform, and those in the middle run several times.
+
+    Source: vLLM 0.33.0, dory.DoryAttention and transformers_utils/configs/dory.py.
+    """
+    count = num_layers(text)
+    types = layer_types(text) or tuple(
+        "mlp" if index % 2 else FULL if index % 8 == DORY_FULL else SLIDING for index in range(count)
+    )
+    window = text.integer("sliding_window", default=1024)
+    mixer = Decoder(output_gate=True).attention(text)
+    once = tuple(
+        DecoderLayer(NoAttention(), dense(text), norms=1)
+        if kind == "mlp"
+        else DecoderLayer(
+            replace(mixer, sliding_window=window if kind == SLIDING else None), NoFeedForward(), norms=1
+        )
+        for kind in types[:count]
+    )
+    first, last = (text.count(f"n_{name}_layers", default=0, minimum=0) for name in ("input", "output"))
+    loops = _passes(text, "n_recurrent_loops", 1)
+    if text.text("recurrent_kv_cache_mode", default="per_loop") != "per_loop":
+        loops = 1
+    outside = (DecoderLayer(NoAttention(), NoFeedForward(), norms=0),)
+    again = outside * min(first, count) + once[first : max(first, count - last)]
+    return once + _again((*again, *outside * (count - len(again)))) * (loops - 1)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
+    "DoryForCausalLM": Family(
+        _dory,
+        tied=False,
+        supports_pipeline=False,
+        supports_tensor=False,
+        ends=lambda _: ModelEnds(norm_weights=0),
+    ),
     "HrmTextForCausalLM": Family(
         _hrm, supports_pipeline=False, ends=lambda _: ModelEnds(), frame=ALL_EVERYWHERE
     ),
