@@ -26,6 +26,11 @@ class Start:
     backends: Backends
     layout: CacheLayout
 
+    def miscounts(self, architecture: ModelArchitecture) -> tuple[str, ...]:
+        """Say why the release may build other layers than the config describes; empty when it does not."""
+        words = self.serving.rules.miscounted_layers.get(architecture.class_name)
+        return () if words is None else (words,)
+
     @property
     def fails_when_run(self) -> tuple[str, ...]:
         """What goes wrong once the engine, fully started, first runs attention; empty when nothing does."""

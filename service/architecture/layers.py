@@ -74,6 +74,23 @@ class Attention:
     """A projection of its own yields one gate per head."""
     input_size: int | None = None
     """Width of what queries, keys and values are projected from, where not the hidden size (Zamba 2)."""
+    cross: bool = False
+    """Keys and values are an encoder's, cached once for each request (Whisper)."""
+    stored_sinks: int = 0
+    """Learned keys, and maybe values, in the first blocks of the cache that every query sees (openPangu)."""
+    sink_values: bool = False
+    """Values are learned for them too."""
+    value_experts: int = 0
+    """Routed projections that values come from instead of one (K2 Horizon)."""
+    token_gates: bool = False
+    """Queries, keys and values together yield two gates per head, and each head has a pace (Moondream 3)."""
+    pass_gate: bool = False
+    """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
+    shared_query: int | None = None
+    """Width of a query that all heads have in common and each then makes its own of (Step 3).
+
+    What comes before the heads part, keys and values included, is then on every rank.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +190,10 @@ class MixtureOfExperts:
     """Experts, routed and shared, gate their first projection."""
     clamped: bool = False
     """What the gate lets through is limited (DeepSeek V4)."""
+    dealt_out: bool = False
+    """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
+    zero_experts: int = 0
+    """Choices of the router that no expert stands behind (LongCat)."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
     latent_norm: bool = False
@@ -217,3 +238,5 @@ class DecoderLayer:
     feed_forward_name: str = "mlp"
     shared: SharedBlock | None = None
     """Attention and network are those of a block that other layers run too."""
+    repeats: bool = False
+    """An earlier layer runs once more: the cache is its own, the weights are not (looped models)."""

@@ -64,6 +64,8 @@ class ModelArchitecture:
     """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
     supports_pipeline: bool = True
     """Whether the engine can split the model into pipeline stages."""
+    supports_tensor: bool = True
+    """Whether it can split its layers over ranks."""
     state_dtype: str | None = None
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK
@@ -87,6 +89,21 @@ class ModelArchitecture:
     """Whether ``towers`` are all the towers there are."""
     weights_checked: bool = True
     """Whether the closed form of the weights was held against what the engine allocates."""
+    encoder_tokens: int | None = None
+    """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
+    counted_layers: int | None = None
+    """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
+    attentions_per_layer: int = 1
+    """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+
+    @property
+    def num_layers(self) -> int:
+        """The layers that the engine builds, each once however often it runs."""
+        return sum(not layer.repeats for layer in self.layers) // self.attentions_per_layer
+
+    def number_of(self, index: int) -> int:
+        """Return the engine's number of the layer at ``index``."""
+        return index // self.attentions_per_layer
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:

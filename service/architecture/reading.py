@@ -5,7 +5,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from service.architecture.config import Config, InvalidConfig
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
@@ -88,6 +88,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         largest_media_item=family.largest_media_item,
         media_heads=_media_heads(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
+        supports_tensor=family.supports_tensor,
         state_dtype=text.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype") or None,
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
         told_head_size=text.optional_integer("head_dim"),
@@ -102,6 +103,9 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
+        counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
+        encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
+        attentions_per_layer=family.attentions_per_layer,
     )
 
 
@@ -124,11 +128,19 @@ def _entry(config: Config) -> tuple[str, Family | Wrapper]:
 def _text_part(config: Config) -> Config:
     """Return the part that generates text, as its config class completes it."""
     outer = config_class(config.text("model_type"))
+    if outer.within:
+        return outer.view(_innermost(config, outer.within))
     for name in TEXT_SECTIONS:
         section = config.section(name)
         if section is not None:
             return _class_of(section, outer).view(section)
     return (outer if outer.text is None else config_class(outer.text)).view(config)
+
+
+def _innermost(config: Config, names: tuple[str, ...]) -> Config:
+    for name in names:
+        config = config.section(name) or Config({}, config.at(name))
+    return config
 
 
 def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:

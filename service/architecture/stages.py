@@ -22,6 +22,17 @@ ALL_EVERYWHERE: Final = StageFrame(embedding=True, norm=True, output=True)
 
 
 @dataclass(frozen=True, slots=True)
+class NgramTables:
+    """Embeddings of the last few tokens together, which join that of the token (LongCat-Flash-Lite)."""
+
+    tables: int
+    rows: int
+    """Of all tables together."""
+    width: int
+    """Elements of a row; a matrix per table leads to the hidden size."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelEnds:
     """The weights before the first layer and after the last one, beside embedding and output."""
 
@@ -36,6 +47,9 @@ class ModelEnds:
     """The output is kept in 32 bits, whatever the model's type (MiniMax)."""
     embedding_size: int | None = None
     """Width of embedding and output where it is not the hidden size; projections lead in and out."""
+    ngrams: NgramTables | None = None
+    whole_embedding: bool = False
+    """Every rank holds the whole embedding."""
 
 
 PLAIN_ENDS: Final = ModelEnds()

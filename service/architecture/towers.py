@@ -56,18 +56,20 @@ QWEN2_RATIO: Final = 4.0
 """transformers, Qwen2VLVisionConfig.mlp_ratio."""
 
 
-def _attention(
+def attention_projections(
     names: tuple[str, str], width: int, *, bias: bool, output_bias: bool
 ) -> tuple[Projection, ...]:
+    """Return the fused and the last projection of an encoder's attention."""
     return (
         Projection(names[0], width, (width, width, width), Split.COLUMN, bias),
         Projection(names[1], width, (width,), Split.ROW, output_bias),
     )
 
 
-def _feed_forward(
+def feed_forward_projections(
     names: tuple[str, str], width: int, inner: int, *, gated: bool, bias: bool
 ) -> tuple[Projection, ...]:
+    """Return the projections of an encoder's feed-forward network."""
     return (
         Projection(names[0], width, (inner, inner) if gated else (inner,), Split.COLUMN, bias),
         Projection(names[1], inner, (width,), Split.ROW, bias),
@@ -101,8 +103,8 @@ def qwen2_vl(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("depth"),
             layers="blocks",
             block=(
-                *_attention(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
             ),
             block_elements=4 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("hidden_size")),
@@ -125,8 +127,10 @@ def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("depth"),
             layers="blocks",
             block=(
-                *_attention(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.gate_up_proj", "mlp.down_proj"), width, inner, gated=True, bias=True),
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(
+                    ("mlp.gate_up_proj", "mlp.down_proj"), width, inner, gated=True, bias=True
+                ),
             ),
             block_elements=2 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("out_hidden_size")),
@@ -153,8 +157,10 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("depth"),
             layers="blocks",
             block=(
-                *_attention(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.linear_fc1", "mlp.linear_fc2"), width, inner, gated=False, bias=True),
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(
+                    ("mlp.linear_fc1", "mlp.linear_fc2"), width, inner, gated=False, bias=True
+                ),
             ),
             block_elements=4 * width,
             frame=tuple(
@@ -187,8 +193,10 @@ def pixtral(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("num_hidden_layers"),
             layers="transformer.layers",
             block=(
-                *_attention(("attention.qkv_proj", "attention.o_proj"), width, bias=False, output_bias=False),
-                *_feed_forward(
+                *attention_projections(
+                    ("attention.qkv_proj", "attention.o_proj"), width, bias=False, output_bias=False
+                ),
+                *feed_forward_projections(
                     ("feed_forward.gate_up_proj", "feed_forward.down_proj"),
                     width,
                     inner,
@@ -222,8 +230,10 @@ def siglip(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("num_hidden_layers"),
             layers="encoder.layers",
             block=(
-                *_attention(("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
             ),
             block_elements=4 * width,
             frame=(),
@@ -254,8 +264,8 @@ def moonvit(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("vt_num_hidden_layers"),
             layers="encoder.blocks",
             block=(
-                *_attention(("wqkv", "wo"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.fc0", "mlp.fc1"), width, inner, gated=False, bias=True),
+                *attention_projections(("wqkv", "wo"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.fc0", "mlp.fc1"), width, inner, gated=False, bias=True),
             ),
             block_elements=4 * width,
             frame=(
@@ -360,8 +370,10 @@ def llama4(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("num_hidden_layers"),
             layers="model.layers",
             block=(
-                *_attention(("self_attn.qkv_proj", "self_attn.o_proj"), width, bias=True, output_bias=True),
-                *_feed_forward(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.o_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
             ),
             block_elements=4 * width,
             frame=(

@@ -16,7 +16,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
-from service.backends.request import AttentionRequest
+from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
@@ -52,7 +52,7 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     settled: dict[tuple[int, str], AttentionBackend] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     for index, mixer in architecture.attention_layers:
-        dtype = layer_cache_dtype(index, mixer, serving)
+        dtype = layer_cache_dtype(architecture.number_of(index), mixer, serving)
         key = (id(mixer), dtype)
         if key not in settled:
             request = _request(mixer, dtype, serving, model_head_size, forced)
@@ -146,11 +146,7 @@ def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
 def _select(
     mixer: TokenMixer, request: AttentionRequest, chosen: str | None, serving: Serving
 ) -> AttentionBackend:
-    kind = None
-    if isinstance(mixer, CompressedAttention):
-        kind = UnselectedLayer.DEEPSEEK_V4_COMPRESSED
-    elif request.head_size_v is not None and request.head_size_v != request.head_size:
-        kind = UnselectedLayer.DIFFERING_VALUES
+    kind = _unselected(mixer)
     if kind is not None:
         return unselected_backend(
             kind,
@@ -167,6 +163,17 @@ def _select(
         chosen=chosen,
         device_name=serving.device_name,
     )
+
+
+def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
+    """Return the kind of a layer whose class names its backend itself."""
+    if isinstance(mixer, CompressedAttention):
+        return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
+    if not isinstance(mixer, Attention):
+        return None
+    if mixer.stored_sinks:
+        return UnselectedLayer.STORED_SINKS
+    return UnselectedLayer.DIFFERING_VALUES if mixer.head_size_v != mixer.head_size else None
 
 
 def _request(
@@ -209,6 +216,7 @@ def _request(
         num_heads=num_heads,
         num_kv_heads=max(1, mixer.num_kv_heads // serving.tensor_parallel_size),
         block_size=serving.block_size,
+        attn_type=AttentionType.ENCODER_DECODER if mixer.cross else AttentionType.DECODER,
         sinks=mixer.sinks,
         mm_prefix=serving.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,

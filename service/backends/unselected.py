@@ -36,6 +36,8 @@ class UnselectedLayer(StrEnum):
     """Keys by which DeepSeek V3.2 and GLM-5 pick tokens."""
     DIFFERING_VALUES = "differing_values"
     """Multi-head attention whose values are of another size than its keys (MiMo V2)."""
+    STORED_SINKS = "stored_sinks"
+    """Attention to learned tokens that stand in the cache (openPangu Pro MoE V2)."""
     DEEPSEEK_V4_COMPRESSED = "deepseek_v4_compressed"
     DEEPSEEK_V4_WINDOW = "deepseek_v4_window"
     DEEPSEEK_V4_INDEXER = "deepseek_v4_indexer"

@@ -240,6 +240,8 @@ class EngineRules:
     head_dim_is_rotary: frozenset[str]
     pipeline_unsplittable: frozenset[str]
     pipeline_unready: Mapping[str, str]
+    whole_prompt_batches: bool
+    miscounted_layers: Mapping[str, str]
     unrepeated_kv_heads: frozenset[str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]
@@ -248,6 +250,9 @@ class EngineRules:
     batch_bounded_by_requests: bool
     media_item_sets_batch: bool
     bidirectional_media_types: frozenset[str]
+    encoder_budget_is_batch: bool
+    encoders_batch_whole_prompts: bool
+    encoders_may_cache_prefixes: bool
     async_scheduling: AsyncScheduling
     second_runner: frozenset[str]
     hybrid_prefix_caching: bool

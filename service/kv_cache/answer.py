@@ -8,8 +8,7 @@ class CacheGroup:
     """Layers that share one block table."""
 
     kind: str
-    """``full_attention``, ``sliding_window``, ``chunked_local_attention``, ``mla_attention``, ``mamba`` or
-    ``uniform_type``."""
+    """What its layers keep: a ``CacheKind``."""
     layers: int
     """Layers on this stage."""
     block_size: int

@@ -33,9 +33,11 @@ from service.units import GIB, ceil_div, round_up
 
 KINDS_BY_CLASS_NAME: Final = (
     CacheKind.CHUNKED_LOCAL_ATTENTION,
+    CacheKind.CROSS_ATTENTION,
     CacheKind.FULL_ATTENTION,
     CacheKind.MLA_ATTENTION,
     CacheKind.MAMBA,
+    CacheKind.SINK_FULL_ATTENTION,
     CacheKind.SLIDING_WINDOW,
     CacheKind.UNIFORM_TYPE,
 )
@@ -97,7 +99,9 @@ def _stage_caches(
 
     Source: vLLM 0.20.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
     """
-    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    stages = stage_layers(
+        len(architecture.layers), serving.pipeline_parallel_size, architecture.attentions_per_layer
+    )
     caches = layer_caches(architecture, serving, backends, sizes)
     layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
     alone = [all(isinstance(cache.spec, StateSpec) for cache in stage) for stage in layers]

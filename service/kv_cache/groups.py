@@ -73,4 +73,6 @@ def type_key(spec: LayerSpec) -> tuple[object, ...]:
         return (spec.kind, spec.block_size, spec.sliding_window)
     if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:
         return (CacheKind.CHUNKED_LOCAL_ATTENTION, spec.block_size, spec.attention_chunk_size)
+    if spec.kind is CacheKind.CROSS_ATTENTION:
+        return (CacheKind.CROSS_ATTENTION, spec.block_size)
     return (CacheKind.FULL_ATTENTION, spec.block_size)

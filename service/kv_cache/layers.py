@@ -36,7 +36,11 @@ def layer_caches(
     specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
     caches: list[LayerCache] = []
     for index, mixer in _owners(architecture):
-        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(index, mixer, serving)
+        dtype = (
+            ""
+            if isinstance(mixer, Recurrence)
+            else layer_cache_dtype(architecture.number_of(index), mixer, serving)
+        )
         key = (id(mixer), dtype)
         if key not in specs:
             specs[key] = (
@@ -140,7 +144,7 @@ def _attention(
         return _sliding(mixer, serving, backend, sizes, counted)
     chunked = mixer.attention_chunk_size is not None
     return AttentionSpec(
-        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else CacheKind.FULL_ATTENTION,
+        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else _whole(mixer),
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(mixer, serving),
         head_size=mixer.head_size,
@@ -173,6 +177,12 @@ def _sliding(
 def _window(mixer: Attention, serving: Serving) -> int | None:
     one_more = mixer.window_excludes_itself and serving.rules.windows_count_earlier_tokens
     return None if mixer.sliding_window is None else mixer.sliding_window + one_more
+
+
+def _whole(mixer: Attention) -> CacheKind:
+    if mixer.cross:
+        return CacheKind.CROSS_ATTENTION
+    return CacheKind.SINK_FULL_ATTENTION if mixer.stored_sinks else CacheKind.FULL_ATTENTION
 
 
 def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:

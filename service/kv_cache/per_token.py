@@ -24,9 +24,9 @@ class TokenBytes:
 def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     """Return the bytes of one token by cache dtype, for the dtypes that the model's kind of attention has.
 
-    Layers that read another one's cache, and recurrent ones, keep nothing per token.
+    Layers that read another one's cache, cross attention and recurrent ones keep nothing per token.
     """
-    owners = [mixer for _, mixer in architecture.attention_layers if not _shares(mixer)]
+    owners = [mixer for _, mixer in architecture.attention_layers if not _keeps_none(mixer)]
     answers: dict[str, TokenBytes] = {}
     for dtype in ("auto", *QUANTIZED):
         stored = cache_format(dtype, architecture.dtype)
@@ -39,8 +39,8 @@ def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     return answers
 
 
-def _shares(mixer: TokenMixer) -> bool:
-    return isinstance(mixer, Attention) and mixer.shares_cache_of is not None
+def _keeps_none(mixer: TokenMixer) -> bool:
+    return isinstance(mixer, Attention) and (mixer.cross or mixer.shares_cache_of is not None)
 
 
 def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:

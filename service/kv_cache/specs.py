@@ -19,6 +19,8 @@ class CacheKind(StrEnum):
     CHUNKED_LOCAL_ATTENTION = "chunked_local_attention"
     MLA_ATTENTION = "mla_attention"
     SLIDING_WINDOW_MLA = "sliding_window_mla"
+    CROSS_ATTENTION = "cross_attention"
+    SINK_FULL_ATTENTION = "sink_full_attention"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
 
@@ -68,12 +70,14 @@ class AttentionSpec:
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the blocks that one request holds at most.
 
-        Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec and
-        ChunkedLocalAttentionSpec.
+        Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec,
+        ChunkedLocalAttentionSpec and CrossAttentionSpec.
 
         Raises:
             EngineRefusal: a window does not go with decode context parallelism (stage ``memory``).
         """
+        if self.kind is CacheKind.CROSS_ATTENTION:
+            return ceil_div(demand.encoder_tokens, self.block_size)
         if self.kind in WINDOWED_KINDS and self.sliding_window is not None:
             if demand.context_parallel > 1:
                 raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")

@@ -81,7 +81,7 @@ def skipped_layers(
     if not is_turboquant(dtype):
         return skipped
     if not architecture.is_hybrid:
-        return skipped | _boundary(len(architecture.layers))
+        return skipped | _boundary(architecture.counted_layers or len(architecture.layers))
     if rules.turboquant_on_hybrids and architecture.attention_layers_told:
         return skipped
     raise EngineRefusal(

@@ -108,9 +108,16 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
     Raises:
         EngineRefusal: what the model's own code raises (stage ``model``).
     """
+    if not architecture.supports_tensor and tensor_parallel_size > 1:
+        # vLLM 0.33.0, DoryForCausalLM.__init__
+        name = architecture.class_name.removesuffix("ForCausalLM")
+        words = f"{name} currently supports tensor_parallel_size=1 only"
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
-        if isinstance(mixer, Attention):
+        if isinstance(mixer, Attention) and mixer.stored_sinks:
+            _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
+        elif isinstance(mixer, Attention):
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
     for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
         _check_state(recurrence, tensor_parallel_size)
@@ -124,6 +131,23 @@ def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
         raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_sink_heads(heads: int, ranks: int) -> None:
+    """Heads with sinks in the cache are not repeated: vLLM 0.32.0, OpenPanguSinkAttention."""
+    words = ""
+    if heads < ranks:
+        words = (
+            f"Number of KV heads {heads} is less than TP size {ranks}, "
+            "KV heads replication is not support yet."
+        )
+    elif heads % ranks:
+        words = (
+            f"Number of KV heads is greater than TP size, but total_num_kv_heads {heads} "
+            f"is not divisible by tp_size {ranks}."
+        )
+    if words:
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
 
 
 def _check_state(mixer: Recurrence, ranks: int) -> None:
@@ -171,13 +195,16 @@ def _check_divisible(count: int, ranks: int) -> None:
         raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
 
 
-def stage_layers(num_layers: int, stages: int) -> tuple[range, ...]:
+def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
     """Return the layers of each pipeline stage; what does not divide goes to the stages before the last.
+
+    ``together``: so many layers in a row stay on one stage.
 
     Source: vLLM 0.32.0, distributed/utils.py get_pp_indices.
     """
-    sizes = [num_layers // stages] * stages
-    for extra in range(num_layers % stages):
-        sizes[-(extra + 2)] += 1
+    units = num_layers // together
+    sizes = [units // stages * together] * stages
+    for extra in range(units % stages):
+        sizes[-(extra + 2)] += together
     ends = [sum(sizes[: stage + 1]) for stage in range(stages)]
     return tuple(range(end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -38,6 +38,9 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
+    bidirectional = _sees_media_both_ways(architecture, flags, rules)
+    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
+    _check_batch(architecture, flags, rules, batched, max_model_len)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
@@ -47,8 +50,6 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
-    bidirectional = _sees_media_both_ways(architecture, flags, rules)
-    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
     caching, mode = state_caching.resolve(architecture, flags, rules)
     state_caching.check_flags(flags, rules, caching=caching, mode=mode, max_model_len=max_model_len)
     state_caching.check_state_dtype(architecture, flags, rules)
@@ -81,7 +82,15 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
+        encoder_tokens=_encoder_tokens(architecture, rules, batched),
     )
+
+
+def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched: int) -> int:
+    """Return the tokens of an encoder that the engine makes room for in the cache of one request."""
+    if architecture.encoder_tokens is None:
+        return 0
+    return batched if rules.encoder_budget_is_batch else architecture.encoder_tokens
 
 
 def architecture_dtype(asked: str | None, dtype: str) -> str:
@@ -173,10 +182,10 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     defaults = _defaults(rules, gpu)
     seqs = flags.max_num_seqs or defaults.seqs
     if flags.max_num_batched_tokens is not None:
-        _check_whole_prompts(flags, flags.max_num_batched_tokens, max_model_len)
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
     tokens = defaults.tokens
-    if flags.enable_chunked_prefill is False:
+    whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
+    if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)
     if bidirectional and rules.media_item_sets_batch and architecture.largest_media_item is not None:
         tokens = max(tokens, architecture.largest_media_item)
@@ -185,21 +194,31 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     return tokens, min(seqs, tokens)
 
 
-def _check_whole_prompts(flags: ServeFlags, batched: int, max_model_len: int) -> None:
-    """Refuse a batch that holds no whole prompt where prompts are not split.
+def _check_batch(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, batched: int, max_model_len: int
+) -> None:
+    """Refuse batches too small for the requests asked for, or for a whole prompt where none is chunked.
 
-    Source: vLLM 0.10.2 to 0.33.0, SchedulerConfig.
+    Source: vLLM 0.32.0, SchedulerConfig.verify_max_model_len.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if flags.enable_chunked_prefill is False and batched < max_model_len:
+    whole = architecture.encoder_tokens is not None or flags.enable_chunked_prefill is False
+    if whole and rules.whole_prompt_batches and batched < max_model_len:
         raise EngineRefusal(
             Stage.CONFIG,
             f"SchedulerConfig: max_num_batched_tokens ({batched}) is smaller than max_model_len "
             f"({max_model_len}). This effectively limits the maximum sequence length to "
             "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
             "max_num_batched_tokens or decrease max_model_len.",
+            type="ValidationError",
+        )
+    if flags.max_num_seqs is not None and batched < flags.max_num_seqs:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) must be greater than or equal to "
+            f"max_num_seqs ({flags.max_num_seqs}).",
             type="ValidationError",
         )
 

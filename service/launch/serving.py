@@ -16,6 +16,8 @@ class Demand:
     """Tokens of the request."""
     in_flight_tokens: int
     """Tokens that may be scheduled while older blocks are not yet freed."""
+    encoder_tokens: int = 0
+    """Tokens of an encoder that the decoder attends across to."""
     context_parallel: int = 1
     """Ranks that share the tokens of a request (decode context parallelism)."""
 
@@ -56,6 +58,8 @@ class Serving:
     conv_state_dtype: str
     recurrent_state_dtype: str
     bidirectional_media: bool
+    encoder_tokens: int = 0
+    """Tokens that a request may bring to the encoder which the decoder attends across to; 0 without one."""
 
     @property
     def release(self) -> Version:
@@ -73,5 +77,6 @@ class Serving:
         return Demand(
             max_model_len=self.max_model_len if max_model_len is None else max_model_len,
             in_flight_tokens=self.in_flight_tokens,
+            encoder_tokens=self.encoder_tokens,
             context_parallel=self.decode_context_parallel_size,
         )

@@ -74,6 +74,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     Source: vLLM 0.10.2 to 0.33.0, model_executor/models/config.py MambaModelConfig.
     """
     caching = flags.enable_prefix_caching
+    if architecture.encoder_tokens is not None:
+        return caching is True and rules.encoders_may_cache_prefixes, NONE
     if not architecture.is_recurrent:
         return caching is not False, NONE
     if caching is None:

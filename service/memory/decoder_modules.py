@@ -102,9 +102,16 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
     queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
     keys, values = kv_heads * mixer.head_size, kv_heads * mixer.head_size_v
+    if mixer.shared_query is not None:
+        yield Plain(mixer.shared_query)
+        yield Linear(f"{name}.wq", mixer.shared_query, (queries,))
+        queries = mixer.shared_query
     whole = mixer.shares_cache_of is None or keeps_shared
-    outputs = (queries, keys, values) if whole else (queries,)
-    parts = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
+    parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    if mixer.value_experts:
+        outputs, parts = outputs[:2], parts[:2]
+        yield from _value_experts(mixer, hidden, name, values)
     inputs = mixer.input_size or hidden
     yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
@@ -116,8 +123,21 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     yield Plain(_norm_elements(mixer, shards, whole=whole))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.pass_gate:
+        yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
         yield Plain(heads)
+    if mixer.stored_sinks:
+        yield Plain(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
+    if mixer.token_gates:
+        yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Modules:
+    """Yield routed value projections, with their router (vLLM 0.32.0, K2HorizonMoVAAttention)."""
+    for index in range(mixer.value_experts):
+        yield Linear(f"{name}.v_experts.{index}", hidden, (values,))
+    yield Linear(f"{name}.v_router", hidden, (mixer.value_experts,))
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
@@ -200,20 +220,23 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
 
 
 def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
+    if network.dealt_out:
+        return network.intermediate_size
     width = shards.expert_width(network.intermediate_size)
     splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
     return max(width, network.least_width) if splits and built.widened_experts else width
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
-    yield Plain(network.num_experts * hidden, FLOAT32_BYTES if network.router_float32 else None)
+    choices = network.num_experts + network.zero_experts
+    yield Plain(choices * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
-        yield Plain(network.num_experts, None if network.expert_bias else FLOAT32_BYTES)
+        yield Plain(choices, None if network.expert_bias else FLOAT32_BYTES)
     # Gemma 4 keeps its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(
         f"{routed}.experts",
-        shards.experts(network.num_experts),
+        shards.share(network.num_experts) if network.dealt_out else shards.experts(network.num_experts),
         network.latent_size or hidden,
         _expert_width(network, shards, built),
         bias=network.expert_bias,

@@ -36,17 +36,20 @@ class Deployment:
 
     def stages(self, architecture: ModelArchitecture) -> tuple[range, ...]:
         """Return the layers of each pipeline stage."""
-        return stage_layers(len(architecture.layers), self.pipeline_parallel_size)
+        return stage_layers(
+            len(architecture.layers), self.pipeline_parallel_size, architecture.attentions_per_layer
+        )
 
 
-def stage_layers(num_layers: int, stages: int) -> tuple[range, ...]:
-    """Deal layers out to pipeline stages.
+def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
+    """Deal layers out to pipeline stages, ``together`` of them at a time.
 
     What does not divide evenly goes to the stages before the last, from behind.
     Source: vLLM 0.24.0, distributed.utils.get_pp_indices.
     """
-    counts = [num_layers // stages] * stages
-    for extra in range(num_layers % stages):
-        counts[-(extra + 2)] += 1
+    units = num_layers // together
+    counts = [units // stages * together] * stages
+    for extra in range(units % stages):
+        counts[-(extra + 2)] += together
     starts = [sum(counts[:stage]) for stage in range(stages)]
     return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))

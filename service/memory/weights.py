@@ -53,10 +53,12 @@ def _stage(
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
     for index in layers:
         layer = architecture.layers[index]
+        if layer.repeats:
+            continue
         yield from layer_modules(
             layer,
             architecture.hidden_size,
-            f"layers.{index}",
+            f"layers.{architecture.number_of(index)}",
             shards,
             Built(
                 layout.shared_cache_projections,
@@ -85,7 +87,11 @@ def _embeddings(
     architecture: ModelArchitecture, shards: Shards, layout: Layout, *, first: bool, last: bool
 ) -> Modules:
     hidden = architecture.hidden_size
-    rows = shards.vocabulary(architecture.vocab_size)
+    rows = (
+        architecture.vocab_size
+        if architecture.ends.whole_embedding
+        else shards.vocabulary(architecture.vocab_size)
+    )
     tied = _is_tied(architecture, layout)
     frame = ENDS_ONLY if architecture.class_name in layout.ends_only else architecture.frame
     ends = architecture.ends
@@ -95,6 +101,9 @@ def _embeddings(
     if first or frame.embedding:
         yield Plain((ends.embedding_norm_weights + ends.position_rows) * hidden)
         yield Plain(width * hidden if ends.embedding_size else 0)
+    if first and ends.ngrams is not None:
+        grams = ends.ngrams
+        yield Plain((shards.vocabulary(grams.rows) + grams.tables * hidden) * grams.width)
     if last or frame.norm:
         yield Plain(ends.norm_weights * hidden)
     if last or frame.norm:

@@ -16,7 +16,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
     [
         ("Qwen4ExpForCausalLM", "recurrent"),
         ("HYV4ForCausalLM", "sparse"),
-        ("WhisperForConditionalGeneration", "cross"),
+        ("NemotronParseForConditionalGeneration", "cross"),
     ],
 )
 def test_a_class_of_the_engine_that_is_not_modelled_is_told_from_an_unknown_one(

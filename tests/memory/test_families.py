@@ -42,6 +42,10 @@ def kept(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
     kind = "full_attention" if mixer.sliding_window is None else "sliding_window"
     if mixer.attention_chunk_size is not None:
         kind = "chunked_local_attention"
+    if mixer.cross:
+        kind = "cross_attention"
+    if mixer.stored_sinks:
+        kind = "sink_full_attention"
     heads = max(1, mixer.num_kv_heads // ranks)
     return (
         kind,

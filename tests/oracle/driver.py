@@ -25,6 +25,8 @@ CLASSES = {
     "SlidingWindowMLASpec": "sliding_window_mla",
     "SlidingWindowSpec": "sliding_window",
     "ChunkedLocalAttentionSpec": "chunked_local_attention",
+    "CrossAttentionSpec": "cross_attention",
+    "SinkFullAttentionSpec": "sink_full_attention",
     "MambaSpec": "mamba",
     "UniformTypeKVCacheSpecs": "uniform_type",
 }

@@ -126,7 +126,7 @@ def _summary(model: ModelArchitecture) -> dict[str, Any]:
         "dtype": model.dtype,
         "hidden_size": model.hidden_size,
         "vocab_size": model.vocab_size,
-        "num_layers": len(model.layers),
+        "num_layers": model.num_layers,
         "attention": _kinds(_mixer(layer.mixer) for layer in model.layers),
         "feed_forward": _kinds((_name(layer.feed_forward), layer.feed_forward) for layer in model.layers),
         "context": ContextAnswer.model_validate(model.context),
@@ -177,6 +177,8 @@ def _number(size: Fraction) -> int | float:
 def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
     if not isinstance(mixer, Attention):
         return _name(mixer), mixer
+    if mixer.cross:
+        return "cross_attention", mixer
     window = "full_attention" if mixer.sliding_window is None else "sliding_window"
     if mixer.shares_cache_of is None:
         return window, mixer

@@ -28,11 +28,19 @@ class ConfigClass:
     """``model_type`` of the text part of a multimodal config, where the part itself does not say."""
     architecture: str | None = None
     """Class that reads the model when it is the text part of another one."""
+    within: tuple[str, ...] = ()
+    """Objects within each other that hold the text part, where they are there at all."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
         """Read one entry of the data."""
-        return cls(raw.get("names", {}), raw.get("defaults", {}), raw.get("text"), raw.get("architecture"))
+        return cls(
+            raw.get("names", {}),
+            raw.get("defaults", {}),
+            raw.get("text"),
+            raw.get("architecture"),
+            tuple(raw.get("within", ())),
+        )
 
     def view(self, config: Config) -> Config:
         """Return the config under the usual names, with the class's defaults.

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture import towers
 from service.architecture.config import Config
-from service.architecture.families.family import Family, dense, head_size, num_layers
+from service.architecture.families.family import Family, dense, head_size, num_kv_heads, num_layers
 from service.architecture.families.recipe import Sparse, after_dense
 from service.architecture.layers import (
     Attention,
@@ -133,6 +133,41 @@ def _pangu(text: Config) -> tuple[DecoderLayer, ...]:
     return _sandwiched(4 if text.boolean("sandwich_norm") else 2, corrected)(text)
 
 
+def _pangu_pro(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read openPangu Pro MoE V2: Pangu Ultra's layers, with sinks in the cache instead of latent attention.
+
+    Source: vLLM 0.32.0, openpangu.OpenPanguDecoderLayer and OpenPanguSinkAttention.
+    """
+    if all(name in text for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")):
+        return _pangu(text)
+    bias = text.boolean("attention_bias") or text.boolean("bias")
+    sinks = text.count("param_sink_number", default=0, minimum=0)
+    size = text.integer("qk_nope_dim") + text.integer("qk_rope_dim") if sinks else head_size(text)
+    mixer = Attention(
+        text.count("num_attention_heads"),
+        num_kv_heads(text),
+        size,
+        text.integer("v_channels") if sinks else size,
+        qkv_bias=text.boolean("qkv_bias", default=bias),
+        output_bias=bias,
+        stored_sinks=sinks,
+        sink_values=text.boolean("param_sink_with_value"),
+    )
+    first = text.count("first_k_dense_replace", default=0, minimum=0)
+    sparse = Sparse(
+        count=("n_routed_experts",),
+        shared_count=("n_shared_experts",),
+        router_bias=("router_enable_expert_bias",),
+    )
+    experts = sparse.read(text) if "n_routed_experts" in text else None
+    plain = dense(text, bias=text.boolean("mlp_bias"))
+    norms = 4 if text.boolean("sandwich_norm") else 2
+    return tuple(
+        DecoderLayer(mixer, plain if experts is None or index < first else experts, norms)
+        for index in range(num_layers(text))
+    )
+
+
 def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
     """Read MiniCPM 3: latent projections, but keys and values in full in the cache.
 
@@ -153,6 +188,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Glm4MoeLiteForCausalLM": Family(_glm4_lite, tied=False),
     "MiniCPM3ForCausalLM": Family(_minicpm3, tied_by_default=True, frame=ALL_EVERYWHERE),
     "MistralLarge3ForCausalLM": Family(_layers, tied=False, weights_checked=False),
+    "PanguProMoEV2ForCausalLM": Family(_pangu_pro, tied=False),
     "PanguUltraMoEForCausalLM": Family(_pangu, tied=False),
     "SarvamMLAForCausalLM": Family(_sarvam, tied=False),
     "KimiK25ForConditionalGeneration": Family(_layers, tied=False, multimodal=True, towers=towers.moonvit),

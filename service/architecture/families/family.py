@@ -26,6 +26,8 @@ class Family:
     """Whether tensor parallelism must divide the heads of the vision tower."""
     supports_pipeline: bool = True
     """Whether the engine can split the class into pipeline stages."""
+    supports_tensor: bool = True
+    """Whether it can split its layers over ranks."""
     towers: Callable[[Config], tuple[Tower, ...]] | None = None
     """Reads the towers from the whole config; ``None`` when they are not known."""
     frame: StageFrame = ENDS_ONLY
@@ -37,6 +39,10 @@ class Family:
     """Whether the class ties them whatever the config says; ``None`` lets the config decide."""
     weights_checked: bool = True
     """Whether the closed form of the weights was held against what the engine allocates."""
+    encoder_tokens: Callable[[Config], int] | None = None
+    """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
+    attentions_per_layer: int = 1
+    """Attentions, each with a cache of its own, that the engine counts as one layer."""
 
 
 @dataclass(frozen=True, slots=True)

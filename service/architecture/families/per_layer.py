@@ -183,6 +183,27 @@ def _step3p5(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(DecoderLayer(mixer(types[index]), network(index)) for index in range(count))
 
 
+def _step3(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Step 3: one key head, one narrow query that the heads widen (vLLM 0.32.0, Step3TextAttention)."""
+    size = text.integer("head_dim")
+    mixer = Attention(
+        text.count("num_attention_heads"),
+        num_kv_heads=1,
+        head_size=size,
+        head_size_v=size,
+        shared_query=text.integer("share_q_dim", default=size),
+    )
+    experts = Sparse(
+        count=("moe_num_experts",), per_token=("moe_top_k",), shared_width=("share_expert_dim",)
+    ).read(text)
+    told = {int(part) for part in text.text("moe_layers_enum").split(",") if part.strip().isdigit()}
+    if not told:
+        raise InvalidConfig(text.at("moe_layers_enum"), "is missing: the engine needs it in words")
+    return tuple(
+        DecoderLayer(mixer, experts if index in told else dense(text)) for index in range(num_layers(text))
+    )
+
+
 def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Laguna: heads per layer, gated attention (vLLM 0.32.0, LagunaDecoderLayer)."""
     count = num_layers(text)
@@ -217,5 +238,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Llama4ForCausalLM": Family(_llama4),
     "MiMoV2FlashForCausalLM": Family(_mimo_v2),
     "MiMoV2ForCausalLM": Family(_mimo_v2),
+    "Step3TextForCausalLM": Family(_step3),
     "Step3p5ForCausalLM": Family(_step3p5),
 }

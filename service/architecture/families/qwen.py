@@ -103,6 +103,8 @@ def _qwen3_moe(text: Config) -> tuple[DecoderLayer, ...]:
     return decoder(text, lambda _: mixer, feed_forward)
 
 
+_QWEN3_VL: Final = Family(_qwen3, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl)
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen2ForCausalLM": Family(_qwen2),
     "Qwen2MoeForCausalLM": Family(_qwen2_moe, frame=ALL_EVERYWHERE),
@@ -112,11 +114,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen2_5_VLForConditionalGeneration": Family(
         _qwen2, multimodal=True, splits_media_heads=True, towers=towers.qwen2_5_vl
     ),
+    "Cosmos3ForConditionalGeneration": _QWEN3_VL,
     "Qwen3ForCausalLM": Family(_qwen3),
     "Qwen3MoeForCausalLM": Family(_qwen3_moe, frame=ALL_EVERYWHERE),
-    "Qwen3VLForConditionalGeneration": Family(
-        _qwen3, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl
-    ),
+    "Qwen3VLForConditionalGeneration": _QWEN3_VL,
     "Qwen3VLMoeForConditionalGeneration": Family(
         _qwen3_moe, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=ALL_EVERYWHERE
     ),

@@ -11,13 +11,16 @@ from service.architecture.families import (
     deepseek,
     deepseek_v4,
     dense,
+    encoder_decoder,
     gemma,
     gpt_oss,
     linear,
     llama,
+    odd,
     per_layer,
     qwen,
     qwen_gdn,
+    several_caches,
     shared_state,
     sparse,
     state_space,
@@ -40,6 +43,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **state_space.FAMILIES,
     **linear.FAMILIES,
     **shared_state.FAMILIES,
+    **several_caches.FAMILIES,
+    **encoder_decoder.FAMILIES,
+    **odd.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

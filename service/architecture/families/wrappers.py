@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from service.architecture import towers
+from service.architecture import plain_towers, towers
 from service.architecture.config import Config
 from service.architecture.families.family import Wrapper
 
@@ -51,6 +51,12 @@ _NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", su
 """vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
 
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "Alpamayo2Super": Wrapper(
+        "Qwen3ForCausalLM",
+        ("vlm_config", "text_config"),
+        model_type="qwen3_vl_text",
+        towers=lambda config: towers.qwen3_vl(config.section("vlm_config") or config),
+    ),
     "AriaForConditionalGeneration": Wrapper("AriaTextForCausalLM", model_type="aria_text"),
     "AudioFlamingo3ForConditionalGeneration": _QWEN2,
     "AyaVisionForConditionalGeneration": Wrapper("Cohere2ForCausalLM", model_type="cohere2"),
@@ -62,13 +68,22 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
     "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2"),
+    "CohereCompassForConditionalGeneration": Wrapper(
+        "CohereCompassTextModel",
+        model_type="cohere_compass_text",
+        splits_media_heads=True,
+        towers=plain_towers.cohere_compass,
+    ),
     "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DotsOCRForCausalLM": _QWEN2,
     "Eagle2_5_VLForConditionalGeneration": _AS_TOLD,
+    "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
     "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM"),
+    "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
+    "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
     "FunAudioChatForConditionalGeneration": _QWEN3,
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
@@ -120,6 +135,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MoonshotKimiaForCausalLM": _QWEN2,
     "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
     "MossTranscribeDiarizeForConditionalGeneration": _QWEN3,
+    "MuseGlimmerForConditionalGeneration": Wrapper(
+        "MuseGlimmerForCausalLM",
+        model_type="muse_glimmer_text",
+        splits_media_heads=True,
+        towers=plain_towers.muse_glimmer,
+    ),
     "MusicFlamingoForConditionalGeneration": _QWEN2,
     "NVLM_D": _AS_TOLD,
     **dict.fromkeys(
@@ -157,6 +178,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "RForConditionalGeneration": _AS_TOLD,
     "SkyworkR1VChatModel": _AS_TOLD,
     "SmolVLMForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "Step3VLForConditionalGeneration": Wrapper(
+        "Step3TextForCausalLM",
+        model_type="step3_text",
+        splits_media_heads=True,
+        towers=plain_towers.step3,
+    ),
     "Step3p7ForConditionalGeneration": _AS_TOLD,
     "StepVLForConditionalGeneration": _AS_TOLD,
     "Tarsier2ForConditionalGeneration": Wrapper(
@@ -165,6 +192,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "TarsierForConditionalGeneration": Wrapper(model_type="llama"),
     "UltravoxModel": Wrapper(model_type="llama"),
     "UnlimitedOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "VibeVoiceAsrForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
     "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
     "VoxtralRealtimeGeneration": Wrapper(model_type="llama"),
     "VoxtralStreamingGeneration": Wrapper(model_type="llama"),

@@ -1,0 +1,180 @@
+"""Encoders that are plain transformers with biases: of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.towers import (
+    IMAGE_CHANNELS,
+    Projection,
+    Split,
+    Tower,
+    attention_projections,
+    feed_forward_projections,
+    qwen3_vl,
+)
+
+CONVOLUTION: Final = 3
+"""Frames that each of Whisper's convolutions looks at."""
+COMPASS_VISION: Final[Mapping[str, Any]] = {
+    "depth": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_heads": 16,
+    "in_channels": 3,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 3584,
+    "num_position_embeddings": 2304,
+    "deepstack_visual_indexes": [8, 16, 24],
+}
+"""transformers 5.19, CohereCompassVisionConfig."""
+STEP3_DOWNSAMPLERS: Final = (2 * 2, 3 * 3)
+"""Patches that Step 3's two convolutions after the encoder look at."""
+
+
+def _block(width: int, inner: int) -> tuple[Projection, ...]:
+    return (
+        *attention_projections(
+            ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+        ),
+        *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+    )
+
+
+def whisper(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Whisper (vLLM 0.32.0, WhisperEncoder)."""
+    width = config.integer("d_model", default=384)
+    mels, positions = (
+        config.count("num_mel_bins", default=80),
+        config.integer("max_source_positions", default=1500),
+    )
+    convolutions = CONVOLUTION * (mels + width) * width + 2 * width
+    return (
+        Tower(
+            name="model.encoder",
+            depth=config.integer("encoder_layers", default=4, maximum=MAX_LAYERS),
+            layers="layers",
+            block=_block(width, config.integer("encoder_ffn_dim", default=1536)),
+            block_elements=4 * width,
+            frame=(),
+            frame_elements=convolutions + positions * width + 2 * width,
+        ),
+    )
+
+
+def step3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Step 3 (vLLM 0.32.0, Step3VisionTransformer and Step3VLForConditionalGeneration)."""
+    vision = config.section("vision_config") or Config({}, config.at("vision_config"))
+    text = config.section("text_config") or config
+    width, outputs = (
+        vision.integer("hidden_size", default=1792),
+        vision.integer("output_hidden_size", default=4096),
+    )
+    size = vision.integer("patch_size", default=14)
+    positions = (vision.integer("image_size", default=728) // size) ** 2 + 1
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * size * size
+    first, second = STEP3_DOWNSAMPLERS
+    downsamplers = (first * width + 1) * outputs + (second * outputs + 1) * 2 * outputs
+    hidden = text.integer("hidden_size", default=7168)
+    bias = config.boolean("projector_bias", default=True)
+    return (
+        Tower(
+            name="vision_model",
+            depth=vision.integer("num_hidden_layers", default=63, maximum=MAX_LAYERS),
+            layers="transformer.layers",
+            block=_block(width, vision.integer("intermediate_size", default=3072)),
+            block_elements=4 * width,
+            frame=(Projection("vit_large_projector", 2 * outputs, (hidden,), Split.REPLICATED, bias),),
+            frame_elements=(patch + 1 + positions + 1) * width + downsamplers,
+            quantizable=False,
+        ),
+    )
+
+
+def moondream3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Moondream 3 (vLLM 0.32.0, Moondream3VisionEncoder and Moondream3VisionProjection)."""
+    told = config.section("config")
+    vision = (told and told.section("vision")) or Config({}, config.at("config"))
+    text = (told and told.section("text")) or Config({}, config.at("config"))
+    width, inner = vision.integer("enc_dim", default=1152), vision.integer("proj_inner_dim", default=8192)
+    size = vision.integer("enc_patch_size", default=14)
+    positions = (vision.integer("crop_size", default=378) // size) ** 2
+    hidden = text.integer("dim", default=2048)
+    return (
+        Tower(
+            name="vision",
+            depth=vision.integer("enc_n_layers", default=27, maximum=MAX_LAYERS),
+            layers="blocks",
+            block=(
+                *attention_projections(
+                    ("attn.qkv_proj", "attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(
+                    ("mlp.fc1", "mlp.fc2"),
+                    width,
+                    vision.integer("enc_ff_dim", default=4304),
+                    gated=False,
+                    bias=True,
+                ),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_proj.fc1", 2 * width, (inner,), Split.COLUMN, bias=True),
+                Projection("vision_proj.fc2", inner, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=(IMAGE_CHANNELS * size * size + 1 + positions + 2) * width,
+        ),
+    )
+
+
+def muse_glimmer(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Muse Glimmer (vLLM 0.32.0, MuseGlimmerVisionEncoder and MuseGlimmerVisionAdapter)."""
+    vision = config.section("vision_config")
+    if vision is None or config.fields.get("has_vision") is False:
+        return ()
+    text = config.section("text_config") or config
+    width, inner = (
+        vision.integer("hidden_size", default=1536),
+        vision.integer("intermediate_size", default=8960),
+    )
+    patch = (
+        IMAGE_CHANNELS
+        * vision.count("patch_temporal", default=2)
+        * vision.integer("patch_size", default=14) ** 2
+    )
+    positions = vision.count("pos_emb_height", default=32) * vision.count("pos_emb_width", default=32)
+    outputs, adapter = (
+        vision.integer("output_dim", default=6144),
+        vision.integer("adapter_dim", default=4096),
+    )
+    whole = Split.REPLICATED
+    return (
+        Tower(
+            name="vision_encoder",
+            depth=vision.integer("num_hidden_layers", default=50, maximum=MAX_LAYERS),
+            layers="transformer",
+            block=(
+                *attention_projections(("attn.qkv_proj", "attn.o_proj"), width, bias=True, output_bias=True),
+                Projection("mlp.c_fc", width, (inner,), whole, bias=True),
+                Projection("mlp.c_proj", inner, (width,), whole, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_adapter.c_fc", outputs, (adapter,), whole),
+                Projection("vision_adapter.c_proj", adapter, (adapter,), whole),
+                Projection("vision_projection", adapter, (text.integer("hidden_size", default=6656),), whole),
+            ),
+            frame_elements=(patch + positions + 4) * width,
+            quantizable=False,
+        ),
+    )
+
+
+def cohere_compass(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Cohere Compass: Qwen3-VL's (vLLM 0.32.0, Cohere_VisionTransformer)."""
+    told = config.section("vision_config")
+    vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
+    return qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
