@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.context import ContextLength
+from service.architecture.drafts import NO_DRAFTS, Draft, DraftSources
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
@@ -87,13 +88,27 @@ class ModelArchitecture:
     """Whether ``towers`` are all the towers there are."""
     weights_checked: bool = True
     """Whether the closed form of the weights was held against what the engine allocates."""
+    drafts: DraftSources = NO_DRAFTS
+    """What could guess tokens ahead."""
+    draft: Draft | None = None
+    """What does, in the start that is planned."""
+
+    @property
+    def built_layers(self) -> tuple[DecoderLayer, ...]:
+        """The model's layers, then those of the draft."""
+        return self.layers if self.draft is None else self.layers + self.draft.layers
+
+    def layer_number(self, index: int) -> int:
+        """Return the number that a built layer has in its name, by which flags mean it."""
+        own = len(self.layers)
+        return index if self.draft is None or index < own else index - own + self.draft.first_number
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:
-        """Index and mixer of the layers that keep something per token, shared caches included."""
+        """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
         return (
             (index, layer.mixer)
-            for index, layer in enumerate(self.layers)
+            for index, layer in enumerate(self.built_layers)
             if isinstance(layer.mixer, TokenMixer)
         )
 
@@ -107,7 +122,7 @@ class ModelArchitecture:
         """Index and mixer of the layers that keep one state per sequence."""
         return (
             (index, mixer)
-            for index, layer in enumerate(self.layers)
+            for index, layer in enumerate(self.built_layers)
             for mixer in (layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )

@@ -9,6 +9,7 @@ from service.architecture.config import Config, InvalidConfig
 from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
+from service.architecture.families.mtp import read_own_draft
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
 from service.architecture.layers import DecoderLayer, Mixer, NoAttention
 from service.architecture.model import (
@@ -102,6 +103,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
+        drafts=read_own_draft(class_name, text, family),
     )
 
 
