@@ -16,7 +16,7 @@ from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
 from service.kv_cache.packing import packed_block_bytes
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec, distinct_specs
-from service.launch.layout import stage_layers
+from service.launch.layout import built_stages
 from service.launch.serving import Serving
 from service.units import GIB, ceil_div, round_up
 
@@ -70,7 +70,7 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
     caches = layer_caches(architecture, serving, backends, sizes)
-    stages = stage_layers(len(architecture.layers), serving.pipeline_parallel_size)
+    stages = built_stages(architecture, serving.pipeline_parallel_size)
     layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
     try:
         groups, parts = _groups(caches, layers, serving)

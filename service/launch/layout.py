@@ -107,7 +107,7 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         EngineRefusal: what the model's own code raises (stage ``model``).
     """
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
-    for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
+    for mixer in dict.fromkeys(layer.mixer for layer in architecture.built_layers):
         if isinstance(mixer, Attention):
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
     for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
@@ -154,6 +154,12 @@ def _check_mamba2(mixer: Mamba2, ranks: int) -> None:
 def _check_divisible(count: int, ranks: int) -> None:
     if count % ranks:
         raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
+
+
+def built_stages(architecture: ModelArchitecture, stages: int) -> tuple[range, ...]:
+    """Return the layers of each pipeline stage, those of a draft on the last."""
+    *others, last = stage_layers(len(architecture.layers), stages)
+    return (*others, range(last.start, len(architecture.built_layers)))
 
 
 def stage_layers(num_layers: int, stages: int) -> tuple[range, ...]:
