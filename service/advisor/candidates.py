@@ -19,6 +19,7 @@ from service.kv_cache.answer import KvCache
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.capture import capture_failure
 from service.kv_cache.formats import UnmodelledCacheDtype
+from service.launch.speculation import UnmodelledSpeculation
 from service.memory.budget import MemoryBudget
 from service.units import gib_text
 
@@ -44,7 +45,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         start = dry_start(request.model.architecture, flags, rules, gpu)
     except EngineRefusal as refusal:
         return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
-    except UnmodelledCacheDtype as unknown:
+    except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
         blank,

@@ -1,10 +1,12 @@
 """The command that starts what was planned."""
 
+import json
 import shlex
 from dataclasses import fields
 from typing import Any, Final
 
 from service.engines.flags import ServeFlags
+from service.engines.speculation import SpeculativeConfig
 
 DEFAULTS: Final = ServeFlags()
 ONLY_WHEN_CHOSEN: Final = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"}
@@ -30,6 +32,8 @@ def _flag(name: str, value: Any) -> list[str]:  # noqa: ANN401 - whatever the fi
         return ["--no-" + option.removeprefix("--")]
     if name == "kv_cache_memory_bytes":
         return ["--kv-cache-memory-bytes", str(value)]
+    if isinstance(value, SpeculativeConfig):
+        return [option, json.dumps(value.document())]
     if isinstance(value, tuple):
         return [option, *map(str, value)]
     return [option, str(value)]

@@ -13,6 +13,7 @@ from service.engines.releases import PATCHES, RELEASES, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.formats import UnmodelledCacheDtype
+from service.launch.speculation import UnmodelledSpeculation
 
 Attempt: TypeAlias = tuple[str, ServeFlags, EngineRules]
 """What to say, and the start that it describes."""
@@ -65,6 +66,6 @@ def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
 def _starts(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> bool:
     try:
         start = dry_start(architecture, flags, rules, gpu)
-    except (EngineRefusal, UnmodelledCacheDtype):
+    except (EngineRefusal, UnmodelledCacheDtype, UnmodelledSpeculation):
         return False
     return start.layout.refusal is None and not start.fails_when_run

@@ -32,4 +32,4 @@ def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> Me
         quantization=flags.quantization,
         checkpoint_bytes=model.checkpoint_bytes,
     )
-    return estimate_budget(model.architecture, inputs)
+    return estimate_budget(start.architecture, inputs)

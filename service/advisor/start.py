@@ -22,6 +22,8 @@ from service.launch.serving import Serving
 class Start:
     """What is settled once the model is built."""
 
+    architecture: ModelArchitecture
+    """The model with the draft that it is built with."""
     serving: Serving
     backends: Backends
     layout: CacheLayout
@@ -65,16 +67,19 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
 def settled(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
 ) -> tuple[ModelArchitecture, Serving]:
-    """Return the model as the release reads it, and the start by which backends are asked.
+    """Return the model as the release reads and drafts it, and the start by which backends are asked.
 
     Raises:
         EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
     architecture = as_read_by(architecture, rules)
     serving = resolve(architecture, flags, rules, gpu)
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
     )
+    if serving.speculation is not None:
+        architecture = replace(architecture, draft=serving.speculation.draft)
     return architecture, settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
 
 
@@ -83,7 +88,8 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
 
     Raises:
         EngineRefusal: the engine gives up on the way.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
     architecture, serving = settled(architecture, flags, rules, gpu)
     backends = build_model(architecture, serving)
-    return Start(serving, backends, lay_out(architecture, serving, backends))
+    return Start(architecture, serving, backends, lay_out(architecture, serving, backends))

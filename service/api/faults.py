@@ -63,6 +63,18 @@ class UnknownCacheDtype(ValueError):
         super().__init__(f"no release has the kv_cache_dtype {given!r}; known are {', '.join(known)}")
 
 
+class UnknownSpeculativeMethod(ValueError):
+    """No release has such a method of guessing tokens.
+
+    Attributes:
+        nearest: the methods that are spelt alike, or else all.
+    """
+
+    def __init__(self, given: str, known: tuple[str, ...]) -> None:
+        self.nearest = tuple(get_close_matches(given, known, n=3)) or known
+        super().__init__(f"no release has the speculative method {given!r}; known are {', '.join(known)}")
+
+
 class GpuNotModelled(ValueError):
     """The GPU type is known, but nothing is planned on it."""
 

@@ -14,6 +14,7 @@ from service.api.faults import (
     ProblemTypeNotFound,
     UnknownCacheDtype,
     UnknownFlag,
+    UnknownSpeculativeMethod,
     UnsupportedMediaType,
 )
 from service.architecture.config import InvalidConfig
@@ -151,6 +152,13 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "No release has such a cache type",
         "GET /engines lists what each release accepts for --kv-cache-dtype. A type that only another release "
         "has is no problem of the question: the plan says in the engine's words that it does not start.",
+    ),
+    UnknownSpeculativeMethod: Kind(
+        "unknown-speculative-method",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No release guesses tokens by such a method",
+        "`nearest` lists methods that are spelt alike. A method that only another release has is no problem "
+        "of the question: the plan says in the engine's words that it does not start.",
     ),
     UnknownArchitecture: Kind(
         "unknown-architecture",

@@ -1,6 +1,7 @@
 """From what a caller wrote to the core's own question."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from packaging.version import Version
@@ -9,11 +10,19 @@ from pydantic_core import ErrorDetails
 
 from service.advisor.answer import Plan
 from service.advisor.request import EngineChoice, Model, Objective, PlanRequest, Workload
-from service.api.faults import GpuNotModelled, InputFault, InvalidRequest, UnknownCacheDtype, UnknownFlag
+from service.api.faults import (
+    GpuNotModelled,
+    InputFault,
+    InvalidRequest,
+    UnknownCacheDtype,
+    UnknownFlag,
+    UnknownSpeculativeMethod,
+)
 from service.api.schemas.question import PLACES, GpuInput, PlanBody, PlanQuery
-from service.api.schemas.serve import ServeInput
+from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.backends.rules import UnknownBackend
 from service.engines.flags import ServeFlags
@@ -26,12 +35,25 @@ from service.engines.releases import (
     find_release,
     rules_for,
 )
+from service.engines.speculation import LOOKUPS, SpeculativeConfig
 from service.gpus.catalog import GpuCatalog, UnknownGpu
 from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
+from service.hub.errors import (
+    ConfigNotFound,
+    InvalidModelId,
+    ModelGated,
+    ModelNotFound,
+    RevisionNotFound,
+)
 from service.hub.fetched import FetchedConfig
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
+SERVE_DEPTH: Final = 2
+"""Names down to a flag: `serve` and its own."""
+DRAFT_POINTER: Final = "/serve/speculative_config/model"
+NOT_TO_BE_HAD: Final = (ConfigNotFound, InvalidModelId, ModelGated, ModelNotFound, RevisionNotFound)
+"""Faults of the Hub that another draft, or its config given along, would get past."""
 
 
 def read_body(document: object) -> PlanBody:
@@ -53,10 +75,18 @@ def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag
     unknown = [
         str(place[1])
         for place, error in located
-        if error["type"] == "extra_forbidden" and len(place) > 1 and place[0] == "serve"
+        if error["type"] == "extra_forbidden" and len(place) == SERVE_DEPTH and place[0] == "serve"
     ]
     if unknown:
         return UnknownFlag(unknown, ServeInput.model_fields)
+    section = ("serve", "speculative_config")
+    keys = [
+        str(place[-1])
+        for place, error in located
+        if error["type"] == "extra_forbidden" and place[:-1] == section
+    ]
+    if keys:
+        return UnknownFlag(keys, SpeculativeInput.model_fields, section=_pointer(section))
     return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
 
 
@@ -87,7 +117,7 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
-    model = await _model(body, services)
+    model = await _with_draft(await _model(body, services), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
     return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective))
 
@@ -120,6 +150,7 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
     except UnavailableFlag as error:
         raise InputFault(f"/serve/{error.flag}", error) from error
     _check_cache_dtype(flags.kv_cache_dtype)
+    _check_method(flags.speculative_config)
     return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name, compared)
 
 
@@ -137,6 +168,15 @@ def _check_cache_dtype(given: str | None) -> None:
     )
     if given is not None and given not in known:
         raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, known))
+
+
+def _check_method(given: SpeculativeConfig | None) -> None:
+    """Refuse a method that no release has, as for cache types."""
+    known = tuple(
+        dict.fromkeys(method for release in RELEASES for method in rules_for(release).speculative_methods)
+    )
+    if given is not None and given.method is not None and given.method not in known:
+        raise InputFault("/serve/speculative_config/method", UnknownSpeculativeMethod(given.method, known))
 
 
 def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[GpuType, ...]:
@@ -175,6 +215,33 @@ def _inline_model(model_id: str, config: Mapping[str, Any]) -> Model:
         raise InputFault(f"/config{error.pointer}", error) from error
     except UnknownArchitecture as error:
         raise InputFault("/config/architectures", error) from error
+
+
+async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services: Services) -> Model:
+    """Return a model with the config of the draft that its flags name.
+
+    Raises:
+        InputFault: the draft's config cannot be read.
+        HubError: it could not be had.
+    """
+    guessing = flags.speculative_config
+    if guessing is None or guessing.model is None or guessing.method in LOOKUPS:
+        return model
+    document = body.draft_config or await _draft_document(guessing.model, guessing.revision, services)
+    try:
+        checkpoint = read_draft_checkpoint(guessing.model, read_document(document))
+    except InvalidConfig as error:
+        told = f"/draft_config{error.pointer}" if body.draft_config else DRAFT_POINTER
+        raise InputFault(told, error) from error
+    drafts = replace(model.architecture.drafts, checkpoint=checkpoint)
+    return replace(model, architecture=replace(model.architecture, drafts=drafts))
+
+
+async def _draft_document(draft_id: str, revision: str | None, services: Services) -> Mapping[str, Any]:
+    try:
+        return _with_quantization(await services.models.resolve(draft_id, revision))
+    except NOT_TO_BE_HAD as error:
+        raise InputFault(DRAFT_POINTER, error) from error
 
 
 def read_model(fetched: FetchedConfig) -> Model:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.context import ContextLength
+from service.architecture.drafts import NO_DRAFTS, Draft, DraftSources
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
@@ -95,22 +96,34 @@ class ModelArchitecture:
     """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
     attentions_per_layer: int = 1
     """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+    drafts: DraftSources = NO_DRAFTS
+    """What could guess tokens ahead."""
+    draft: Draft | None = None
+    """What does, in the start that is planned."""
 
     @property
     def num_layers(self) -> int:
         """The layers that the engine builds, each once however often it runs."""
         return sum(not layer.repeats for layer in self.layers) // self.attentions_per_layer
 
-    def number_of(self, index: int) -> int:
-        """Return the engine's number of the layer at ``index``."""
+    @property
+    def built_layers(self) -> tuple[DecoderLayer, ...]:
+        """The model's layers, then those of the draft."""
+        return self.layers if self.draft is None else self.layers + self.draft.layers
+
+    def layer_number(self, index: int) -> int:
+        """Return the number that a built layer has in its name, by which flags mean it."""
+        own = len(self.layers)
+        if self.draft is not None and index >= own:
+            return index - own + self.draft.first_number
         return index // self.attentions_per_layer
 
     @property
     def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:
-        """Index and mixer of the layers that keep something per token, shared caches included."""
+        """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
         return (
             (index, layer.mixer)
-            for index, layer in enumerate(self.layers)
+            for index, layer in enumerate(self.built_layers)
             if isinstance(layer.mixer, TokenMixer)
         )
 
@@ -124,7 +137,7 @@ class ModelArchitecture:
         """Index and mixer of the layers that keep one state per sequence."""
         return (
             (index, mixer)
-            for index, layer in enumerate(self.layers)
+            for index, layer in enumerate(self.built_layers)
             for mixer in (layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )

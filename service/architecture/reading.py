@@ -9,6 +9,7 @@ from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context import read_context_length
 from service.architecture.families.config_classes import ConfigClass, config_class
 from service.architecture.families.family import Family, Wrapper
+from service.architecture.families.mtp import read_own_draft
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
 from service.architecture.layers import DecoderLayer, Mixer, NoAttention
 from service.architecture.model import (
@@ -106,6 +107,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
         encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
         attentions_per_layer=family.attentions_per_layer,
+        drafts=read_own_draft(class_name, text, family),
     )
 
 

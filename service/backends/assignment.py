@@ -47,15 +47,16 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
         return {}
     forced = _forced(architecture, serving)
     chosen = serving.attention_backend or forced.backend
-    model_head_size = max(mixer.head_size for _, mixer in architecture.attention_layers)
+    head_sizes = _largest_heads(architecture)
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], AttentionBackend] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     for index, mixer in architecture.attention_layers:
-        dtype = layer_cache_dtype(architecture.number_of(index), mixer, serving)
+        dtype = layer_cache_dtype(architecture.layer_number(index), mixer, serving)
         key = (id(mixer), dtype)
         if key not in settled:
-            request = _request(mixer, dtype, serving, model_head_size, forced)
+            drafts = index >= len(architecture.layers)
+            request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
         kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
         for part in built_parts(mixer, serving.rules):
@@ -88,8 +89,18 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     assert_never(mixer)
 
 
+def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
+    """Return the largest head size of the model, and of its draft."""
+    own = len(architecture.layers)
+    sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
+    return (
+        max((size for of_model, size in sizes if of_model), default=0),
+        max((size for of_model, size in sizes if not of_model), default=0),
+    )
+
+
 def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
-    """Return the cache dtype of one layer: skipped layers stay at the model's type.
+    """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
     Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
     """

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from service.engines.speculation import SpeculativeConfig
+
 
 @dataclass(frozen=True, slots=True)
 class ServeFlags:
@@ -38,3 +40,4 @@ class ServeFlags:
     mamba_cache_dtype: str | None = None
     mamba_ssm_cache_dtype: str | None = None
     language_model_only: bool = False
+    speculative_config: SpeculativeConfig | None = None

@@ -49,14 +49,16 @@ class UnavailableFlag(ValueError):
     """The release does not have a flag that was given.
 
     Attributes:
-        flag: its name, with underscores.
+        flag: its name, with underscores; after a slash, the key inside its value.
         since: the first release that has it.
     """
 
     def __init__(self, flag: str, release: Version, since: Version) -> None:
         self.flag = flag
         self.since = str(since)
-        super().__init__(f"vLLM {release} has no --{flag.replace('_', '-')}: it came with {since}")
+        option, _, key = flag.partition("/")
+        meant = f"{key!r} in --" if key else "--"
+        super().__init__(f"vLLM {release} has no {meant}{option.replace('_', '-')}: it came with {since}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,19 @@ def _read_patches(tables: Mapping[str, Any]) -> Mapping[str, Patch]:
 _DATA: Final = _load("vllm.toml")
 RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
 """Releases that can be planned, oldest first."""
-RULES: Final = _read_rules({**_load("vllm_cache.toml")["rules"], **_load("vllm_start.toml")["rules"]})
+_RULE_FILES: Final = ("vllm_cache.toml", "vllm_start.toml", "vllm_speculation.toml")
+RULES: Final = _read_rules(
+    {name: rule for file in _RULE_FILES for name, rule in _load(file)["rules"].items()}
+)
 PATCHES: Final = _read_patches(_DATA["patches"])
 FLAG_SINCE: Final[Mapping[str, Version]] = {
     name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
 }
 """First release of the flags that not every release has."""
+KEY_SINCE: Final[Mapping[str, Version]] = {
+    name: Version(key["since"]) for name, key in _DATA["speculative_config"].items()
+}
+"""First release of the keys of ``speculative_config`` that not every release has."""
 
 
 def find_release(text: str | None) -> Version:
@@ -163,3 +172,7 @@ def check_flags(flags: ServeFlags, release: Version) -> None:
     for name, since in FLAG_SINCE.items():
         if release < since and getattr(flags, name) != getattr(untouched, name):
             raise UnavailableFlag(name, release, since)
+    given = {} if flags.speculative_config is None else flags.speculative_config.document()
+    for name, since in KEY_SINCE.items():
+        if release < since and name in given:
+            raise UnavailableFlag(f"speculative_config/{name}", release, since)

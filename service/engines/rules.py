@@ -271,6 +271,30 @@ class EngineRules:
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]
     graphs_need_states: bool
+    drafted_rows: frozenset[str]
+    undrafted_alignment: frozenset[str]
+    drafted_states: frozenset[str]
+    drafted_states_refusal: str
+    windows_retain_modules: bool
+    specs_tell_kernel_block: bool
+    speculative_methods: tuple[str, ...]
+    own_drafts: Mapping[str, str]
+    drafts_by_model: bool
+    untold_method: str
+    draft_model_refusal: str
+    whole_drafts: bool
+    drafts_are_pipelined: bool
+    pipelined_drafts: frozenset[str]
+    eagle3_targets: tuple[str, ...]
+    async_speculation: frozenset[str]
+    async_speculation_asked: frozenset[str]
+    async_speculation_refusal: str
+    second_runner_methods: frozenset[str]
+    equal_vocabularies: bool
+    draft_limits_length: bool
+    draft_slots: bool
+    aligned_states_refusal: str
+    drafts_align_states: bool
 
 
 def _pairs(value: list[str]) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from math import lcm
 from typing import Final
 
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import built_stages
 from service.backends.assignment import Backends
 from service.backends.backend import DEFAULT_BLOCK_SIZE
 from service.engines.refusal import EngineRefusal, Stage
@@ -27,7 +28,6 @@ from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
 from service.kv_cache.packing import packed_block_bytes
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec, distinct_specs
-from service.launch.layout import stage_layers
 from service.launch.serving import Serving
 from service.units import GIB, ceil_div, round_up
 
@@ -99,9 +99,7 @@ def _stage_caches(
 
     Source: vLLM 0.20.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
     """
-    stages = stage_layers(
-        len(architecture.layers), serving.pipeline_parallel_size, architecture.attentions_per_layer
-    )
+    stages = built_stages(architecture, serving.pipeline_parallel_size)
     caches = layer_caches(architecture, serving, backends, sizes)
     layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
     alone = [all(isinstance(cache.spec, StateSpec) for cache in stage) for stage in layers]

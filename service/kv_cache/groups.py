@@ -68,7 +68,8 @@ class Group:
 def type_key(spec: LayerSpec) -> tuple[object, ...]:
     """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""
     if isinstance(spec, StateSpec):
-        return (CacheKind.MAMBA, spec.block_size, spec.pages_per_request, spec.page_size)
+        pages = (spec.pages_per_request, spec.speculative_pages)
+        return (CacheKind.MAMBA, spec.block_size, *pages, spec.page_size)
     if spec.kind in WINDOWED_KINDS:
         return (spec.kind, spec.block_size, spec.sliding_window)
     if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:

@@ -15,6 +15,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import Recurrence
 from service.backends.assignment import Backends, built_parts, layer_cache_dtype
 from service.backends.backend import AttentionBackend
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
@@ -28,23 +29,28 @@ STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": No
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
+STATES_WITH_DRAFTS: Final = "qwen3_next"
+"""The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
+
+
 def layer_caches(
     architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
 ) -> tuple[LayerCache, ...]:
-    """Return the layers that own a cache, in the order the engine builds them."""
+    """Return the layers that own a cache, in the order the engine builds them.
+
+    Raises:
+        EngineRefusal: guessed tokens do not go with the model's states (stage ``page_size``).
+    """
     # Layers that are alike share one mixer object, and so one spec object.
     specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
     caches: list[LayerCache] = []
     for index, mixer in _owners(architecture):
-        dtype = (
-            ""
-            if isinstance(mixer, Recurrence)
-            else layer_cache_dtype(architecture.number_of(index), mixer, serving)
-        )
+        number = architecture.layer_number(index)
+        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, serving)
         key = (id(mixer), dtype)
         if key not in specs:
             specs[key] = (
-                (_state(mixer, serving, sizes),)
+                (_state(mixer, architecture.model_type, serving, sizes),)
                 if isinstance(mixer, Recurrence)
                 else _kept(mixer, serving, backends[index, CachePart.ATTENTION], sizes)
             )
@@ -63,7 +69,7 @@ def _owners(
         for index, layer in enumerate(architecture.layers)
         if layer.shared is not None and isinstance(layer.mixer, Attention)
     )
-    for index, layer in enumerate(architecture.layers):
+    for index, layer in enumerate(architecture.built_layers):
         for mixer in (layer.beside,) if layer.shared is not None else (layer.mixer, layer.beside):
             if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
@@ -108,16 +114,20 @@ def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> Attention
     )
 
 
-def _state(mixer: Recurrence, serving: Serving, sizes: BlockSizes) -> StateSpec:
-    mode = serving.mamba_cache_mode
+def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSizes) -> StateSpec:
+    mode, rules, size = serving.mamba_cache_mode, serving.rules, state_bytes(mixer, serving)
+    words = rules.drafted_states_refusal
+    if serving.speculation is not None and words and model_type != STATES_WITH_DRAFTS:
+        raise EngineRefusal(Stage.PAGE_SIZE, words, type="NotImplementedError")
     pages = STATES_KEPT[mode]
     if pages is not None and state_checkpoint(mixer, serving) is not None:
         pages += 1
     return StateSpec(
         block_size=sizes.state_block or serving.max_model_len,
-        state_bytes=state_bytes(mixer, serving),
+        state_bytes=size,
         pages_per_request=pages,
         page_size_padded=sizes.state_page,
+        speculative_pages=serving.speculative_tokens if mode in rules.drafted_states else 0,
     )
 
 
@@ -152,6 +162,7 @@ def _attention(
         format=sized_by(exact, serving.rules.chunk_packing) if chunked else exact,
         attention_chunk_size=mixer.attention_chunk_size,
         strided=backend.indexes_kv_by_block_stride,
+        kernel_block=_kernel_block(backend, serving),
     )
 
 
@@ -171,6 +182,7 @@ def _sliding(
         sliding_window=_window(mixer, serving),
         page_size_padded=sizes.skipped_page,
         strided=backend.indexes_kv_by_block_stride,
+        kernel_block=_kernel_block(backend, serving),
     )
 
 
@@ -183,6 +195,12 @@ def _whole(mixer: Attention) -> CacheKind:
     if mixer.cross:
         return CacheKind.CROSS_ATTENTION
     return CacheKind.SINK_FULL_ATTENTION if mixer.stored_sinks else CacheKind.FULL_ATTENTION
+
+
+def _kernel_block(backend: AttentionBackend, serving: Serving) -> int | None:
+    sizes = backend.spec_block_sizes
+    told = serving.rules.specs_tell_kernel_block and not sizes.multiples_of
+    return max(sizes.fixed) if told else None
 
 
 def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:

@@ -49,6 +49,8 @@ class AttentionSpec:
     """Tokens that are compressed into one entry of the cache."""
     alignment: int = 1
     """Bytes of which a page is a multiple."""
+    kernel_block: int | None = None
+    """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
     aligns_blocks: bool = False
     """Whether the bytes of a block over all layers are a whole number of this layer's rows."""
 
@@ -82,7 +84,8 @@ class AttentionSpec:
             if demand.context_parallel > 1:
                 raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
             # One more block, since the window need not start where a block does.
-            held = min(self.sliding_window - 1 + demand.in_flight_tokens, demand.max_model_len)
+            kept = self.sliding_window - 1 + demand.retained_tokens
+            held = min(kept + demand.in_flight_tokens, demand.max_model_len)
             return ceil_div(held, self.block_size) + 1
         if self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
             held = min(self.attention_chunk_size + demand.in_flight_tokens, demand.max_model_len)
@@ -108,6 +111,8 @@ class StateSpec:
     pages_per_request: int | None
     """``None`` when the state of every block is kept."""
     page_size_padded: int | None = None
+    speculative_pages: int = 0
+    """States beside those, one per guessed token."""
 
     @property
     def kind(self) -> CacheKind:
@@ -127,8 +132,8 @@ class StateSpec:
     def blocks_per_request(self, demand: Demand) -> int:
         """Return the states that one request holds."""
         if self.pages_per_request is None:
-            return ceil_div(demand.max_model_len, self.block_size)
-        return self.pages_per_request
+            return ceil_div(demand.max_model_len, self.block_size) + self.speculative_pages
+        return self.pages_per_request + self.speculative_pages
 
     def padded(self, page_size: int) -> "StateSpec":
         """Return the spec with a page of ``page_size`` bytes."""

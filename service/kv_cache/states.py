@@ -31,8 +31,10 @@ class StateShape:
     recurrent: tuple[int, ...]
 
 
-def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
+def state_shape(mixer: Recurrence, ranks: int, drafted: int = 0) -> StateShape:
     """Return the state of a layer that is split over some tensor-parallel ranks.
+
+    ``drafted``: rows of the convolution for guessed tokens.
 
     Source: vLLM 0.10.2 to 0.33.0, MambaStateShapeCalculator.
     """
@@ -43,35 +45,37 @@ def state_shape(mixer: Recurrence, ranks: int) -> StateShape:
             )
             heads = mixer.num_value_heads // ranks
             return StateShape(
-                (mixer.conv_kernel - 1, width // ranks), (heads, mixer.value_head_dim, mixer.key_head_dim)
+                (mixer.conv_kernel - 1 + drafted, width // ranks),
+                (heads, mixer.value_head_dim, mixer.key_head_dim),
             )
         case KimiDeltaAttention() | KimiK3DeltaAttention():
             width = 3 * mixer.num_heads * mixer.head_dim
             return StateShape(
-                (mixer.conv_kernel - 1, width // ranks),
+                (mixer.conv_kernel - 1 + drafted, width // ranks),
                 (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim),
             )
         case Mamba():
             channels = mixer.intermediate_size // ranks
-            return StateShape((mixer.conv_kernel - 1, channels), (channels, mixer.state_size))
+            return StateShape((mixer.conv_kernel - 1 + drafted, channels), (channels, mixer.state_size))
         case Mamba2():
             # Groups that the ranks do not divide are repeated until they do.
             groups = mixer.num_groups if mixer.num_groups % ranks == 0 else ranks
             width = mixer.intermediate_size + 2 * groups * mixer.state_size
             return StateShape(
-                (mixer.conv_kernel - 1, width // ranks),
+                (mixer.conv_kernel - 1 + drafted, width // ranks),
                 (mixer.num_heads // ranks, mixer.head_dim, mixer.state_size),
             )
         case ShortConvolution():
-            return StateShape((mixer.conv_kernel - 1, mixer.channels // ranks), ())
+            return StateShape((mixer.conv_kernel - 1 + drafted, mixer.channels // ranks), ())
         case LinearAttention() | GroupedLinearAttention():
             return StateShape((), (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim))
     assert_never(mixer)
 
 
-def state_bytes(mixer: Recurrence, serving: Serving) -> int:
-    """Return the bytes of one layer's state on one rank."""
-    shape = state_shape(mixer, serving.tensor_parallel_size)
+def state_bytes(mixer: Recurrence, serving: Serving, *, drafted: bool = True) -> int:
+    """Return the bytes of one layer's state on one rank, with the rows for guessed tokens or without."""
+    rows = serving.speculative_tokens if drafted and state_kind(mixer) in serving.rules.drafted_rows else 0
+    shape = state_shape(mixer, serving.tensor_parallel_size, rows)
     parts = (
         (shape.convolution, serving.conv_state_dtype),
         (shape.recurrent, serving.recurrent_state_dtype),
@@ -80,8 +84,9 @@ def state_bytes(mixer: Recurrence, serving: Serving) -> int:
 
 
 def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
-    """Return the bytes of the largest recurrent state of the model on one rank."""
-    return max(state_bytes(mixer, serving) for _, mixer in architecture.recurrent_layers)
+    """Return the bytes of the model's largest recurrent state on one rank, as alignment counts them."""
+    drafted = architecture.class_name not in serving.rules.undrafted_alignment
+    return max(state_bytes(mixer, serving, drafted=drafted) for _, mixer in architecture.recurrent_layers)
 
 
 def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | None:

@@ -7,7 +7,15 @@ from typing import Final, TypeAlias
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, PageUnification
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec, page_sizes
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    LayerCache,
+    LayerSpec,
+    StateSpec,
+    distinct_specs,
+    page_sizes,
+)
 from service.units import round_up
 
 Pad: TypeAlias = Callable[[LayerSpec, int], LayerSpec | None]
@@ -59,6 +67,10 @@ def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tupl
     Raises:
         EngineRefusal: a page can be neither scaled nor padded by the release's rule (stage ``page_size``).
     """
+    for spec in distinct_specs(caches):
+        if spec.page_size < spec.unpadded_page_size:
+            detail = "Blocks were aligned with states as if no token were guessed."
+            raise EngineRefusal(Stage.PAGE_SIZE, "", type="AssertionError", detail=detail)
     if len(page_sizes(caches)) <= 1:
         return caches
     if rules.page_unification is PageUnification.NONE:

@@ -114,7 +114,7 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
-    for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
+    for mixer in dict.fromkeys(layer.mixer for layer in architecture.built_layers):
         if isinstance(mixer, Attention) and mixer.stored_sinks:
             _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
         elif isinstance(mixer, Attention):
@@ -193,18 +193,3 @@ def _check_mamba2(mixer: Mamba2, ranks: int) -> None:
 def _check_divisible(count: int, ranks: int) -> None:
     if count % ranks:
         raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
-
-
-def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
-    """Return the layers of each pipeline stage; what does not divide goes to the stages before the last.
-
-    ``together``: so many layers in a row stay on one stage.
-
-    Source: vLLM 0.32.0, distributed/utils.py get_pp_indices.
-    """
-    units = num_layers // together
-    sizes = [units // stages * together] * stages
-    for extra in range(units % stages):
-        sizes[-(extra + 2)] += together
-    ends = [sum(sizes[: stage + 1]) for stage in range(stages)]
-    return tuple(range(end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -11,10 +11,12 @@ from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
+from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout, state_caching
+from service.launch import cache_dtype, checkpoint, layout, speculation, state_caching
 from service.launch.context import resolve_max_model_len
 from service.launch.serving import Serving
+from service.launch.speculation import Speculation
 from service.units import GIB
 
 STATE_ALIASES: Final[Mapping[str, str]] = {"half": "float16", "float": "float32"}
@@ -27,6 +29,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
 
     Raises:
         EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
         ValueError: the GPU has no compute capability.
     """
     if gpu.compute_capability is None:
@@ -38,6 +41,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
+    guessed = speculation.resolve(architecture, flags, rules)
+    max_model_len = _limited(max_model_len, flags, guessed, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)
     batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
     _check_batch(architecture, flags, rules, batched, max_model_len)
@@ -50,7 +55,9 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
-    caching, mode = state_caching.resolve(architecture, flags, rules)
+    _check_slots(guessed, batched, seqs, rules)
+    caching, mode = state_caching.resolve(architecture, flags, rules, guesses=guessed is not None)
+    _check_aligned_states(guessed, mode, rules)
     state_caching.check_flags(flags, rules, caching=caching, mode=mode, max_model_len=max_model_len)
     state_caching.check_state_dtype(architecture, flags, rules)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
@@ -74,15 +81,16 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         block_size=flags.block_size,
         attention_backend=flags.attention_backend,
         enable_prefix_caching=caching,
-        concurrent_batches=_concurrent_batches(architecture, flags, rules, mode),
+        concurrent_batches=_concurrent_batches(architecture, flags, rules, mode, guessed),
         enforce_eager=flags.enforce_eager,
-        hybrid_manager=_hybrid_manager(architecture, flags, rules),
+        hybrid_manager=_hybrid_manager(architecture, flags, rules, guessed),
         mamba_cache_mode=mode,
         mamba_block_size=flags.mamba_block_size,
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
+        speculation=guessed,
     )
 
 
@@ -114,12 +122,54 @@ def _recurrent_dtype(
     return untold
 
 
-def _hybrid_manager(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> bool:
+def _limited(max_model_len: int, flags: ServeFlags, guessed: Speculation | None, rules: EngineRules) -> int:
+    """Return the context once a whole model that drafts had its say.
+
+    Source: vLLM 0.33.0, VllmConfig._limit_max_model_len_to_draft.
+    """
+    draft, config = (None, None) if guessed is None else (guessed.draft, flags.speculative_config)
+    if not rules.draft_limits_length or draft is None or config is None or draft.whole is None:
+        return max_model_len
+    longest, _ = resolve_max_model_len(None, draft.whole, rules)
+    return min(max_model_len, config.max_model_len or longest, longest)
+
+
+def _check_slots(guessed: Speculation | None, batched: int, seqs: int, rules: EngineRules) -> None:
+    """Refuse a step in which drafting leaves no token.
+
+    Source: vLLM 0.20.0, VllmConfig._set_max_num_scheduled_tokens.
+    """
+    if guessed is None or not rules.draft_slots:
+        return
+    scheduled = batched - guessed.slots * seqs
+    if scheduled <= 0:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: max_num_scheduled_tokens is set to {scheduled} based on the speculative decoding "
+            "settings, which does not allow any tokens to be scheduled. Increase max_num_batched_tokens to "
+            "accommodate the additional draft token slots, or decrease num_speculative_tokens or "
+            "max_num_seqs.",
+            type="ValidationError",
+        )
+
+
+def _check_aligned_states(guessed: Speculation | None, mode: str, rules: EngineRules) -> None:
+    if guessed is not None and mode == state_caching.ALIGN and rules.aligned_states_refusal:
+        words = f"VllmConfig: Assertion failed, {rules.aligned_states_refusal}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+
+
+def _hybrid_manager(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, guessed: Speculation | None
+) -> bool:
+    """Whether layers of several kinds share the pool: chunks do not go with hidden states for a draft."""
     chunked = any(
         isinstance(mixer, Attention) and mixer.attention_chunk_size is not None
         for _, mixer in architecture.attention_layers
     )
-    return not flags.disable_hybrid_kv_cache_manager and (rules.chunks_keep_hybrid_manager or not chunked)
+    drafts = guessed is not None and guessed.method in HIDDEN_STATE_METHODS
+    keeps = rules.chunks_keep_hybrid_manager and not drafts
+    return not flags.disable_hybrid_kv_cache_manager and (keeps or not chunked)
 
 
 def _utilization(flags: ServeFlags, rules: EngineRules) -> float:
@@ -136,23 +186,44 @@ def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, ru
 
 
 def _concurrent_batches(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, state_mode: str
+    architecture: ModelArchitecture,
+    flags: ServeFlags,
+    rules: EngineRules,
+    state_mode: str,
+    guessed: Speculation | None,
 ) -> int:
     """Return the batches that scheduling keeps in flight: vLLM 0.32.0, VllmConfig.max_concurrent_batches."""
     stages = flags.pipeline_parallel_size
     overlaps = flags.async_scheduling
     if overlaps is None:
-        overlaps = _overlaps(rules.async_scheduling, stages, state_mode)
+        overlaps = _overlaps(rules.async_scheduling, stages, state_mode) and _drafts_overlap(guessed, rules)
+    elif overlaps:
+        _check_overlap(guessed, rules)
     if not overlaps:
         return stages
     if stages == 1:
         return 2
+    if guessed is not None and not (guessed.second_runner and guessed.method in rules.second_runner_methods):
+        return stages
     name = architecture.class_name
     dense = not (architecture.is_hybrid or architecture.has_experts)
     second = {"all", name, *(("dense",) if dense else ())}
     if architecture.quantization is None:
         second.add(f"unquantized {name}")
     return stages + (1 if second & rules.second_runner else 0)
+
+
+def _drafts_overlap(guessed: Speculation | None, rules: EngineRules) -> bool:
+    return guessed is None or (guessed.padded and guessed.method in rules.async_speculation)
+
+
+def _check_overlap(guessed: Speculation | None, rules: EngineRules) -> None:
+    """Refuse asynchronous scheduling that is asked for with a method that does not go with it."""
+    if guessed is None or (guessed.padded and guessed.method in rules.async_speculation_asked):
+        return
+    words = rules.async_speculation_refusal.format(method=guessed.method)
+    error = "ValidationError" if words.startswith("VllmConfig") else "ValueError"
+    raise EngineRefusal(Stage.CONFIG, words, type=error)
 
 
 def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from service.architecture.layers import LatentAttention
+from service.architecture.layers import DecoderLayer, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.rules import EngineRules
 
@@ -15,10 +15,16 @@ def as_read_by(architecture: ModelArchitecture, rules: EngineRules) -> ModelArch
     size = architecture.told_head_size
     if size is None or architecture.model_type not in rules.head_dim_is_rotary:
         return architecture
-    layers = tuple(
+    drafts = architecture.drafts
+    if drafts.own is not None:
+        drafts = replace(drafts, own=replace(drafts.own, layers=_turned(drafts.own.layers, size)))
+    return replace(architecture, layers=_turned(architecture.layers, size), drafts=drafts)
+
+
+def _turned(layers: tuple[DecoderLayer, ...], size: int) -> tuple[DecoderLayer, ...]:
+    return tuple(
         replace(layer, mixer=replace(layer.mixer, qk_rope_head_dim=size))
         if isinstance(layer.mixer, LatentAttention)
         else layer
-        for layer in architecture.layers
+        for layer in layers
     )
-    return replace(architecture, layers=layers)

@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from service.engines.rules import EngineRules, InFlightBatches
 from service.gpus.capability import ComputeCapability
+from service.launch.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Demand:
     """Tokens of an encoder that the decoder attends across to."""
     context_parallel: int = 1
     """Ranks that share the tokens of a request (decode context parallelism)."""
+    retained_tokens: int = 0
+    """Tokens below a sliding window that several prediction modules read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ class Serving:
     bidirectional_media: bool
     encoder_tokens: int = 0
     """Tokens that a request may bring to the encoder which the decoder attends across to; 0 without one."""
+    speculation: Speculation | None = None
+    """How tokens are guessed ahead, if they are."""
+
+    @property
+    def speculative_tokens(self) -> int:
+        """Tokens guessed for one request in one step; 0 without guessing."""
+        return 0 if self.speculation is None else self.speculation.tokens
 
     @property
     def release(self) -> Version:
@@ -74,9 +84,11 @@ class Serving:
 
     def demand(self, max_model_len: int | None = None) -> Demand:
         """Return what one request of the given (or the maximum) length asks for."""
+        guessed = self.speculation if self.rules.windows_retain_modules else None
         return Demand(
             max_model_len=self.max_model_len if max_model_len is None else max_model_len,
             in_flight_tokens=self.in_flight_tokens,
             encoder_tokens=self.encoder_tokens,
             context_parallel=self.decode_context_parallel_size,
+            retained_tokens=0 if guessed is None else guessed.retained_tokens,
         )

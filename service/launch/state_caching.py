@@ -68,8 +68,12 @@ def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules:
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
-def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> tuple[bool, str]:
+def resolve(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, *, guesses: bool = False
+) -> tuple[bool, str]:
     """Return whether prefix caching is on, and the mode in which recurrent states are kept.
+
+    ``guesses``: tokens are guessed ahead.
 
     Source: vLLM 0.10.2 to 0.33.0, model_executor/models/config.py MambaModelConfig.
     """
@@ -82,6 +86,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         attends = architecture.lead_attention is not None
         caching = rules.hybrid_prefix_caching if attends else rules.attention_free_prefix_caching
     mode = _mode(flags.mamba_cache_mode, architecture.class_name, rules) if caching else NONE
+    if guesses and rules.drafts_align_states and mode == ALL and flags.mamba_cache_mode in {None, NONE}:
+        mode = ALIGN
     switched_off = rules.state_caching in {StateCaching.NEVER, StateCaching.ALL_OR_NEVER} and mode == NONE
     return caching and not switched_off, mode
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.memory.modules import Shards
 
 ELEMENT_BYTES: Final[Mapping[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -36,20 +37,4 @@ class Deployment:
 
     def stages(self, architecture: ModelArchitecture) -> tuple[range, ...]:
         """Return the layers of each pipeline stage."""
-        return stage_layers(
-            len(architecture.layers), self.pipeline_parallel_size, architecture.attentions_per_layer
-        )
-
-
-def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
-    """Deal layers out to pipeline stages, ``together`` of them at a time.
-
-    What does not divide evenly goes to the stages before the last, from behind.
-    Source: vLLM 0.24.0, distributed.utils.get_pp_indices.
-    """
-    units = num_layers // together
-    counts = [units // stages * together] * stages
-    for extra in range(units % stages):
-        counts[-(extra + 2)] += together
-    starts = [sum(counts[:stage]) for stage in range(stages)]
-    return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
+        return model_stages(architecture, self.pipeline_parallel_size)

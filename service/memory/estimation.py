@@ -12,7 +12,8 @@ from service.memory.budget import Basis, Estimate, MemoryBudget
 from service.memory.checkpoint import stage_parameters
 from service.memory.constants import Constants, constants_at
 from service.memory.deployment import Deployment
-from service.memory.estimates import difference, exact, from_range
+from service.memory.draft_weights import draft_parameters
+from service.memory.estimates import difference, exact, from_range, total
 from service.memory.graphs import cuda_graphs
 from service.memory.kept import kept_weights
 from service.memory.online import quantized_online
@@ -74,7 +75,10 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
     checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
     start = _Start(stored, inputs, constants_at(inputs.release))
     stages = inputs.deployment.stages(stored)
-    parameters = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    *others, last = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    if stored.draft is not None:
+        last = total((last, draft_parameters(stored, inputs.deployment, inputs.release)), last.source)
+    parameters = (*others, last)
     return min(map(start.stage, parameters, stages), key=_room)
 
 

@@ -22,7 +22,7 @@ def kept_weights(
             exact(
                 _second_expansion(architecture, shards, layers), Basis.COMPUTED, "MLA's absorbed projections"
             ),
-            exact(rotary_bytes(architecture, constants), Basis.COMPUTED, "rotary tables"),
+            exact(rotary_bytes(architecture, constants, layers), Basis.COMPUTED, "rotary tables"),
             from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
         ),
         parameters.source,
@@ -32,14 +32,20 @@ def kept_weights(
     )
 
 
-def rotary_bytes(architecture: ModelArchitecture, constants: Constants) -> int:
-    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type."""
+def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:
+    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type.
+
+    A draft on the last stage has tables of its own where they differ from the model's.
+    """
+    tables = architecture.rotary_tables
+    if architecture.draft is not None and layers.stop == len(architecture.layers):
+        tables = tuple(dict.fromkeys((*tables, *architecture.draft.rotary_tables)))
     return sum(
         table.positions
         * table.width
         * BFLOAT16_BYTES
         * (_factor(constants, interleaved=table.interleaved) if table.multimodal else 1)
-        for table in architecture.rotary_tables
+        for table in tables
     )
 
 
@@ -52,9 +58,11 @@ def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: r
 
     Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
     """
+    drafts = layers.stop == len(architecture.layers)
+    stop = len(architecture.built_layers) if drafts else layers.stop
     size = 0
-    for index in layers:
-        mixer = architecture.layers[index].mixer
+    for index in range(layers.start, stop):
+        mixer = architecture.built_layers[index].mixer
         if isinstance(mixer, LatentAttention):
             linear = latent_expansion(mixer, "", shards)
             size += linear.inputs * sum(linear.outputs) * BFLOAT16_BYTES

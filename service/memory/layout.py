@@ -35,6 +35,7 @@ class Layout:
     """What one release builds."""
 
     shared_cache_projections: bool
+    shared_predictor_heads: bool
     towers_on_every_stage: bool
     sharded_positions: bool
     weight_only_nvfp4: bool
@@ -62,6 +63,7 @@ def _roundings(raw: Mapping[str, list[int]]) -> tuple[Rounding, ...]:
 
 _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "shared_cache_projections": bool,
+    "shared_predictor_heads": bool,
     "towers_on_every_stage": bool,
     "sharded_positions": bool,
     "weight_only_nvfp4": bool,

@@ -4,8 +4,9 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers import Attention, LatentAttention, Mixer
 from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
 from service.engines.releases import rules_for
 from service.memory.decoder_modules import Built, layer_modules
@@ -58,7 +59,7 @@ def _stage(
         yield from layer_modules(
             layer,
             architecture.hidden_size,
-            f"layers.{architecture.number_of(index)}",
+            f"layers.{architecture.layer_number(index)}",
             shards,
             Built(
                 layout.shared_cache_projections,
@@ -70,7 +71,7 @@ def _stage(
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)
         yield from _mixing(architecture)
-        yield from _cache_scales(architecture, index)
+        yield from cache_scales(layer.mixer, architecture.quantization)
     if not deployment.language_model_only and (first or layout.towers_on_every_stage):
         for tower in architecture.towers:
             yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
@@ -149,14 +150,13 @@ def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
         yield Plain(hidden, FLOAT32)
 
 
-def _cache_scales(architecture: ModelArchitecture, index: int) -> Modules:
+def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     """Yield the scales of the cache that quantized checkpoints bring room for.
 
     Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod; only ModelOpt's method
     minds latent attention.
     """
-    method = architecture.quantization.method if architecture.quantization is not None else ""
-    mixer = architecture.layers[index].mixer
+    method = "" if quantization is None else quantization.method
     latent = isinstance(mixer, LatentAttention)
     if isinstance(mixer, Attention | LatentAttention) and (
         method.startswith("modelopt") or (method == "fp8" and not latent)

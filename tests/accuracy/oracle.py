@@ -4,13 +4,14 @@ import gzip
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from service.advisor.start import Start, dry_start
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.backends.assignment import layers_by_backend
@@ -18,11 +19,13 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnknownRelease, find_release, rules_for
 from service.engines.rules import EngineRules
+from service.engines.speculation import SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.answer import CacheGroup, KvCache
-from service.kv_cache.capacity import size_cache
+from service.kv_cache.capacity import bytes_per_block, size_cache
+from service.launch.speculation import UnmodelledSpeculation
 
 GPU_OF_CAPABILITY = {
     "8.0": "a100-sxm-80gb",
@@ -78,6 +81,21 @@ def bundled_architecture(model_id: str) -> ModelArchitecture:
     return read_architecture(read_document(with_modelopt_file(fetched.config, fetched.quantization_config)))
 
 
+def flags_of(row: Mapping[str, Any]) -> ServeFlags:
+    """Return the flags of a row."""
+    speculation = row["serve"].get("speculative_config")
+    parsed = None if speculation is None else SpeculativeConfig.parse(speculation)
+    return ServeFlags(**{**row["serve"], "speculative_config": parsed})
+
+
+@cache
+def with_draft(architecture: ModelArchitecture, draft_id: str, folder: Path) -> ModelArchitecture:
+    """Return a model with the config of a draft beside it."""
+    document = json.loads((folder / draft_id / "config.json").read_bytes())
+    checkpoint = read_draft_checkpoint(draft_id, read_document(document))
+    return replace(architecture, drafts=replace(architecture.drafts, checkpoint=checkpoint))
+
+
 def gpu_of(row: Mapping[str, Any]) -> GpuType:
     """Return a GPU of the row's compute capability."""
     return find_gpu(GPU_OF_CAPABILITY[row["gpu"]["compute_capability"]])
@@ -91,17 +109,22 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
         rules = rules_for(find_release(row["engine_version"]))
         name = row["config"]
         architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
-    except (UnknownRelease, UnknownArchitecture, InvalidConfig):
+        draft = row["serve"].get("speculative_config", {}).get("model")
+        if draft is not None and configs is not None:
+            architecture = with_draft(architecture, draft, configs)
+        if architecture.class_name in rules.miscounted_layers:
+            return None  # answered as uncertain
+        found = difference(row, architecture, rules)
+    except (UnknownRelease, UnknownArchitecture, InvalidConfig, UnmodelledSpeculation):
         return None
-    if architecture.class_name in rules.miscounted_layers:
-        return None  # answered as uncertain
-    found = difference(row, architecture, rules)
     cause = found and (ARTEFACTS.get(row["id"]) or _untold_draft(row, architecture, rules))
     return Verdict(row, found, architecture.class_name, cause)
 
 
 def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
     """Recognize rows of a start with a draft model that their flags do not mention."""
+    if "speculative_config" in row["serve"]:
+        return None
     built = sum(spec["layers"] for rank in row["expect"].get("layer_specs", ()) for spec in rank)
     try:
         start = dry_start(architecture, ServeFlags(**row["serve"]), rules, gpu_of(row))
@@ -111,14 +134,24 @@ def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules
     if built <= ours:
         return None
     return (
-        f"the row has {built} caches, its config {ours}: "
-        "it was run with a draft (MTP) layer that its flags do not mention"
+        f"the row has {built} caches, its config {ours}: it was run with a draft (MTP) layer that its flags "
+        f"do not mention{_agreement(row, architecture, rules)}"
     )
+
+
+def _agreement(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str:
+    """Say whether a row agrees once its flags mention one guess of the model's own prediction layer."""
+    guessing = {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}
+    drafted = {**row, "serve": {**row["serve"], **guessing}}
+    try:
+        return " and agrees in every field" if difference(drafted, architecture, rules) is None else ""
+    except UnmodelledSpeculation:
+        return ""
 
 
 def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
     """Return the first field in which a row and our answer differ, or ``None``."""
-    expected, flags = row["expect"], ServeFlags(**row["serve"])
+    expected, flags = row["expect"], flags_of(row)
     try:
         start = dry_start(architecture, flags, rules, gpu_of(row))
         cache_ = size_cache(start.layout, start.serving, row["serve"]["kv_cache_memory_bytes"])
@@ -127,7 +160,9 @@ def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: E
     if not expected["starts"]:
         error = expected["error"]
         return f"starts, but the engine says {error['stage']}: {error['type']} {error['message'][:120]!r}"
-    return _backend_difference(expected, architecture, start) or _cache_difference(expected, cache_)
+    return _backend_difference(expected, architecture, start) or _cache_difference(
+        expected, cache_, _bytes_of_first_stage(start)
+    )
 
 
 def _backend_difference(
@@ -149,14 +184,19 @@ def _refusal_difference(expected: Mapping[str, Any], refusal: EngineRefusal) -> 
     return None
 
 
-def _cache_difference(expected: Mapping[str, Any], cache_: KvCache) -> str | None:
+def _bytes_of_first_stage(start: Start) -> int:
+    """Return the bytes of one block id where the rows count them."""
+    return bytes_per_block(start.layout.stages[0], start.serving.rules.packed_block_bytes)
+
+
+def _cache_difference(expected: Mapping[str, Any], cache_: KvCache, first_stage_bytes: int) -> str | None:
     pairs = {
         "groups": (_group_facts(expected["groups"]), _our_facts(cache_.groups)),
         "num_blocks": (expected["num_blocks"], cache_.num_blocks),
         "tokens": (expected["tokens"], cache_.tokens),
         "max_concurrency": (expected.get("max_concurrency"), cache_.max_concurrency),
         "logged_concurrency": (expected["logged_concurrency"], f"{cache_.max_concurrency:.2f}"),
-        "bytes_per_block": (expected.get("bytes_per_block"), cache_.bytes_per_block),
+        "bytes_per_block": (expected.get("bytes_per_block"), first_stage_bytes),
     }
     for field, (theirs, ours) in pairs.items():
         if theirs is not None and theirs != ours:

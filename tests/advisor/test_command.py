@@ -4,6 +4,7 @@ import pytest
 
 from service.advisor.command import serve_command
 from service.engines.flags import ServeFlags
+from service.engines.speculation import SpeculativeConfig
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,10 @@ from service.engines.flags import ServeFlags
         (ServeFlags(kv_cache_memory_bytes=7), ["--kv-cache-memory-bytes", "7"]),
         (ServeFlags(kv_cache_dtype_skip_layers=("0", "1")), ["--kv-cache-dtype-skip-layers", "0", "1"]),
         (ServeFlags(max_model_len=-1), ["--max-model-len", "-1"]),
+        (
+            ServeFlags(speculative_config=SpeculativeConfig(method="mtp", num_speculative_tokens=2)),
+            ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'],
+        ),
     ],
 )
 def test_only_what_differs_from_the_defaults_is_said(flags: ServeFlags, words: list[str]) -> None:

@@ -77,6 +77,18 @@ FLAGS = {
     "mamba_ssm_cache_dtype": st.sampled_from(["auto", "float16", "float32", "bfloat16"]),
     "quantization": st.sampled_from(["fp8", "awq", "x"]),
     "language_model_only": st.booleans(),
+    "speculative_config": st.fixed_dictionaries(
+        {},
+        optional={
+            "method": st.sampled_from(
+                ["mtp", "ngram", "suffix", "eagle", "eagle3", "draft_model", "medusa", "x"]
+            ),
+            "model": st.sampled_from(["openai/gpt-oss-20b", "Qwen/Qwen3.6-35B-A3B", "nobody/eagle-none"]),
+            "num_speculative_tokens": st.integers(min_value=1, max_value=64),
+            "draft_tensor_parallel_size": st.sampled_from([1, 2, 3]),
+            "parallel_drafting": st.booleans(),
+        },
+    ),
 }
 MODELS = st.sampled_from(
     [

@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from service.advisor.start import Start, dry_start
+from service.architecture.pipeline import stage_layers
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import first_releases
 from service.engines.refusal import EngineRefusal
@@ -17,7 +18,6 @@ from service.kv_cache.capacity import bytes_per_block, size_cache
 from service.kv_cache.formats import QUANTIZED, cache_format
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
-from service.launch.layout import stage_layers
 from tests.accuracy.oracle import bundled_architecture
 
 MODELS = (

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.pipeline import stage_layers
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.memory.budget import Basis, Estimate
-from service.memory.deployment import Deployment, stage_layers
+from service.memory.deployment import Deployment
 from service.memory.estimates import difference, total
 from service.memory.estimation import BudgetInputs, estimate_budget
 from service.memory.graphs import capture_sizes

@@ -10,6 +10,7 @@ from service.advisor.start import build_model, settled
 from service.architecture.config import InvalidConfig
 from service.architecture.layers import CachePart, CompressedAttention
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.architecture.reading import UnknownArchitecture
 from service.backends.assignment import Backends
 from service.engines.flags import ServeFlags
@@ -24,7 +25,6 @@ from service.kv_cache.compressed import BYTES
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.layers import layer_caches
 from service.kv_cache.specs import LayerCache, LayerSpec, StateSpec
-from service.launch.layout import stage_layers
 from service.launch.serving import Serving
 from service.units import GIB
 from tests.accuracy.oracle import bundled_architecture
@@ -160,7 +160,7 @@ def _layers(
     numbers = {id(spec): number for number, spec in enumerate(_distinct(caches))}
     specs: dict[int, Words] = {}
     stages: list[dict[str, int]] = []
-    for indices in stage_layers(len(architecture.layers), serving.pipeline_parallel_size):
+    for indices in model_stages(architecture, serving.pipeline_parallel_size):
         stage: dict[str, int] = {}
         for cache in caches:
             if cache.index in indices:

@@ -1,16 +1,19 @@
 """What a caller asks, as a body and as a flat list of parameters."""
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.api.schemas.model_config import Input
-from service.api.schemas.serve import MAX_TOKENS, Name, ServeInput
+from service.api.schemas.serve import MAX_TOKENS, FlagsInput, Name, ServeInput
 
 MAX_GPUS: Final = 256
 MAX_PATCHES: Final = 16
 MAX_VERSIONS: Final = 8
+MAX_JSON: Final = 4096
+"""Characters of a parameter that holds a JSON object."""
 
 ModelId = Annotated[str, Field(min_length=1, max_length=200)]
 Revision = Annotated[str, Field(min_length=1, max_length=128)]
@@ -76,6 +79,11 @@ class PlanBody(Input):
     config: dict[str, Any] | None = Field(
         default=None, description="A config.json, planned without any Hub; wins over the model's own"
     )
+    draft_config: dict[str, Any] | None = Field(
+        default=None,
+        description="A config.json of the draft that `serve.speculative_config.model` names; "
+        "wins over its own",
+    )
     engine: EngineInput = Field(default_factory=EngineInput)
     gpus: Annotated[list[GpuChoice], Field(min_length=1, max_length=MAX_GPUS)] | None = Field(
         default=None,
@@ -86,11 +94,14 @@ class PlanBody(Input):
     objective: ObjectiveName = "balanced"
 
 
-class PlanParameters(ServeInput):
+class PlanParameters(FlagsInput):
     """One dry run as flat parameters, for a query string or a command line."""
 
     model_config = ConfigDict(strict=False)
 
+    speculative_config: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None, description="How tokens are guessed ahead: a JSON object, as the engine takes it"
+    )
     model: ModelId = Field(description="Hub id")
     revision: Revision | None = Field(default=None, description="Branch, tag or commit")
     gpu: Annotated[list[GpuId], Field(max_length=MAX_GPUS)] | None = Field(
@@ -122,8 +133,16 @@ class PlanParameters(ServeInput):
             target = document
             for section in sections:
                 target = target.setdefault(section, {})
-            target[key] = value
+            target[key] = _parsed(value) if name == "speculative_config" else value
         return document
+
+
+def _parsed(text: str) -> object:
+    """Return what a JSON text says; what is no JSON stays a text, which is then refused where it stands."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 PLACES: Final[Mapping[str, tuple[str, ...]]] = {

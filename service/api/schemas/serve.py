@@ -6,11 +6,13 @@ from pydantic import AfterValidator, Field
 
 from service.api.schemas.model_config import Input
 from service.engines.flags import ServeFlags
+from service.engines.speculation import SpeculativeConfig
 
 MAX_RANKS: Final = 1 << 12
 MAX_TOKENS: Final = 1 << 31
 MAX_BYTES: Final = 1 << 50
 MAX_LAYERS: Final = 1 << 12
+MAX_GUESSES: Final = 1 << 10
 
 
 def _not_zero(tokens: int) -> int:
@@ -25,8 +27,45 @@ StateDtype = Literal["auto", "float32", "float16", "bfloat16"]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class ServeInput(Input):
-    """Flags of `vllm serve`, by its own names. One left out (or null) takes the release's own default."""
+class SpeculativeInput(Input):
+    """How tokens are guessed ahead, by the engine's own keys."""
+
+    method: Name | None = Field(
+        default=None,
+        description="`mtp` (or an older spelling of it), `eagle`, `eagle3`, `draft_model`, `ngram`, `suffix`",
+    )
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Hub id of the draft; prediction layers (`mtp`) need none"
+    )
+    num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_GUESSES)] | None = Field(
+        default=None, description="Tokens guessed for one request in one step"
+    )
+    draft_tensor_parallel_size: Ranks | None = Field(default=None, description="Ranks that share the draft")
+    prompt_lookup_max: Tokens | None = Field(default=None, description="Longest run of tokens to look up")
+    prompt_lookup_min: Tokens | None = Field(default=None, description="Shortest run of tokens to look up")
+    quantization: Name | None = Field(default=None, description="Method of the draft's quantized weights")
+    max_model_len: Tokens | None = Field(default=None, description="Tokens of the draft's longest request")
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="Branch, tag or commit of the draft"
+    )
+    parallel_drafting: bool | None = Field(default=None, description="Guess all tokens in one pass")
+    disable_padded_drafter_batch: bool | None = Field(
+        default=None, description="Requests of different lengths in one batch of the draft"
+    )
+    use_heterogeneous_vocab: bool | None = Field(
+        default=None, description="Let the draft have other tokens than the model"
+    )
+    suffix_decoding_max_tree_depth: Annotated[int, Field(ge=1, le=MAX_GUESSES)] | None = Field(
+        default=None, description="Tokens that `suffix` guesses at most, where none are told"
+    )
+
+    def parsed(self) -> SpeculativeConfig:
+        """Return the core's own value."""
+        return SpeculativeConfig(**self.model_dump())
+
+
+class FlagsInput(Input):
+    """Flags of `vllm serve` that hold one value or a list, by its own names."""
 
     tensor_parallel_size: Ranks | None = Field(
         default=None, description="Ranks that share every layer; left out: 1, 2, 4 and 8 are tried"
@@ -78,8 +117,17 @@ class ServeInput(Input):
     mamba_ssm_cache_dtype: StateDtype | None = Field(default=None, description="Type of recurrent states")
     language_model_only: bool | None = Field(default=None, description="Leave out what reads images or audio")
 
+
+class ServeInput(FlagsInput):
+    """Flags of `vllm serve`, by its own names. One left out (or null) takes the release's own default."""
+
+    speculative_config: SpeculativeInput | None = Field(
+        default=None, description="How tokens are guessed ahead"
+    )
+
     def flags(self) -> ServeFlags:
         """Return the engine's flags."""
-        given = self.model_dump(exclude_none=True)
+        given = self.model_dump(exclude_none=True, exclude={"speculative_config"})
         layers = tuple(given.pop("kv_cache_dtype_skip_layers", ()))
-        return ServeFlags(kv_cache_dtype_skip_layers=layers, **given)
+        guessing = None if self.speculative_config is None else self.speculative_config.parsed()
+        return ServeFlags(kv_cache_dtype_skip_layers=layers, speculative_config=guessing, **given)

@@ -165,7 +165,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "HunYuanDenseV1ForCausalLM": Family(_HUNYUAN),
     "HyperCLOVAXForCausalLM": Family(_hyper_clova),
     "InternLM2ForCausalLM": Family(_NO_BIAS),
-    "MiMoForCausalLM": Family(Decoder(qkv_bias=True)),
     "NemotronForCausalLM": Family(
         Decoder(
             qkv_bias=BIAS,

@@ -107,6 +107,7 @@ _QWEN3_VL: Final = Family(_qwen3, multimodal=True, splits_media_heads=True, towe
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen2ForCausalLM": Family(_qwen2),
+    "MiMoForCausalLM": Family(_qwen2),
     "Qwen2MoeForCausalLM": Family(_qwen2_moe, frame=ALL_EVERYWHERE),
     "Qwen2VLForConditionalGeneration": Family(
         _qwen2, multimodal=True, splits_media_heads=True, towers=towers.qwen2_vl

@@ -1,0 +1,84 @@
+"""Parameters of drafts against what real engines allocate."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from service.advisor.start import Start
+from service.memory.deployment import Deployment
+from service.memory.draft_weights import draft_parameters
+from service.memory.weights import parameter_bytes_per_stage
+from tests.kv_cache.drafts import recorded_rows, start_of
+
+FORMER_LOADER = Version("0.24.0")
+"""Up to here the instrument shared less of multimodal models' drafts than the engine: the data's README."""
+
+
+def shares_alike(row: Mapping[str, Any]) -> bool:
+    release, method = Version(row["engine_version"]), row["serve"]["speculative_config"].get("method") or ""
+    prediction = "mtp" in method
+    multimodal = row["config"].startswith(("Qwen/Qwen3.5", "Qwen/Qwen3.6"))
+    heads = row["config"].startswith(("Glm4", "deepseek", "zai"))
+    return not prediction or not (
+        (multimodal and release <= FORMER_LOADER) or (heads and release < Version("0.20.0"))
+    )
+
+
+ROWS = [
+    row
+    for row in recorded_rows()
+    if row["serve"]["speculative_config"].get("method") != "ngram"
+    and "parameter_bytes_per_pp_rank" in row["expect"]
+    and row["expect"]["starts"]
+    and shares_alike(row)
+]
+
+
+def deployment_of(row: Mapping[str, Any], begun: Start) -> Deployment:
+    serve, capability = row["serve"], begun.serving.compute_capability
+    return Deployment(
+        tensor_parallel_size=serve["tensor_parallel_size"],
+        pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
+        enable_expert_parallel=serve.get("enable_expert_parallel", False),
+        compute_capability=(capability.major, capability.minor),
+        dtype=begun.serving.dtype,
+    )
+
+
+@pytest.mark.parametrize("name", sorted({row["config"] for row in ROWS}))
+def test_bytes_are_those_that_the_release_allocates(name: str) -> None:
+    differences = set()
+    for row in ROWS:
+        if row["config"] != name:
+            continue
+        begun = start_of(row)
+        architecture, release = begun.architecture, begun.serving.release
+        deployment = deployment_of(row, begun)
+        # Without a checkpoint the engine takes the model's output for that of EAGLE 3.
+        draft = architecture.draft
+        assert draft is not None or "gpu" in row["serve"]["speculative_config"]["method"]
+        headless = replace(architecture, draft=draft and replace(draft, output_rows=0))
+        *others, last = parameter_bytes_per_stage(architecture, deployment, release)
+        ours = [*others, last + draft_parameters(headless, deployment, release).bytes]
+        if ours != row["expect"]["parameter_bytes_per_pp_rank"]:
+            differences.add((row["id"], row["engine_version"]))
+    assert not differences
+
+
+def test_prediction_layers_kept_outputs_of_their_own_at_first() -> None:
+    row = next(row for row in ROWS if row["config"] == "deepseek-ai/DeepSeek-V3")
+    architecture = start_of(row).architecture
+    alone = Deployment(tensor_parallel_size=8)
+    before, after = (
+        draft_parameters(architecture, alone, Version(release)).bytes for release in ("0.15.1", "0.16.0")
+    )
+    assert before - after == 129280 // 8 * 7168 * 2
+
+
+def test_a_head_may_bring_its_own_embedding() -> None:
+    row = next(row for row in ROWS if row["serve"]["speculative_config"].get("method") == "eagle3")
+    estimate = draft_parameters(start_of(row).architecture, Deployment(), Version("0.32.0"))
+    assert estimate.low == estimate.bytes < estimate.high
