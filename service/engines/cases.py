@@ -95,3 +95,15 @@ class StateCheckpoint:
             and (not self.capabilities or capability in self.capabilities)
             and self.key_head_dim in {None, key_head_dim}
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationTypes:
+    """Types that a model may run in whose checkpoint has a certain format."""
+
+    checkpoint: str
+    """``quant_method`` of the checkpoint."""
+    name: str
+    """The format by the release's own name."""
+    dtypes: tuple[str, ...]
+    """In the order in which the release lists them."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.engines.cases import BatchDefaults, KernelBlock, LatentBlock, StateCheckpoint
+from service.engines.cases import ActivationTypes, BatchDefaults, KernelBlock, LatentBlock, StateCheckpoint
 
 
 class CheckpointScheme(StrEnum):
@@ -230,6 +230,7 @@ class EngineRules:
     checkpoint_cache_scheme: CheckpointScheme
     e5m2_gate: E5m2Gate
     quantization_min_capability: Mapping[str, str]
+    activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool
     modelopt_ties_embeddings: bool
     expert_block_check: bool
@@ -325,6 +326,7 @@ PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
     tuple[LatentBlock, ...]: _cases(LatentBlock),
     tuple[KernelBlock, ...]: _cases(KernelBlock),
     tuple[StateCheckpoint, ...]: _cases(StateCheckpoint),
+    tuple[ActivationTypes, ...]: _cases(ActivationTypes),
     bool: _exactly(bool),
     int: _exactly(int),
     str: _exactly(str),

@@ -38,6 +38,10 @@ def check_checkpoint(
         )
     if quantization.method == "gptq" and not _runs_on_marlin(quantization):
         _check_plain_gptq(quantization, dtype, rules)
+        return
+    for types in rules.activation_types:
+        if types.checkpoint == quantization.method and dtype not in types.dtypes:
+            raise _unsupported(dtype, types.name, types.dtypes)
 
 
 def _runs_on_marlin(quantization: Quantization) -> bool:
@@ -57,12 +61,16 @@ def _check_plain_gptq(quantization: Quantization, dtype: str, rules: EngineRules
             type="ValidationError",
         )
     if dtype != "float16":
-        raise EngineRefusal(
-            Stage.CONFIG,
-            f"VllmConfig: torch.{dtype} is not supported for quantization method gptq. "
-            "Supported dtypes: [torch.float16]",
-            type="ValidationError",
-        )
+        raise _unsupported(dtype, "gptq", ("float16",))
+
+
+def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRefusal:
+    return EngineRefusal(
+        Stage.CONFIG,
+        f"VllmConfig: torch.{dtype} is not supported for quantization method {name}. "
+        f"Supported dtypes: [{', '.join(f'torch.{each}' for each in supported)}]",
+        type="ValidationError",
+    )
 
 
 def check_tied_embedding(architecture: ModelArchitecture, rules: EngineRules) -> None:

@@ -45,11 +45,11 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     max_model_len = _limited(max_model_len, flags, guessed, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)
     batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
-    _check_batch(architecture, flags, rules, batched, max_model_len)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
+    _check_batch(architecture, flags, rules, batched, max_model_len)
     layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_heads(architecture, tensor_parallel)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
