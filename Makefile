@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test lint bench accuracy oracle openapi lock clean
+.PHONY: help serve plan test lint bench accuracy mutations oracle openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -42,6 +42,9 @@ bench: $(READY)  ## latency and throughput over HTTP on loopback
 
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
 	$(BIN)/python -m tests.accuracy $(ARGS)
+
+mutations: $(READY)  ## plan 100,000 configs changed at random; any error that is not ours fails
+	$(BIN)/python -m tests.mutations $(ARGS)
 
 oracle: $(READY)  ## ask a release of vLLM itself (installs it below .oracle): make oracle RELEASE=0.32.0
 	$(BIN)/python -m tests.oracle $(RELEASE) $(ARGS)

@@ -58,7 +58,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
 
 def _stored_dtype(start: Start) -> str:
     dtype = start.serving.kv_cache_dtype
-    return start.serving.dtype if dtype == "auto" else dtype
+    return start.serving.dtype if dtype == "auto" or not start.serving.heeds_cache_dtype else dtype
 
 
 def _with_memory(

@@ -15,10 +15,20 @@ GIANT_BLOCK: Final = 256
 def warnings(start: Start, cache: KvCache) -> tuple[str, ...]:
     """Return the warnings about one candidate, most telling first."""
     return (
+        *_unheeded_dtype(start),
         *_meaning_of_tokens(start, cache),
         *_padding(cache),
         *_giant_blocks(start, cache),
     )
+
+
+def _unheeded_dtype(start: Start) -> Iterator[str]:
+    serving = start.serving
+    if not serving.heeds_cache_dtype and serving.kv_cache_dtype != "auto":
+        yield (
+            f"vLLM {serving.release} does not hand {serving.kv_cache_dtype} on to this model's layers: "
+            f"the cache stays {serving.dtype}, without a word in the log."
+        )
 
 
 def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
@@ -58,7 +68,7 @@ def _waste(group: CacheGroup) -> str:
 
 
 def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
-    block = max(group.block_size for group in cache.groups if group.kind != "mamba")
+    block = max((group.block_size for group in cache.groups if group.kind != "mamba"), default=0)
     if block > GIANT_BLOCK and start.serving.enable_prefix_caching:
         yield (
             f"A block holds {block:,} tokens: prompts shorter than that never fill one, "

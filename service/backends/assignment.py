@@ -104,6 +104,8 @@ def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
 
     Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
     """
+    if not serving.heeds_cache_dtype:
+        return "auto"
     if isinstance(mixer, CompressedAttention):
         return serving.kv_cache_dtype
     if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
@@ -157,7 +159,7 @@ def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
 def _select(
     mixer: TokenMixer, request: AttentionRequest, chosen: str | None, serving: Serving
 ) -> AttentionBackend:
-    kind = _unselected(mixer)
+    kind = _unselected(mixer, serving.rules)
     if kind is not None:
         return unselected_backend(
             kind,
@@ -176,7 +178,7 @@ def _select(
     )
 
 
-def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
+def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None:
     """Return the kind of a layer whose class names its backend itself."""
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
@@ -184,7 +186,8 @@ def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
         return None
     if mixer.stored_sinks:
         return UnselectedLayer.STORED_SINKS
-    return UnselectedLayer.DIFFERING_VALUES if mixer.head_size_v != mixer.head_size else None
+    differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
+    return UnselectedLayer.DIFFERING_VALUES if differ else None
 
 
 def _request(

@@ -1,6 +1,7 @@
 """Layers whose own class names their backend, without asking the selector."""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from packaging.version import Version
@@ -45,6 +46,7 @@ class UnselectedLayer(StrEnum):
     """The compressor's running state."""
 
 
+@lru_cache(maxsize=1024)
 def unselected_backend(  # noqa: PLR0913 - as select_backend, and the kind
     layer: UnselectedLayer,
     release: Version,

@@ -184,6 +184,8 @@ class EngineRules:
     nvfp4_on_latent_attention_refusal: str
     sliding_window_packing: frozenset[str]
     chunk_packing: frozenset[str]
+    pads_values: bool
+    unheeded_cache_dtype: frozenset[str]
     own_value_size: frozenset[str]
     block_size_choice: BlockSizeChoice
     latent_block_sizes: tuple[LatentBlock, ...]

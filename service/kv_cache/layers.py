@@ -204,7 +204,8 @@ def _kernel_block(backend: AttentionBackend, serving: Serving) -> int | None:
 
 
 def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:
-    return mixer.head_size_v if kind in serving.rules.own_value_size else mixer.head_size
+    padded = serving.rules.pads_values and not mixer.stored_sinks
+    return mixer.head_size_v if kind in serving.rules.own_value_size and not padded else mixer.head_size
 
 
 def _sliding_block(serving: Serving, backend: AttentionBackend, sizes: BlockSizes, per_token: int) -> int:

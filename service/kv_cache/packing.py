@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import BlockBytes, EngineRules, PackedGroups
 from service.kv_cache.groups import Group, type_key
 from service.kv_cache.specs import CacheKind, LayerCache, page_sizes
@@ -80,10 +81,25 @@ def _padded(bucket: _Bucket, sizes: Sequence[int]) -> _Bucket:
     """Bring each page to the next size that the compressed layers have."""
     return _Bucket(
         tuple(
-            LayerCache(layer.index, layer.spec.padded(next(s for s in sizes if s >= layer.spec.page_size)))
+            LayerCache(layer.index, layer.spec.padded(_next_size(layer.spec.page_size, sizes)))
             for layer in bucket.layers
         )
     )
+
+
+def _next_size(page_size: int, sizes: Sequence[int]) -> int:
+    """Return the least of the sorted ``sizes`` that holds a page.
+
+    Source: vLLM 0.25.0, v1/core/kv_cache_utils.py _get_kv_cache_groups_uniform_groups.
+    """
+    if page_size > sizes[-1]:
+        raise EngineRefusal(
+            Stage.GROUPING,
+            "min() iterable argument is empty",
+            type="ValueError",
+            detail=f"No compressed layer has pages of {page_size} bytes, to which others are padded.",
+        )
+    return next(size for size in sizes if size >= page_size)
 
 
 def _repeats_per_group(buckets: Sequence[_Bucket], rules: EngineRules) -> int:

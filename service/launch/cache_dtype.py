@@ -130,6 +130,15 @@ def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchite
             )
 
 
+def is_heeded(architecture: ModelArchitecture, rules: EngineRules) -> bool:
+    """Whether the model hands its layers the type that the cache was asked for."""
+    lead = architecture.lead_attention
+    names = {architecture.class_name}
+    if isinstance(lead, Attention) and lead.alibi:
+        names.add(f"{architecture.class_name} alibi")
+    return names.isdisjoint(rules.unheeded_cache_dtype)
+
+
 def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
     """Refuse ``fp8_e5m2`` on checkpoints whose quantization brings a cache method.
 
@@ -138,6 +147,8 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
     """
     quantization = architecture.quantization
     if dtype != "fp8_e5m2" or quantization is None or not _brings_cache_method(quantization):
+        return
+    if not is_heeded(architecture, rules):
         return
     if isinstance(architecture.lead_attention, CompressedAttention):
         # Its own layers store one format whatever is asked for, and ask no cache method.

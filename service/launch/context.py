@@ -32,7 +32,15 @@ def resolve_max_model_len(
             detail=f"vLLM {rules.release} cannot shorten the context to what fits.",
         )
     if asked is None or asked == -1:
-        return _default(context, derived, rules), asked == -1
+        length = _default(context, derived, rules)
+        if length < 1:
+            raise EngineRefusal(
+                Stage.MEMORY,
+                "division by zero",
+                type="ZeroDivisionError",
+                detail="The config's scaling leaves a context without a token, which takes no block.",
+            )
+        return length, asked == -1
     if context.length is not None and asked > derived:
         _refuse(asked, derived, context)
     return asked, False

@@ -90,6 +90,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
+        heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,
     )
 

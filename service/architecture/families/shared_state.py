@@ -33,7 +33,7 @@ PLAMO_RANK_SHARE: Final = 16
 def _zamba2(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.32.0, models/zamba2.py; transformers 5.19, Zamba2Config."""
     hidden, heads = text.integer("hidden_size"), text.count("num_attention_heads")
-    size = 2 * hidden // heads
+    size = max(1, 2 * hidden // heads)
     full = Attention(
         num_heads=heads, num_kv_heads=heads, head_size=size, head_size_v=size, input_size=2 * hidden
     )

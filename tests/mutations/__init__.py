@@ -1,0 +1,1 @@
+"""Real configs changed at random: every one is planned or refused by name."""

@@ -1,0 +1,39 @@
+"""Plan many configs changed at random and print whatever is not one of our answers: ``make mutations``.
+
+``python -m tests.mutations 100000`` changes the configs that the repository keeps.
+"""
+
+import argparse
+import sys
+from collections import Counter
+
+from tests.mutations.configs import recorded_configs
+from tests.mutations.mutation import Trial, trials
+
+SLOW_SECONDS = 0.05
+
+
+def main() -> None:
+    """Run the trials; fail when any ended in an error that is not ours."""
+    parser = argparse.ArgumentParser(prog="tests.mutations", description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    slow, surprises = Counter[str](), list[Trial]()
+    slowest = 0.0
+    for trial in trials(recorded_configs(), options.count, options.seed):
+        slowest = max(slowest, trial.seconds)
+        slow[trial.model] += trial.seconds > SLOW_SECONDS
+        if trial.error is not None:
+            surprises.append(trial)
+    for trial in surprises:
+        sys.stdout.write(f"{trial.model} on {trial.release}: {trial.change}: {trial.error!r}\n")
+    sys.stdout.write(
+        f"{options.count:,} changed configs: {len(surprises)} errors that are not ours; "
+        f"{slow.total()} took more than {SLOW_SECONDS * 1000:.0f} ms of processor time, "
+        f"the slowest {slowest * 1000:.0f} ms\n"
+    )
+    sys.exit(bool(surprises))
+
+
+main()
