@@ -26,7 +26,8 @@ def as_written_for(architecture: ModelArchitecture, rules: EngineRules) -> Model
         read = _read(architecture.files, rules)
     except RefusedParams as refused:
         stage = Stage.MODEL if refused.building else Stage.CONFIG
-        raise EngineRefusal(stage, refused.message, type=refused.type, detail=refused.detail) from refused
+        detail = "" if refused.message else refused.detail
+        raise EngineRefusal(stage, refused.message, type=refused.type, detail=detail) from refused
     except (InvalidConfig, UnknownArchitecture) as unread:
         # The planned release reads another file or another part of it, or there would be no plan.
         detail = f"What vLLM {rules.release} reads of this model is not understood: {unread}"
@@ -51,7 +52,7 @@ def read_files(files: ModelFiles, rules: EngineRules) -> ModelArchitecture:
                 return _read(files, rules_for(release))
             except (InvalidConfig, UnknownArchitecture):
                 continue
-        raise InvalidConfig(refused.pointer, refused.detail) from refused
+        raise InvalidConfig(refused.pointer, f"no release of vLLM reads it: {refused.detail}") from refused
 
 
 def _read(files: ModelFiles, rules: EngineRules) -> ModelArchitecture:

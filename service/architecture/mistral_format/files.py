@@ -22,7 +22,6 @@ class ModelFiles:
 def is_params(document: Mapping[str, Any]) -> bool:
     """Whether a document given without its file's name is a params.json.
 
-    It counts ``dim`` and ``n_layers`` and names neither a class nor, as every config.json of transformers
-    that spells them so, a ``model_type`` beside one.
+    Some config.json spell ``dim`` and ``n_layers`` the same (DistilBERT), but all name their class.
     """
     return "architectures" not in document and "dim" in document and "n_layers" in document

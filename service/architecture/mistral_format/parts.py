@@ -71,8 +71,8 @@ class RefusedParams(InvalidConfig):
         building: bool = False,
         detail: str = "",
     ) -> None:
-        super().__init__(pointer, detail or message)
-        self.type = type
         words = message if len(message) <= MOST_WORDS else f"{message[:MOST_WORDS]}..."
+        super().__init__(pointer, detail or words)
+        self.type = type
         self.message = f"ModelConfig: {words}" if message and not building else words
         self.building = building
