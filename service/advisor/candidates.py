@@ -76,7 +76,7 @@ def _with_memory(
         return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
     verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
     doubt = (
-        *start.miscounts(request.model.architecture),
+        *start.miscounts(start.architecture),
         *start.fails_when_run,
         *_when_captured(start, cache),
         *beyond_memory(cache, budget),

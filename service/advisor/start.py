@@ -12,6 +12,7 @@ from service.kv_cache.block_size import settle_block_size
 from service.kv_cache.capacity import CacheLayout, lay_out
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
+from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers
 from service.launch.resolution import resolve
 from service.launch.rotary_size import as_read_by
@@ -73,7 +74,7 @@ def settled(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    architecture = as_read_by(architecture, rules)
+    architecture = as_read_by(as_written_for(architecture, rules), rules)
     serving = resolve(architecture, flags, rules, gpu)
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability

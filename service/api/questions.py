@@ -23,6 +23,8 @@ from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
+from service.architecture.mistral_format.files import ModelFiles, is_params
+from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.backends.rules import UnknownBackend
 from service.engines.flags import ServeFlags
@@ -35,6 +37,7 @@ from service.engines.releases import (
     find_release,
     rules_for,
 )
+from service.engines.rules import EngineRules
 from service.engines.speculation import LOOKUPS, SpeculativeConfig
 from service.gpus.catalog import GpuCatalog, UnknownGpu
 from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
@@ -45,7 +48,8 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
-from service.hub.fetched import FetchedConfig
+from service.hub.fetched import CONFIG, FetchedConfig
+from service.launch.config_format import read_files
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
@@ -117,7 +121,8 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
-    model = await _with_draft(await _model(body, services), body, flags, services)
+    rules = rules_for(find_release(engine.version))
+    model = await _with_draft(await _model(body, services, rules), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
     return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective))
 
@@ -200,16 +205,18 @@ def _gpu(choice: str | GpuInput, pointer: str, catalog: GpuCatalog) -> GpuType:
     return gpu
 
 
-async def _model(body: PlanBody, services: Services) -> Model:
+async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Model:
     if body.config is not None:
-        return _inline_model(body.model or UNNAMED_MODEL, body.config)
+        return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
-    return read_model(await services.models.resolve(body.model, body.revision))
+    return read_model(await services.models.resolve(body.model, body.revision), rules)
 
 
-def _inline_model(model_id: str, config: Mapping[str, Any]) -> Model:
+def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:
     try:
+        if is_params(config):
+            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules))
         return Model(model_id, None, "inline", read_architecture(read_document(config)))
     except InvalidConfig as error:
         raise InputFault(f"/config{error.pointer}", error) from error
@@ -239,13 +246,16 @@ async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services:
 
 async def _draft_document(draft_id: str, revision: str | None, services: Services) -> Mapping[str, Any]:
     try:
-        return _with_quantization(await services.models.resolve(draft_id, revision))
+        fetched = await services.models.resolve(draft_id, revision)
+        if not fetched.config and fetched.params is not None:
+            raise ConfigNotFound(draft_id, CONFIG)
+        return _with_quantization(fetched)
     except NOT_TO_BE_HAD as error:
         raise InputFault(DRAFT_POINTER, error) from error
 
 
-def read_model(fetched: FetchedConfig) -> Model:
-    """Read a fetched config.
+def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Model:
+    """Read a fetched config as a release does; as the newest where none is told.
 
     Raises:
         InvalidConfig: the config cannot be read as a model.
@@ -255,10 +265,19 @@ def read_model(fetched: FetchedConfig) -> Model:
         id=fetched.id,
         revision=fetched.revision,
         source=fetched.source,
-        architecture=read_architecture(read_document(_with_quantization(fetched))),
+        architecture=_architecture(fetched, rules or rules_for(RELEASES[-1])),
         checkpoint_bytes=fetched.total_parameter_bytes,
         note=fetched.note,
     )
+
+
+def _architecture(fetched: FetchedConfig, rules: EngineRules) -> ModelArchitecture:
+    if fetched.params is None:
+        return read_architecture(read_document(_with_quantization(fetched)))
+    files = ModelFiles(
+        fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
+    )
+    return read_files(files, rules)
 
 
 def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:

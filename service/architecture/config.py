@@ -84,6 +84,8 @@ class Config:
     pointer: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
     """By the name that readers ask for: the one that the document uses, where they differ."""
+    plain: bool = False
+    """Whether the engine reads it as transformers' base class, which fills in nothing."""
 
     def __contains__(self, key: str) -> bool:
         return self.fields.get(key) is not None
@@ -170,13 +172,13 @@ class Config:
             return None
         if not isinstance(value, Mapping):
             raise InvalidConfig(self.at(name), "is not an object")
-        return Config(value, self.at(name))
+        return Config(value, self.at(name), plain=self.plain)
 
     def sections(self) -> "Iterator[tuple[str, Config]]":
         """Yield every nested object with its key."""
         for key, value in self.fields.items():
             if isinstance(value, Mapping):
-                yield key, Config(value, self.at(key))
+                yield key, Config(value, self.at(key), plain=self.plain)
 
     def _whole(self, name: str, value: object, minimum: int, maximum: int) -> int:
         if isinstance(value, float) and value.is_integer():

@@ -13,6 +13,7 @@ from service.architecture.layers import (
     MixtureOfExperts,
     TokenMixer,
 )
+from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.quantization import Quantization
 from service.architecture.recurrence import Recurrence
 from service.architecture.rotary import RotaryTable
@@ -96,6 +97,8 @@ class ModelArchitecture:
     """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
     attentions_per_layer: int = 1
     """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+    files: ModelFiles | None = None
+    """What the model is read by anew for each release; ``None`` where all read the one config alike."""
     drafts: DraftSources = NO_DRAFTS
     """What could guess tokens ahead."""
     draft: Draft | None = None

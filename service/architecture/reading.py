@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context import read_context_length
-from service.architecture.families.config_classes import ConfigClass, config_class
+from service.architecture.families.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.mtp import read_own_draft
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
@@ -68,7 +68,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
     if isinstance(entry, Wrapper):
         text, family = _wrapped(config, entry)
     else:
-        text, family = _text_part(config), entry
+        text, family = text_part(config), entry
     layers = _sharing_equal_mixers(family.layers(text))
     if not layers:
         raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
@@ -127,9 +127,9 @@ def _entry(config: Config) -> tuple[str, Family | Wrapper]:
     raise UnknownArchitecture(names[0])
 
 
-def _text_part(config: Config) -> Config:
+def text_part(config: Config) -> Config:
     """Return the part that generates text, as its config class completes it."""
-    outer = config_class(config.text("model_type"))
+    outer = class_of(config)
     if outer.within:
         return outer.view(_innermost(config, outer.within))
     for name in TEXT_SECTIONS:
@@ -146,7 +146,7 @@ def _innermost(config: Config, names: tuple[str, ...]) -> Config:
 
 
 def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
-    return config_class(section.text("model_type") or outer.text or "")
+    return UNKNOWN if section.plain else config_class(section.text("model_type") or outer.text or "")
 
 
 def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
@@ -158,10 +158,16 @@ def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
         raise InvalidConfig(config.at(wrapper.sections[0]), "is missing")
     if not wrapper.sections:
         section = next((part for name in TEXT_SECTIONS if (part := config.section(name))), config)
-    outer = config_class(config.text("model_type"))
-    model_type = section.text("model_type") if section is not config else ""
-    class_ = config_class(model_type or outer.text or wrapper.model_type or config.text("model_type"))
+    class_ = _wrapped_class(config, section, wrapper)
     return class_.view(section), _inner(section, class_, wrapper, outermost=section is config)
+
+
+def _wrapped_class(config: Config, section: Config, wrapper: Wrapper) -> ConfigClass:
+    if section.plain:
+        return UNKNOWN
+    own = section.text("model_type") if section is not config else ""
+    outer = class_of(config)
+    return config_class(own or outer.text or wrapper.model_type or config.text("model_type"))
 
 
 def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost: bool) -> Family:

@@ -10,6 +10,17 @@ from packaging.version import Version
 from service.engines.cases import ActivationTypes, BatchDefaults, KernelBlock, LatentBlock, StateCheckpoint
 
 
+class ParamsFile(StrEnum):
+    """When a model is read by its params.json, Mistral's own format."""
+
+    WITHOUT_CONFIG = "without_config"
+    """Where there is no config.json."""
+    FIRST = "first"
+    """Wherever there is one."""
+    WITH_CONSOLIDATED_WEIGHTS = "with_consolidated_weights"
+    """Beside weights in Mistral's own files alone."""
+
+
 class CheckpointScheme(StrEnum):
     """What a compressed-tensors ``kv_cache_scheme`` does to the cache dtype."""
 
@@ -178,6 +189,9 @@ class EngineRules:
     """Behaviour of one release, patches included. Each field is a table of ``vllm_*.toml``."""
 
     release: Version
+    params_file: ParamsFile
+    params_parts: frozenset[str]
+    params_class: str
     kv_cache_dtypes: tuple[str, ...]
     unknown_dtype_refusal: str
     turboquant_on_hybrids: bool

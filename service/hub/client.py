@@ -1,20 +1,22 @@
 """Asks the Hub for a model's config.
 
-One round of parallel requests; a second only if the branch moved between their answers.
+One round of parallel requests; a second only if the branch moved between their answers, or if the repository
+lists a params.json (Mistral's own format) or has no config.json.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx2
 from huggingface_hub import hf_hub_url
 
-from service.hub.errors import HubError, HubTimedOut, ModelNotFound
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+from service.hub.errors import ConfigNotFound, HubError, HubTimedOut, ModelNotFound
+from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS, FetchedConfig
 from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision, commit_or_none
 from service.hub.json_object import parse_object
 from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 PUBLIC_ENDPOINT: Final = "https://huggingface.co"
 _MODEL_INFO: Final = "model info"
-_EXPAND: Final = "expand[]=safetensors&expand[]=sha&expand[]=gated"
+_EXPAND: Final = "expand[]=safetensors&expand[]=sha&expand[]=gated&expand[]=siblings"
+_CONSOLIDATED: Final = "consolidated*.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,19 @@ class _ModelInfo:
     commit: str | None = None
     gated: bool = False
     parameter_counts: Mapping[str, int] | None = None
+    files: frozenset[str] | None = None
     fault: str | None = None
+
+    def may_hold(self, file: str, *, otherwise: bool) -> bool:
+        """Whether the repository lists a file; `otherwise` where the Hub did not list any."""
+        return otherwise if self.files is None else file in self.files
+
+    @property
+    def consolidated(self) -> bool:
+        """Whether weights lie in Mistral's own files, in any folder; assumed where the Hub lists no files."""
+        if self.files is None:
+            return True
+        return any(fnmatchcase(file.rpartition("/")[2], _CONSOLIDATED) for file in self.files)
 
 
 class HubClient:
@@ -85,7 +100,12 @@ class HubClient:
 
     async def _fetch(self, model_id: str, revision: str) -> FetchedConfig:
         config, quantization, info = await self._first_round(model_id, revision)
-        commit = config.commit or info.commit or commit_or_none(revision)
+        commit = (config and config.commit) or info.commit or commit_or_none(revision)
+        params = None
+        if info.may_hold(PARAMS, otherwise=config is None):
+            params = await self._optional_file(model_id, commit or revision, PARAMS)
+        if config is None and params is None:
+            raise ConfigNotFound(model_id, CONFIG)
         if quantization and quantization.commit and commit and quantization.commit != commit:
             quantization = await self._optional_file(model_id, commit, HF_QUANT_CONFIG)
         same_commit = info.commit is None or info.commit == commit
@@ -94,7 +114,9 @@ class HubClient:
             id=model_id,
             revision=commit,
             source="hub",
-            config=config.content,
+            config=config.content if config else {},
+            params=params.content if params else None,
+            consolidated=info.consolidated,
             quantization_config=quantization.content if quantization else None,
             parameter_counts=counts,
             total_parameters=sum(counts.values()) if counts else None,
@@ -104,8 +126,8 @@ class HubClient:
 
     async def _first_round(
         self, model_id: str, revision: str
-    ) -> tuple[_HubFile, _HubFile | None, _ModelInfo]:
-        config = asyncio.create_task(self._file(model_id, revision, CONFIG))
+    ) -> tuple[_HubFile | None, _HubFile | None, _ModelInfo]:
+        config = asyncio.create_task(self._config(model_id, revision))
         quantization = asyncio.create_task(self._optional_file(model_id, revision, HF_QUANT_CONFIG))
         info = asyncio.create_task(self._info(model_id, revision))
         try:
@@ -115,6 +137,12 @@ class HubClient:
             for task in (config, quantization, info):
                 task.cancel()
             await asyncio.gather(config, quantization, info, return_exceptions=True)
+
+    async def _config(self, model_id: str, revision: str) -> _HubFile | None:
+        try:
+            return await self._file(model_id, revision, CONFIG)
+        except ConfigNotFound:
+            return None
 
     async def _file(self, model_id: str, revision: str, file: str) -> _HubFile:
         url = hf_hub_url(model_id, file, revision=revision, endpoint=self._endpoint)
@@ -148,7 +176,15 @@ def _parse_info(info: Mapping[str, Any]) -> _ModelInfo:
         commit=commit_or_none(info.get("sha")),
         gated=bool(info.get("gated")),
         parameter_counts=counts if whole and counts else None,
+        files=_parse_names(info.get("siblings")),
     )
+
+
+def _parse_names(siblings: object) -> frozenset[str] | None:
+    if not isinstance(siblings, list):
+        return None
+    names = (entry.get("rfilename") for entry in siblings if isinstance(entry, dict))
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _note(model_id: str, info: _ModelInfo) -> str | None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONFIG: Final = "config.json"
+PARAMS: Final = "params.json"
 HF_QUANT_CONFIG: Final = "hf_quant_config.json"
 WEIGHTS_INDEX: Final = "model.safetensors.index.json"
 
@@ -21,7 +22,9 @@ class FetchedConfig:
         id: the model's id on the Hub.
         revision: the commit's 40 hexadecimal digits; None where the source does not state it.
         source: whether the Hub answered just now or the bundled snapshot did.
-        config: `config.json`.
+        config: `config.json`; empty where there is none but a `params.json`.
+        params: `params.json`, Mistral's own format of a config; None where there is none.
+        consolidated: whether weights lie in Mistral's own files (`consolidated*.safetensors`).
         quantization_config: `hf_quant_config.json`, in which ModelOpt states the dtypes of weights and cache;
             None where the repository has none.
         parameter_counts: parameters by safetensors dtype, as the Hub counts them: packed 4-bit weights are
@@ -36,6 +39,8 @@ class FetchedConfig:
     revision: str | None
     source: Literal["hub", "bundled"]
     config: Mapping[str, Any]
+    params: Mapping[str, Any] | None = None
+    consolidated: bool = False
     quantization_config: Mapping[str, Any] | None = None
     parameter_counts: Mapping[str, int] | None = None
     total_parameters: int | None = None

@@ -109,6 +109,7 @@ class FakeHub:
             return located
         repository, commit = located
         info: dict[str, Any] = {"id": match["model"], "sha": commit, "gated": repository.gated}
+        info["siblings"] = [{"rfilename": name} for name in repository.files]
         if repository.parameters is not None:
             total = sum(repository.parameters.values())
             info["safetensors"] = {"parameters": repository.parameters, "total": total}

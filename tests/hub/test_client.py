@@ -41,7 +41,7 @@ async def test_one_round_asks_for_config_quantization_and_counts() -> None:
         f"/api/models/{MODEL}/revision/main",
     ]
     info = next(request for request in hub.requests if request.url.path.startswith("/api/"))
-    assert info.url.params.get_list("expand[]") == ["safetensors", "sha", "gated"]
+    assert info.url.params.get_list("expand[]") == ["safetensors", "sha", "gated", "siblings"]
 
 
 async def test_the_kv_dtype_of_a_modelopt_checkpoint_arrives() -> None:
@@ -138,6 +138,58 @@ async def test_a_repository_without_a_config_is_named_so() -> None:
     hub = FakeHub({MODEL: Repository({})})
     with pytest.raises(ConfigNotFound, match=r"acme/tiny holds no config\.json"):
         await hub.client().fetch(MODEL)
+
+
+PARAMS = {"dim": 64, "n_layers": 2}
+
+
+async def test_params_are_fetched_beside_a_config_where_the_hub_lists_them() -> None:
+    hub = hub_with_model()
+    hub.repositories[MODEL].files["params.json"] = json.dumps(PARAMS).encode()
+    fetched = await hub.client().fetch(MODEL)
+    assert (fetched.config, fetched.params, fetched.consolidated) == (LLAMA, PARAMS, False)
+    assert f"/{MODEL}/resolve/{COMMIT}/params.json" in hub.paths()
+
+
+@pytest.mark.parametrize(
+    ("weights", "consolidated"),
+    [
+        ("consolidated.safetensors", True),
+        ("consolidated-00001-of-00002.safetensors", True),
+        ("original/consolidated.safetensors", True),
+        ("model.safetensors", False),
+        ("consolidated.00.pth", False),
+    ],
+)
+async def test_a_repository_of_params_alone_tells_how_its_weights_are_kept(
+    weights: str, consolidated: bool
+) -> None:
+    files = {"params.json": json.dumps(PARAMS).encode(), weights: b""}
+    fetched = await FakeHub({MODEL: Repository(files)}).client().fetch(MODEL)
+    assert (fetched.config, fetched.params, fetched.revision) == ({}, PARAMS, COMMIT)
+    assert fetched.consolidated is consolidated
+
+
+async def test_params_are_not_asked_for_where_the_hub_does_not_list_them() -> None:
+    hub = FakeHub({MODEL: Repository({"original/params.json": b"{}"})})
+    with pytest.raises(ConfigNotFound):
+        await hub.client().fetch(MODEL)
+    assert not any("params.json" in path for path in hub.paths())
+
+
+async def test_without_a_list_of_files_params_are_asked_for_once_the_config_is_missing() -> None:
+    hub = FakeHub({MODEL: Repository({"params.json": json.dumps(PARAMS).encode()})})
+    hub.play("/revision/main", lambda: httpx2.Response(503))
+    fetched = await hub.client().fetch(MODEL)
+    assert (fetched.params, fetched.consolidated) == (PARAMS, True)
+
+
+@pytest.mark.parametrize("siblings", [None, {}, "params.json", [7, {"rfilename": 7}, {}]])
+async def test_a_list_of_files_that_is_none_is_not_believed(siblings: object) -> None:
+    hub = hub_with_model()
+    info = {"sha": COMMIT, "siblings": siblings}
+    hub.play("/revision/main", lambda: httpx2.Response(200, json=info))
+    assert (await hub.client().fetch(MODEL)).params is None
 
 
 async def test_every_request_carries_the_services_token_and_name() -> None:

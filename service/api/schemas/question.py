@@ -77,7 +77,9 @@ class PlanBody(Input):
     model: ModelId | None = Field(default=None, description="Hub id; with `config`, only a name")
     revision: Revision | None = Field(default=None, description="Branch, tag or commit")
     config: dict[str, Any] | None = Field(
-        default=None, description="A config.json, planned without any Hub; wins over the model's own"
+        default=None,
+        description="A config.json, or a params.json in Mistral's format, planned without any Hub; "
+        "wins over the model's own",
     )
     draft_config: dict[str, Any] | None = Field(
         default=None,

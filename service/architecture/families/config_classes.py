@@ -6,7 +6,7 @@ class has a default. Readers ask for one name, whichever the config uses.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Self
@@ -52,7 +52,7 @@ class ConfigClass:
         for usual, written in self.names.items():
             if written in config.fields:
                 fields[usual] = config.fields[written]
-        return Config(fields, config.pointer, self.names)
+        return replace(config, fields=fields, written={**config.written, **self.names})
 
 
 UNKNOWN: Final = ConfigClass({}, {})
@@ -63,6 +63,11 @@ def config_classes() -> Mapping[str, ConfigClass]:
     """Return the bundled classes by ``model_type``."""
     text = resources.files("service.architecture.families").joinpath(DATA).read_text("utf-8")
     return {name: ConfigClass.parse(raw) for name, raw in tomllib.loads(text)["classes"].items()}
+
+
+def class_of(config: Config) -> ConfigClass:
+    """Return the class that the engine reads a config with."""
+    return UNKNOWN if config.plain else config_class(config.text("model_type"))
 
 
 def config_class(model_type: str) -> ConfigClass:

@@ -187,7 +187,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "AXK1ForCausalLM": Family(_axk1, tied=False),
     "Glm4MoeLiteForCausalLM": Family(_glm4_lite, tied=False),
     "MiniCPM3ForCausalLM": Family(_minicpm3, tied_by_default=True, frame=ALL_EVERYWHERE),
-    "MistralLarge3ForCausalLM": Family(_layers, tied=False, weights_checked=False),
+    "MistralLarge3ForCausalLM": Family(_layers, tied=False),
     "PanguProMoEV2ForCausalLM": Family(_pangu_pro, tied=False),
     "PanguUltraMoEForCausalLM": Family(_pangu, tied=False),
     "SarvamMLAForCausalLM": Family(_sarvam, tied=False),

@@ -194,6 +194,4 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "UnlimitedOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "VibeVoiceAsrForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
     "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
-    "VoxtralRealtimeGeneration": Wrapper(model_type="llama"),
-    "VoxtralStreamingGeneration": Wrapper(model_type="llama"),
 }

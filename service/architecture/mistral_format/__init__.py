@@ -1,0 +1,1 @@
+"""Mistral's own config format (params.json), and the config that the engine makes of it."""
