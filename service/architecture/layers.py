@@ -40,6 +40,17 @@ class QueryKeyNorm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockIndexer:
+    """What picks the blocks of tokens that attention with heads looks at (MiniMax M3)."""
+
+    num_heads: int
+    """As many as there are key heads, with which they are split over ranks."""
+    head_dim: int
+    top_k: int
+    """Blocks picked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """Softmax attention with keys and values of every (kept) token in the cache."""
 
@@ -91,6 +102,8 @@ class Attention:
 
     What comes before the heads part, keys and values included, is then on every rank.
     """
+    block_indexer: BlockIndexer | None = None
+    """Sparse attention over picked blocks; ``None`` looks at all."""
 
 
 @dataclass(frozen=True, slots=True)

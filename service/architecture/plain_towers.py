@@ -178,3 +178,54 @@ def cohere_compass(config: Config) -> tuple[Tower, ...]:
     told = config.section("vision_config")
     vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
     return qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
+
+
+def minimax_m3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of MiniMax M3 (vLLM 0.24.0 to 0.33.0, MiniMaxVLVisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    text = config.section("text_config") or config
+    compression = vision.section("img_token_compression_config") or vision
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    hidden = text.integer("hidden_size", default=6144)
+    between = config.integer("projector_hidden_size", default=hidden)
+    merged = hidden * compression.count("spatial_merge_size", default=2) ** 2
+    frames = compression.count("temporal_patch_size", default=2)
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * frames * vision.integer("patch_size") ** 2
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("num_hidden_layers"),
+            layers="vision_model.encoder.layers",
+            block=(
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("fc1", "fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                *_pair(
+                    "multi_modal_projector",
+                    width,
+                    between,
+                    hidden,
+                    bias=_biased(vision, "multimodal_projector_bias"),
+                ),
+                *_pair("patch_merge_mlp", merged, between, hidden, bias=_biased(vision, "patch_merge_bias")),
+            ),
+            frame_elements=(patch + 2) * width,
+        ),
+    )
+
+
+def _biased(vision: Config, name: str) -> bool:
+    return vision.boolean(name, default=True)
+
+
+def _pair(name: str, inputs: int, between: int, outputs: int, *, bias: bool) -> tuple[Projection, ...]:
+    return (
+        Projection(f"vision_tower.{name}.linear_1", inputs, (between,), Split.COLUMN, bias),
+        Projection(f"vision_tower.{name}.linear_2", between, (outputs,), Split.ROW, bias),
+    )

@@ -26,6 +26,7 @@ from service.launch.serving import Serving
 Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
 """Layer index and part of the layer to backend, in the order the engine builds them."""
 
+_BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER}
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
 }
@@ -58,7 +59,7 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
-        kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
+        kinds = _beside(mixer)
         for part in built_parts(mixer, serving.rules):
             backends[index, part] = (
                 settled[key]
@@ -68,14 +69,27 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     return backends
 
 
+def _beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
+    match mixer:
+        case Attention():
+            return _BESIDE_HEADS
+        case LatentAttention():
+            return _BESIDE_LATENT
+        case CompressedAttention():
+            return _BESIDE_COMPRESSED
+    assert_never(mixer)
+
+
 def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
-    Source: vLLM 0.32.0, DeepseekV2MLAAttention and DeepseekV4Attention.
+    Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention.
     """
     match mixer:
-        case Attention():
+        case Attention(block_indexer=None):
             return (CachePart.ATTENTION,)
+        case Attention():
+            return CachePart.INDEXER, CachePart.ATTENTION
         case LatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
@@ -102,9 +116,12 @@ def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
 def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
+    (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
     """
     if isinstance(mixer, CompressedAttention):
+        return serving.kv_cache_dtype
+    if isinstance(mixer, Attention) and mixer.block_indexer is not None:
         return serving.kv_cache_dtype
     if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
         return serving.kv_cache_dtype
@@ -182,6 +199,8 @@ def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if not isinstance(mixer, Attention):
         return None
+    if mixer.block_indexer is not None:
+        return UnselectedLayer.BLOCK_SPARSE
     if mixer.stored_sinks:
         return UnselectedLayer.STORED_SINKS
     return UnselectedLayer.DIFFERING_VALUES if mixer.head_size_v != mixer.head_size else None
@@ -232,6 +251,7 @@ def _request(
         mm_prefix=serving.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
+        index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,
         decode_context_parallel_size=serving.decode_context_parallel_size,

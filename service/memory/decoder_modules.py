@@ -112,6 +112,11 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     if mixer.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(mixer, hidden, name, values)
+    if mixer.block_indexer is not None:
+        # One matrix yields the indexer's queries, split as keys are, and its key, which every rank has.
+        size = mixer.block_indexer.head_dim
+        outputs = (*outputs, kv_heads * size, size)
+        yield Plain(2 * size)
     inputs = mixer.input_size or hidden
     yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(

@@ -131,6 +131,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV": _MINICPM,
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxM3SparseForConditionalGeneration": Wrapper(
+        "MiniMaxM3SparseForCausalLM",
+        model_type="minimax_m3_text",
+        splits_media_heads=True,
+        towers=plain_towers.minimax_m3,
+    ),
     "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
     "MoonshotKimiaForCausalLM": _QWEN2,
     "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
