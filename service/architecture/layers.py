@@ -138,6 +138,10 @@ class LatentAttention:
     """Sparse attention over picked tokens; ``None`` looks at all."""
     output_gate: bool = False
     """A projection as wide as the values gates the output (Kimi K3)."""
+    head_gate: bool = False
+    """A projection yields one gate per head (HY V4)."""
+    sinks: bool = False
+    """One learned logit per head joins every softmax, where some backend can do so (HY V4)."""
 
     @property
     def head_size(self) -> int:
@@ -234,6 +238,27 @@ class SharedBlock:
     """This layer is the first one to run the block, whose weights count once."""
     adapter_rank: int
     attention_adapters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HyperConnections:
+    """Copies of the hidden state that run side by side, read and written by weights (DeepSeek V4, HY V4)."""
+
+    copies: int
+    mixed: bool
+    """They are mixed among each other too."""
+    merged_everywhere: bool
+    """Every pipeline stage builds what makes one of them in the end, not the last alone."""
+
+    @property
+    def rows(self) -> int:
+        """Weights of one token at the entry and the exit of a mixer or network."""
+        return (2 + self.copies if self.mixed else 2) * self.copies
+
+    @property
+    def scales(self) -> int:
+        """Learned scales of those weights, one per use."""
+        return 3 if self.mixed else 2
 
 
 @dataclass(frozen=True, slots=True)

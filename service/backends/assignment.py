@@ -20,11 +20,19 @@ from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.launch.serving import Serving
 
 Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
 """Layer index and part of the layer to backend, in the order the engine builds them."""
+
+SINK_BACKEND: Final = "FLASHMLA_SPARSE"
+"""vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
+NO_SPARSE_BACKEND: Final = (
+    "HYV4 sparse attention was requested, but no valid sparse MLA backend is available for current "
+    "runtime/config. Refusing to fall back to dense attention."
+)
 
 _BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER}
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
@@ -184,6 +192,12 @@ def _select(
             chosen=chosen,
             device_name=serving.device_name,
         )
+    if isinstance(mixer, LatentAttention) and mixer.sinks:
+        return _with_sinks(request, chosen, serving)
+    return _selected(request, chosen, serving)
+
+
+def _selected(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
     return select_backend(
         request,
         serving.release,
@@ -191,6 +205,28 @@ def _select(
         chosen=chosen,
         device_name=serving.device_name,
     )
+
+
+def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
+    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+
+    Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
+
+    Raises:
+        EngineRefusal: sparse attention has no backend at all.
+    """
+    try:
+        selected = _selected(request, chosen, serving)
+    except EngineRefusal as refusal:
+        if not request.sparse:
+            raise
+        raise EngineRefusal(
+            Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", fixes=refusal.fixes
+        ) from None
+    try:
+        return _selected(request, SINK_BACKEND, serving)
+    except EngineRefusal:
+        return selected
 
 
 def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:

@@ -174,6 +174,11 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
         yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
     if mixer.output_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
+    if mixer.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.sinks:
+        # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
+        yield Plain(heads, None if mixer.indexer is None else FLOAT32_BYTES)
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
