@@ -229,3 +229,37 @@ def _pair(name: str, inputs: int, between: int, outputs: int, *, bias: bool) -> 
         Projection(f"vision_tower.{name}.linear_1", inputs, (between,), Split.COLUMN, bias),
         Projection(f"vision_tower.{name}.linear_2", between, (outputs,), Split.ROW, bias),
     )
+
+
+def deepseek_v4(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of DeepSeek V4, told among the fields of the text model.
+
+    Source: vLLM 0.30.0 to 0.33.0, deepseek_v4/common/vision.py and vl_model.py.
+    """
+    depth = config.integer("vision_n_layers", default=0, minimum=0, maximum=MAX_LAYERS)
+    if not depth:
+        return ()
+    width, inner = config.integer("vision_dim"), config.integer("vision_inter_dim")
+    hidden = config.integer("hidden_size")
+    patch = IMAGE_CHANNELS * config.integer("vision_patch_size") ** 2
+    merged = width * config.count("vision_downsample_ratio") ** 2
+    # Four vectors around and between the rows of an image, of 32 bits, which are two elements each.
+    marks = 4 * 2 * hidden
+    return (
+        Tower(
+            name="vision",
+            depth=depth,
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.wqkv", "attn.wo"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.w1", "mlp.w2"), width, inner, gated=True, bias=False),
+            ),
+            block_elements=2 * width,
+            frame=(
+                Projection("aligner.w1", merged, (hidden,), Split.COLUMN, bias=True),
+                Projection("aligner.w2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=(patch + 2) * width + marks,
+            quantizable=False,
+        ),
+    )

@@ -6,6 +6,7 @@ from itertools import chain
 from math import lcm
 from typing import Final
 
+from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
 from service.backends.assignment import Backends
@@ -108,6 +109,22 @@ def _stage_caches(
         if found not in settled:
             settled[found] = layer_caches(architecture, serving, backends, found)
         yield tuple(cache for cache in settled[found] if cache.index in indices)
+
+
+def uncuttable_blocks(layout: CacheLayout, backends: Backends) -> frozenset[int]:
+    """Return the block sizes of layers with heads that their own kernels cannot cut into theirs.
+
+    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
+    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    """
+    return frozenset(
+        layer.spec.block_size
+        for stage in layout.stages
+        for group in stage
+        for layer in group.layers
+        if layer.spec.kind is CacheKind.FULL_ATTENTION
+        and not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
+    )
 
 
 def _sizes_of_stage(

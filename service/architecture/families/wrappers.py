@@ -76,6 +76,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekV4ForConditionalGeneration": Wrapper("DeepseekV4ForCausalLM", towers=plain_towers.deepseek_v4),
     "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DotsOCRForCausalLM": _QWEN2,
     "Eagle2_5_VLForConditionalGeneration": _AS_TOLD,
