@@ -9,7 +9,7 @@ from service.engines.flags import ServeFlags
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import settle_block_size
-from service.kv_cache.capacity import CacheLayout, lay_out
+from service.kv_cache.capacity import CacheLayout, lay_out, uncuttable_blocks
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
@@ -36,7 +36,7 @@ class Start:
 
     @property
     def fails_when_run(self) -> tuple[str, ...]:
-        """What goes wrong once the engine, fully started, first runs attention; empty when nothing does."""
+        """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
             f"{failure.type}: {failure.message}"
             for backend in self.backends.values()
@@ -45,6 +45,10 @@ class Start:
         return tuple(
             f"The engine accepts this, then fails when attention first runs: {failure}"
             for failure in sorted(failures)
+        ) + tuple(
+            "The engine accepts this, then fails when it sets up its caches: "
+            f"ValueError: No common block size for {size}"
+            for size in sorted(uncuttable_blocks(self.layout, self.backends))
         )
 
 

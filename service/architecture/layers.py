@@ -40,6 +40,17 @@ class QueryKeyNorm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockIndexer:
+    """What picks the blocks of tokens that attention with heads looks at (MiniMax M3)."""
+
+    num_heads: int
+    """As many as there are key heads, with which they are split over ranks."""
+    head_dim: int
+    top_k: int
+    """Blocks picked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """Softmax attention with keys and values of every (kept) token in the cache."""
 
@@ -91,6 +102,8 @@ class Attention:
 
     What comes before the heads part, keys and values included, is then on every rank.
     """
+    block_indexer: BlockIndexer | None = None
+    """Sparse attention over picked blocks; ``None`` looks at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,10 @@ class LatentAttention:
     """Sparse attention over picked tokens; ``None`` looks at all."""
     output_gate: bool = False
     """A projection as wide as the values gates the output (Kimi K3)."""
+    head_gate: bool = False
+    """A projection yields one gate per head (HY V4)."""
+    sinks: bool = False
+    """One learned logit per head joins every softmax, where some backend can do so (HY V4)."""
 
     @property
     def head_size(self) -> int:
@@ -221,6 +238,27 @@ class SharedBlock:
     """This layer is the first one to run the block, whose weights count once."""
     adapter_rank: int
     attention_adapters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HyperConnections:
+    """Copies of the hidden state that run side by side, read and written by weights (DeepSeek V4, HY V4)."""
+
+    copies: int
+    mixed: bool
+    """They are mixed among each other too."""
+    merged_everywhere: bool
+    """Every pipeline stage builds what makes one of them in the end, not the last alone."""
+
+    @property
+    def rows(self) -> int:
+        """Weights of one token at the entry and the exit of a mixer or network."""
+        return (2 + self.copies if self.mixed else 2) * self.copies
+
+    @property
+    def scales(self) -> int:
+        """Learned scales of those weights, one per use."""
+        return 3 if self.mixed else 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from service.architecture.drafts import NO_DRAFTS, Draft, DraftSources
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
+    HyperConnections,
     LatentAttention,
     MixtureOfExperts,
     TokenMixer,
@@ -80,8 +81,7 @@ class ModelArchitecture:
     """Encoders of other media, as far as they are known."""
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
-    hyper_connections: int = 0
-    """Copies of the hidden state that run side by side and are mixed at each layer (DeepSeek V4)."""
+    hyper_connections: HyperConnections | None = None
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()

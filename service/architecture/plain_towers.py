@@ -178,3 +178,88 @@ def cohere_compass(config: Config) -> tuple[Tower, ...]:
     told = config.section("vision_config")
     vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
     return qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
+
+
+def minimax_m3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of MiniMax M3 (vLLM 0.24.0 to 0.33.0, MiniMaxVLVisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    text = config.section("text_config") or config
+    compression = vision.section("img_token_compression_config") or vision
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    hidden = text.integer("hidden_size", default=6144)
+    between = config.integer("projector_hidden_size", default=hidden)
+    merged = hidden * compression.count("spatial_merge_size", default=2) ** 2
+    frames = compression.count("temporal_patch_size", default=2)
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * frames * vision.integer("patch_size") ** 2
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("num_hidden_layers"),
+            layers="vision_model.encoder.layers",
+            block=(
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("fc1", "fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                *_pair(
+                    "multi_modal_projector",
+                    width,
+                    between,
+                    hidden,
+                    bias=_biased(vision, "multimodal_projector_bias"),
+                ),
+                *_pair("patch_merge_mlp", merged, between, hidden, bias=_biased(vision, "patch_merge_bias")),
+            ),
+            frame_elements=(patch + 2) * width,
+        ),
+    )
+
+
+def _biased(vision: Config, name: str) -> bool:
+    return vision.boolean(name, default=True)
+
+
+def _pair(name: str, inputs: int, between: int, outputs: int, *, bias: bool) -> tuple[Projection, ...]:
+    return (
+        Projection(f"vision_tower.{name}.linear_1", inputs, (between,), Split.COLUMN, bias),
+        Projection(f"vision_tower.{name}.linear_2", between, (outputs,), Split.ROW, bias),
+    )
+
+
+def deepseek_v4(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of DeepSeek V4, told among the fields of the text model.
+
+    Source: vLLM 0.30.0 to 0.33.0, deepseek_v4/common/vision.py and vl_model.py.
+    """
+    depth = config.integer("vision_n_layers", default=0, minimum=0, maximum=MAX_LAYERS)
+    if not depth:
+        return ()
+    width, inner = config.integer("vision_dim"), config.integer("vision_inter_dim")
+    hidden = config.integer("hidden_size")
+    patch = IMAGE_CHANNELS * config.integer("vision_patch_size") ** 2
+    merged = width * config.count("vision_downsample_ratio") ** 2
+    # Four vectors around and between the rows of an image, of 32 bits, which are two elements each.
+    marks = 4 * 2 * hidden
+    return (
+        Tower(
+            name="vision",
+            depth=depth,
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.wqkv", "attn.wo"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.w1", "mlp.w2"), width, inner, gated=True, bias=False),
+            ),
+            block_elements=2 * width,
+            frame=(
+                Projection("aligner.w1", merged, (hidden,), Split.COLUMN, bias=True),
+                Projection("aligner.w2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=(patch + 2) * width + marks,
+            quantizable=False,
+        ),
+    )

@@ -97,7 +97,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         towers=family.towers(config) if family.towers is not None else (),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
-        hyper_connections=text.count("hc_mult", default=0, minimum=0),
+        hyper_connections=family.hyper_connections(text),
         frame=family.frame,
         ends=family.ends(text),
         rotary_tables=read_rotary_tables(text, layers),

@@ -20,12 +20,21 @@ from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.launch.serving import Serving
 
 Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
 """Layer index and part of the layer to backend, in the order the engine builds them."""
 
+SINK_BACKEND: Final = "FLASHMLA_SPARSE"
+"""vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
+NO_SPARSE_BACKEND: Final = (
+    "HYV4 sparse attention was requested, but no valid sparse MLA backend is available for current "
+    "runtime/config. Refusing to fall back to dense attention."
+)
+
+_BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER}
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
 }
@@ -58,7 +67,7 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
-        kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
+        kinds = _beside(mixer)
         for part in built_parts(mixer, serving.rules):
             backends[index, part] = (
                 settled[key]
@@ -68,14 +77,27 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     return backends
 
 
+def _beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
+    match mixer:
+        case Attention():
+            return _BESIDE_HEADS
+        case LatentAttention():
+            return _BESIDE_LATENT
+        case CompressedAttention():
+            return _BESIDE_COMPRESSED
+    assert_never(mixer)
+
+
 def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
-    Source: vLLM 0.32.0, DeepseekV2MLAAttention and DeepseekV4Attention.
+    Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention.
     """
     match mixer:
-        case Attention():
+        case Attention(block_indexer=None):
             return (CachePart.ATTENTION,)
+        case Attention():
+            return CachePart.INDEXER, CachePart.ATTENTION
         case LatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
@@ -102,11 +124,14 @@ def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
 def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
+    (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
     """
     if not serving.heeds_cache_dtype:
         return "auto"
     if isinstance(mixer, CompressedAttention):
+        return serving.kv_cache_dtype
+    if isinstance(mixer, Attention) and mixer.block_indexer is not None:
         return serving.kv_cache_dtype
     if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
         return serving.kv_cache_dtype
@@ -169,6 +194,12 @@ def _select(
             chosen=chosen,
             device_name=serving.device_name,
         )
+    if isinstance(mixer, LatentAttention) and mixer.sinks:
+        return _with_sinks(request, chosen, serving)
+    return _selected(request, chosen, serving)
+
+
+def _selected(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
     return select_backend(
         request,
         serving.release,
@@ -178,12 +209,36 @@ def _select(
     )
 
 
+def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
+    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+
+    Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
+
+    Raises:
+        EngineRefusal: sparse attention has no backend at all.
+    """
+    try:
+        selected = _selected(request, chosen, serving)
+    except EngineRefusal as refusal:
+        if not request.sparse:
+            raise
+        raise EngineRefusal(
+            Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", fixes=refusal.fixes
+        ) from None
+    try:
+        return _selected(request, SINK_BACKEND, serving)
+    except EngineRefusal:
+        return selected
+
+
 def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None:
     """Return the kind of a layer whose class names its backend itself."""
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if not isinstance(mixer, Attention):
         return None
+    if mixer.block_indexer is not None:
+        return UnselectedLayer.BLOCK_SPARSE
     if mixer.stored_sinks:
         return UnselectedLayer.STORED_SINKS
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
@@ -235,6 +290,7 @@ def _request(
         mm_prefix=serving.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
+        index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,
         decode_context_parallel_size=serving.decode_context_parallel_size,

@@ -88,6 +88,7 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     "block_size_not_multiple_of": Predicate(int, _misaligned),
     "gathered_heads": _within(lambda s: s.request.num_heads * s.request.decode_context_parallel_size),
     "num_heads_at_most": Predicate(int, lambda s, most: s.request.num_heads <= most),
+    "num_kv_heads_at_most": Predicate(int, lambda s, most: s.request.num_kv_heads <= most),
     "grouped_queries": _is(lambda s: s.grouped_queries),
     "mla": _is(lambda s: s.request.mla),
     "sparse": _is(lambda s: s.request.sparse),

@@ -50,7 +50,7 @@ class AttentionRequest:
     qk_rope_head_dim: int | None = None
     kv_lora_rank: int | None = None
     index_topk: int | None = None
-    """Tokens that the model's indexer picks; None: it has none."""
+    """Tokens, or blocks of them, that the model's indexer picks; None: it has none."""
     model_head_size: int | None = None
     """The head size of the model as a whole, where its layers differ; None: the layer's own."""
     flash_attn_version: int | None = None

@@ -53,6 +53,7 @@ def spoken(template: str, subject: Subject, device_name: str = "") -> str:
         chosen=subject.chosen,
         kv_cache_dtype=request.kv_cache_dtype,
         num_heads=request.num_heads,
+        num_kv_heads=request.num_kv_heads,
         dcp_size=request.decode_context_parallel_size,
         qk_nope_head_dim=request.qk_nope_head_dim,
         qk_rope_head_dim=request.qk_rope_head_dim,

@@ -255,6 +255,7 @@ class EngineRules:
     long_rope_default: LongRopeDefault
     fits_length: bool
     head_dim_is_rotary: frozenset[str]
+    pipeline_unsupported: frozenset[str]
     pipeline_unsplittable: frozenset[str]
     pipeline_unready: Mapping[str, str]
     whole_prompt_batches: bool

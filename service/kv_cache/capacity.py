@@ -1,11 +1,12 @@
 """Blocks, tokens and concurrency of a given number of bytes per rank, or why the engine stops."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from math import lcm
 from typing import Final
 
+from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
 from service.backends.assignment import Backends
@@ -14,6 +15,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import (
     BlockBytes,
     BlockInBatch,
+    BlockSizeChoice,
     ConcurrencyCount,
     EngineRules,
     HybridBlockSize,
@@ -82,7 +84,7 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
         EngineRefusal: no common block size, page size or type of layer can be found.
     """
     sizes = resolve_block_sizes(architecture, serving, backends)
-    layers = _stage_caches(architecture, serving, backends, sizes)
+    layers = tuple(_stage_caches(architecture, serving, backends, sizes))
     try:
         groups, parts = _groups(tuple(chain.from_iterable(layers)), layers, serving)
     except EngineRefusal as refusal:
@@ -94,24 +96,48 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
 
 def _stage_caches(
     architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
-) -> tuple[tuple[LayerCache, ...], ...]:
-    """Return the caches of each stage; where backends settle blocks, a stage without any aligns nothing.
+) -> Iterator[tuple[LayerCache, ...]]:
+    """Yield the caches of each stage, whose own layers settle its blocks where backends do.
 
-    Source: vLLM 0.20.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
+    Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
     """
-    stages = built_stages(architecture, serving.pipeline_parallel_size)
-    caches = layer_caches(architecture, serving, backends, sizes)
-    layers = tuple(tuple(cache for cache in caches if cache.index in indices) for indices in stages)
-    alone = [all(isinstance(cache.spec, StateSpec) for cache in stage) for stage in layers]
-    by_backend = serving.rules.hybrid_block_size is HybridBlockSize.BY_BACKEND
-    if not architecture.is_hybrid or not by_backend or not any(alone):
-        return layers
-    plain = unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
-    unsettled = layer_caches(architecture, serving, backends, plain)
-    return tuple(
-        tuple(cache for cache in unsettled if cache.index in indices) if states else stage
-        for stage, states, indices in zip(layers, alone, stages, strict=True)
+    settled: dict[BlockSizes, tuple[LayerCache, ...]] = {}
+    for indices in built_stages(architecture, serving.pipeline_parallel_size):
+        own = {key: backend for key, backend in backends.items() if key[0] in indices}
+        whole = len(own) == len(backends)
+        found = sizes if whole else _sizes_of_stage(architecture, serving, own, sizes)
+        if found not in settled:
+            settled[found] = layer_caches(architecture, serving, backends, found)
+        yield tuple(cache for cache in settled[found] if cache.index in indices)
+
+
+def uncuttable_blocks(layout: CacheLayout, backends: Backends) -> frozenset[int]:
+    """Return the block sizes of layers with heads that their own kernels cannot cut into theirs.
+
+    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
+    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    """
+    return frozenset(
+        layer.spec.block_size
+        for stage in layout.stages
+        for group in stage
+        for layer in group.layers
+        if layer.spec.kind is CacheKind.FULL_ATTENTION
+        and not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
     )
+
+
+def _sizes_of_stage(
+    architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
+) -> BlockSizes:
+    """Return the block sizes of a stage with some of the backends; one without any aligns nothing."""
+    if serving.rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
+        return sizes
+    if backends:
+        return resolve_block_sizes(architecture, serving, backends)
+    by_backend = serving.rules.hybrid_block_size is HybridBlockSize.BY_BACKEND
+    alone = architecture.is_hybrid and by_backend
+    return unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE) if alone else sizes
 
 
 def _groups(

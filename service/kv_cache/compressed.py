@@ -10,6 +10,7 @@ from service.kv_cache.specs import AttentionSpec, CacheKind
 INDEXER_GROUP: Final = 128
 INDEXER_SCALE_BYTES: Final = 4
 BYTES: Final = Plain(1)
+HALVES: Final = Plain(2)
 FLOATS: Final = Plain(4)
 WINDOW_BLOCK: Final = 64
 """vLLM 0.20.0 to 0.33.0, DeepseekV4SWACache.block_size."""

@@ -5,6 +5,7 @@ from typing import Final
 
 from service.architecture.layers import (
     Attention,
+    BlockIndexer,
     CachePart,
     CompressedAttention,
     Indexer,
@@ -19,7 +20,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
-from service.kv_cache.compressed import BYTES, compressed_cache, indexer_bytes
+from service.kv_cache.compressed import BYTES, HALVES, compressed_cache, indexer_bytes
 from service.kv_cache.formats import CacheFormat, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
@@ -90,8 +91,10 @@ def _kept(
             for part in built_parts(mixer, serving.rules)
             if part is not CachePart.ATTENTION or mixer.compresses
         )
-    if not isinstance(mixer, LatentAttention):
-        return (_attention(mixer, serving, backend, sizes, of_heads(exact)),)
+    if isinstance(mixer, Attention):
+        kept = _attention(mixer, serving, backend, sizes, of_heads(exact))
+        picker = mixer.block_indexer
+        return (kept,) if picker is None else (_block_indexed(picker, serving, sizes), kept)
     own = _latent(mixer, serving, backend, sizes, exact)
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:
@@ -111,6 +114,21 @@ def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> Attention
         head_size=indexer_bytes(indexer),
         head_size_v=0,
         format=BYTES,
+    )
+
+
+def _block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
+    """Return the cache of an indexer that picks blocks: one key of a token, always in 16 bits.
+
+    Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3IndexerCache.get_kv_cache_spec.
+    """
+    return AttentionSpec(
+        kind=CacheKind(serving.rules.latent_kind),
+        block_size=sizes.block_size,
+        num_kv_heads=1,
+        head_size=indexer.head_dim,
+        head_size_v=0,
+        format=HALVES,
     )
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from service.architecture.layers import Attention, CompressedAttention, LatentAttention, TokenMixer
 from service.architecture.model import ModelArchitecture
-from service.kv_cache.compressed import SLOT, indexer_bytes
+from service.kv_cache.compressed import HALVES, SLOT, indexer_bytes
 from service.kv_cache.formats import QUANTIZED, CacheFormat, Plain, Slot, cache_format
 
 
@@ -60,6 +60,8 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
         case Attention():
             bounded = mixer.sliding_window is not None or mixer.attention_chunk_size is not None
             yield mixer.num_kv_heads * stored.head_bytes(mixer.head_size, mixer.head_size_v), bounded
+            if mixer.block_indexer is not None:
+                yield HALVES.head_bytes(mixer.block_indexer.head_dim, 0), False
         case LatentAttention():
             yield stored.head_bytes(mixer.head_size, 0), False
             if mixer.indexer is not None and not mixer.indexer.reuses_picks:

@@ -79,7 +79,7 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
-    if not architecture.supports_pipeline:
+    if not architecture.supports_pipeline or architecture.class_name in rules.pipeline_unsupported:
         raise EngineRefusal(
             Stage.CONFIG,
             "Pipeline parallelism is not supported for this model. "

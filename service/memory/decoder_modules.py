@@ -112,6 +112,11 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     if mixer.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(mixer, hidden, name, values)
+    if mixer.block_indexer is not None:
+        # One matrix yields the indexer's queries, split as keys are, and its key, which every rank has.
+        size = mixer.block_indexer.head_dim
+        outputs = (*outputs, kv_heads * size, size)
+        yield Plain(2 * size)
     inputs = mixer.input_size or hidden
     yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
@@ -169,6 +174,11 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
         yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
     if mixer.output_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
+    if mixer.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.sinks:
+        # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
+        yield Plain(heads, None if mixer.indexer is None else FLOAT32_BYTES)
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))

@@ -109,6 +109,7 @@ def _embeddings(
         yield Plain(ends.norm_weights * hidden)
     if last or frame.norm:
         yield Plain(width * hidden if ends.embedding_size else 0)
+    yield from _merging(architecture, last=last)
     if ends.output_bias and (last or frame.output):
         yield Plain(rows)
     if not tied and (last or frame.output):
@@ -133,10 +134,25 @@ def _per_layer(architecture: ModelArchitecture) -> Modules:
 
 
 def _mixing(architecture: ModelArchitecture) -> Modules:
-    """Yield what mixes the copies of the hidden state in a layer (vLLM 0.32.0, DeepseekV4DecoderLayer)."""
-    copies = architecture.hyper_connections
-    rows = (2 + copies) * copies
-    yield Plain(2 * (rows * copies * architecture.hidden_size + rows + 3) if copies else 0, FLOAT32)
+    """Yield what mixes the copies of the hidden state in a layer.
+
+    Source: vLLM 0.32.0, DeepseekV4DecoderLayer and HYV4HCPreLayer.
+    """
+    mixing = architecture.hyper_connections
+    if mixing is not None:
+        inputs = mixing.copies * architecture.hidden_size
+        yield Plain(2 * (mixing.rows * inputs + mixing.rows + mixing.scales), FLOAT32)
+
+
+def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
+    """Yield what makes one hidden state of the copies after the last layer.
+
+    Source: vLLM 0.32.0, DeepseekV4Model and HYV4HCHeadLayer.
+    """
+    mixing = architecture.hyper_connections
+    if mixing is not None and (last or mixing.merged_everywhere):
+        copies = mixing.copies
+        yield Plain(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 
 
 def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:

@@ -15,7 +15,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
     ("class_name", "reason"),
     [
         ("Qwen4ExpForCausalLM", "recurrent"),
-        ("HYV4ForCausalLM", "sparse"),
+        ("Glm5NextForCausalLM", "sparse"),
         ("NemotronParseForConditionalGeneration", "cross"),
     ],
 )

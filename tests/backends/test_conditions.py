@@ -58,6 +58,7 @@ SUBJECT = Subject(
         ("block_size_not_multiple_of", 32, 16),
         ("gathered_heads", [64], [32]),
         ("num_heads_at_most", 32, 16),
+        ("num_kv_heads_at_most", 8, 4),
         ("grouped_queries", True, False),
         ("mla", False, True),
         ("sparse", True, False),

@@ -5,7 +5,13 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import Family, num_layers
-from service.architecture.layers import CompressedAttention, DecoderLayer, Indexer, MixtureOfExperts
+from service.architecture.layers import (
+    CompressedAttention,
+    DecoderLayer,
+    HyperConnections,
+    Indexer,
+    MixtureOfExperts,
+)
 
 INDEXED_RATIO: Final = 4
 """vLLM 0.20.0 to 0.33.0, DeepseekV4Attention: layers that compress little have an indexer."""
@@ -50,6 +56,13 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(DecoderLayer(_attention(text, ratio), experts) for ratio in ratios[:count])
 
 
+def _hyper_connections(text: Config) -> HyperConnections | None:
+    copies = text.count("hc_mult", default=0, minimum=0)
+    return HyperConnections(copies, mixed=True, merged_everywhere=True) if copies else None
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
-    "DeepseekV4ForCausalLM": Family(_layers, tied=False, weights_checked=False),
+    "DeepseekV4ForCausalLM": Family(
+        _layers, tied=False, weights_checked=False, hyper_connections=_hyper_connections
+    ),
 }

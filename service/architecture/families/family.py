@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.layers import DecoderLayer, DenseFeedForward
+from service.architecture.layers import DecoderLayer, DenseFeedForward, HyperConnections
 from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
 from service.architecture.towers import Tower
 
@@ -41,6 +41,8 @@ class Family:
     """Whether the closed form of the weights was held against what the engine allocates."""
     encoder_tokens: Callable[[Config], int] | None = None
     """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
+    hyper_connections: Callable[[Config], HyperConnections | None] = lambda _: None
+    """Reads what runs several copies of the hidden state side by side."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
 
