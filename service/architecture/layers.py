@@ -31,6 +31,8 @@ class QueryKeyNorm(StrEnum):
     NONE = "none"
     PER_HEAD = "per_head"
     """One weight per head dimension, shared by all heads."""
+    KEYS_PER_HEAD = "keys_per_head"
+    """The same for keys alone; queries are normalized without weights (Domyn Edge)."""
     FULL = "full"
     """One weight per projected channel."""
     WHOLE = "whole"
@@ -125,6 +127,8 @@ class LatentAttention:
     """Sparse attention over picked tokens; ``None`` looks at all."""
     output_gate: bool = False
     """A projection as wide as the values gates the output (Kimi K3)."""
+    head_gate: bool = False
+    """A projection of its own yields one gate per head (Ling 3)."""
 
     @property
     def head_size(self) -> int:

@@ -144,6 +144,8 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
     match mixer.query_key_norm:
         case QueryKeyNorm.PER_HEAD:
             return (2 if whole else 1) * mixer.head_size
+        case QueryKeyNorm.KEYS_PER_HEAD:
+            return mixer.head_size
         case QueryKeyNorm.PER_HEAD_AND_BIAS:
             return 4 * mixer.head_size
         case QueryKeyNorm.FULL:
@@ -169,6 +171,8 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
         yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
     if mixer.output_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
+    if mixer.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads,))
     yield Plain(mixer.kv_lora_rank)
     yield latent_expansion(mixer, name, shards)
     yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
