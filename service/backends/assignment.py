@@ -20,6 +20,7 @@ from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.launch.serving import Serving
 
@@ -58,6 +59,7 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
+            _check_only(architecture, settled[key], dtype, serving)
         kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
         for part in built_parts(mixer, serving.rules):
             backends[index, part] = (
@@ -66,6 +68,23 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
                 else unselected_backend(kinds[part], serving.release, serving.compute_capability)
             )
     return backends
+
+
+def _check_only(
+    architecture: ModelArchitecture, backend: AttentionBackend, dtype: str, serving: Serving
+) -> None:
+    """Refuse another backend or type than a class's own kernels know (vLLM 0.33.0, FlintAttention).
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    if architecture.only_backend is None:
+        return
+    if backend.name != architecture.only_backend:
+        words = f"{architecture.class_name.removesuffix('ForCausalLM')} requires FlashInfer attention"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+    if serving.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
 def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:

@@ -41,6 +41,8 @@ class Family:
     """Whether the closed form of the weights was held against what the engine allocates."""
     encoder_tokens: Callable[[Config], int] | None = None
     """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
+    only_backend: str | None = None
+    """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
 
