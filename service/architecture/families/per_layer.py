@@ -14,7 +14,6 @@ from service.architecture.families.family import (
     num_layers,
 )
 from service.architecture.families.recipe import Sparse
-from service.architecture.families.windows import model_window
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
@@ -251,7 +250,7 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
         return replace(
             _plain(text, text.count("num_attention_heads"), num_kv_heads(text), size),
             qkv_bias=False,
-            sliding_window=_earlier_tokens(text, windows[index]) or model_window(text),
+            sliding_window=_earlier_tokens(text, windows[index]),
             query_key_norm=QueryKeyNorm.KEYS_PER_HEAD,
         )
 
