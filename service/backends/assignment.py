@@ -30,6 +30,9 @@ Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
 }
+_BESIDE_CONVOLVED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.CONVOLUTIONS: UnselectedLayer.PACKED_CONVOLUTIONS
+}
 _BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
     CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V4_INDEXER,
@@ -59,8 +62,8 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
-            _check_only(architecture, settled[key], dtype, serving)
-        kinds = _BESIDE_COMPRESSED if isinstance(mixer, CompressedAttention) else _BESIDE_LATENT
+            _check_kernels(architecture, mixer, settled[key], dtype, serving)
+        kinds = _beside(mixer)
         for part in built_parts(mixer, serving.rules):
             backends[index, part] = (
                 settled[key]
@@ -70,14 +73,36 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     return backends
 
 
-def _check_only(
-    architecture: ModelArchitecture, backend: AttentionBackend, dtype: str, serving: Serving
+def _beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
+    """Return the kinds of caches that a layer may have beside its attention's own."""
+    match mixer:
+        case Attention():
+            return _BESIDE_CONVOLVED
+        case LatentAttention():
+            return _BESIDE_LATENT
+        case CompressedAttention():
+            return _BESIDE_COMPRESSED
+    assert_never(mixer)
+
+
+def _check_kernels(
+    architecture: ModelArchitecture,
+    mixer: TokenMixer,
+    backend: AttentionBackend,
+    dtype: str,
+    serving: Serving,
 ) -> None:
-    """Refuse another backend or type than a class's own kernels know (vLLM 0.33.0, FlintAttention).
+    """Refuse another backend or type than a class's own kernels know.
+
+    Source: vLLM 0.33.0, FlintAttention and InklingConvState.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
+    convolved = isinstance(mixer, Attention) and mixer.convolutions is not None
+    if convolved and serving.dtype != "bfloat16":
+        words = f"sconv SWA cache supports bfloat16 only, got torch.{serving.dtype}"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
     if architecture.only_backend is None:
         return
     if backend.name != architecture.only_backend:
@@ -93,8 +118,10 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     Source: vLLM 0.32.0, DeepseekV2MLAAttention and DeepseekV4Attention.
     """
     match mixer:
-        case Attention():
+        case Attention(convolutions=None):
             return (CachePart.ATTENTION,)
+        case Attention():
+            return CachePart.CONVOLUTIONS, CachePart.ATTENTION
         case LatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
@@ -203,6 +230,8 @@ def _unselected(mixer: TokenMixer) -> UnselectedLayer | None:
         return None
     if mixer.stored_sinks:
         return UnselectedLayer.STORED_SINKS
+    if mixer.convolutions is not None:
+        return UnselectedLayer.CONVOLVED_ATTENTION
     return UnselectedLayer.DIFFERING_VALUES if mixer.head_size_v != mixer.head_size else None
 
 

@@ -15,6 +15,7 @@ from service.architecture.families import (
     encoder_decoder,
     gemma,
     gpt_oss,
+    inkling,
     linear,
     llama,
     odd,
@@ -48,6 +49,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **several_caches.FAMILIES,
     **encoder_decoder.FAMILIES,
     **odd.FAMILIES,
+    **inkling.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

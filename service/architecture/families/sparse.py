@@ -298,9 +298,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             sparse=replace(_DEEPSEEK, router_bias=True, router_float32=True),
         )
     ),
-    "FlintForCausalLM": Family(
-        _FLINT, tied=False, frame=ALL_EVERYWHERE, only_backend="FLASHINFER"
-    ),
+    "FlintForCausalLM": Family(_FLINT, tied=False, frame=ALL_EVERYWHERE, only_backend="FLASHINFER"),
     "GraniteMoeForCausalLM": Family(_GRANITE, frame=ALL_EVERYWHERE),
     "GraniteMoeSWAForCausalLM": Family(
         replace(_GRANITE, windows=by_pattern("", 4, full_first=True), sinks=True, sparse=_GRANITE_SHARED),

@@ -105,6 +105,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "HCXVisionV2ForCausalLM": _AS_TOLD,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
     "InternS1ForConditionalGeneration": _AS_TOLD,
     "InternS1ProForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=towers.qwen3_vl
