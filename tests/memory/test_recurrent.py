@@ -1,4 +1,4 @@
-"""Weights of recurrent models against what real releases allocate on the meta device."""
+"""Weights of recurrent and uneven models against what real releases allocate on the meta device."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from service.engines.releases import find_release
 from service.memory.deployment import Deployment
 from service.memory.weights import parameter_bytes_per_stage
 from tests.accuracy.oracle import gpu_of
-from tests.accuracy.recurrent import architecture, recorded
+from tests.accuracy.recurrent import RECURRENT, UNEVEN, architecture, recorded
 
 ROWS = [row for row in recorded()["rows"] if "parameter_bytes_per_pp_rank" in row["expect"]]
 
@@ -25,11 +25,10 @@ def deployment_of(row: Mapping[str, Any]) -> Deployment:
     )
 
 
-def missing(row: Mapping[str, Any]) -> list[int]:
+def missing(row: Mapping[str, Any], recording: str = RECURRENT) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
-    stages = parameter_bytes_per_stage(
-        architecture(row["config"]), deployment_of(row), find_release(row["engine_version"])
-    )
+    model = architecture(row["config"], recording)
+    stages = parameter_bytes_per_stage(model, deployment_of(row), find_release(row["engine_version"]))
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]
 
@@ -41,6 +40,16 @@ def test_bytes_are_those_that_the_release_allocates(row: Mapping[str, Any]) -> N
     assert [gap / their for gap, their in zip(missing(row), theirs, strict=True)] == pytest.approx(
         [0] * len(theirs), abs=1e-3
     )
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in recorded(UNEVEN)["rows"] if "parameter_bytes_per_pp_rank" in row["expect"]]
+)
+def test_bytes_of_uneven_models_are_those_that_the_release_allocates(row: Mapping[str, Any]) -> None:
+    theirs = row["expect"]["parameter_bytes_per_pp_rank"]
+    gaps = [gap / their for gap, their in zip(missing(row, UNEVEN), theirs, strict=True)]
+
+    assert gaps == pytest.approx([0] * len(theirs), abs=1e-3)
 
 
 def test_kimi_k3_lacks_the_same_tower_whatever_its_text_is_like() -> None:
