@@ -23,6 +23,8 @@ class CachePart(StrEnum):
     """What the compressor holds of tokens that it has not compressed yet."""
     INDEXER_COMPRESSOR = "indexer_compressor"
     """The same for the indexer's keys."""
+    CONVOLUTIONS = "convolutions"
+    """The latest inputs of a layer's short convolutions (Inkling)."""
 
 
 class QueryKeyNorm(StrEnum):
@@ -31,6 +33,8 @@ class QueryKeyNorm(StrEnum):
     NONE = "none"
     PER_HEAD = "per_head"
     """One weight per head dimension, shared by all heads."""
+    KEYS_PER_HEAD = "keys_per_head"
+    """The same for keys alone; queries are normalized without weights (Domyn Edge)."""
     FULL = "full"
     """One weight per projected channel."""
     WHOLE = "whole"
@@ -48,6 +52,28 @@ class BlockIndexer:
     head_dim: int
     top_k: int
     """Blocks picked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedConvolutions:
+    """Short convolutions of keys, values and what both halves of a layer yield, with one cache (Inkling)."""
+
+    kernel: int
+    hidden_size: int
+
+    def head_size(self, num_kv_heads: int, head_size: int) -> int:
+        """Return the elements of a token in each head: a power of two that holds all four streams."""
+        packed = 2 * head_size + 2 * (self.hidden_size // num_kv_heads)
+        return 1 << (packed - 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeScores:
+    """Scores by distance, made of a small vector that each head yields (Inkling)."""
+
+    width: int
+    extent: int
+    """Distances that have a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +123,8 @@ class Attention:
     """Queries, keys and values together yield two gates per head, and each head has a pace (Moondream 3)."""
     pass_gate: bool = False
     """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
+    convolutions: PackedConvolutions | None = None
+    relative: RelativeScores | None = None
     shared_query: int | None = None
     """Width of a query that all heads have in common and each then makes its own of (Step 3).
 

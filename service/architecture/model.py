@@ -95,6 +95,8 @@ class ModelArchitecture:
     """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
     counted_layers: int | None = None
     """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
+    only_backend: str | None = None
+    """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1
     """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
     files: ModelFiles | None = None

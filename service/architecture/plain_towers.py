@@ -1,4 +1,4 @@
-"""Encoders that are plain transformers with biases: of Whisper, Step 3, Moondream 3 and Muse Glimmer."""
+"""Encoders that are plain transformers with biases: of Whisper, Step 3, Moondream 3, Cosmos 3 and others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,6 +31,16 @@ COMPASS_VISION: Final[Mapping[str, Any]] = {
     "deepstack_visual_indexes": [8, 16, 24],
 }
 """transformers 5.19, CohereCompassVisionConfig."""
+COSMOS_VISION: Final[Mapping[str, Any]] = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 27,
+    "num_channels": 3,
+    "patch_size": 16,
+    "num_patches": 256,
+    "spatial_merge_size": 2,
+}
+"""transformers 5.19, Cosmos3EdgeVisionConfig."""
 STEP3_DOWNSAMPLERS: Final = (2 * 2, 3 * 3)
 """Patches that Step 3's two convolutions after the encoder look at."""
 
@@ -262,4 +272,54 @@ def deepseek_v4(config: Config) -> tuple[Tower, ...]:
             frame_elements=(patch + 2) * width + marks,
             quantizable=False,
         ),
+    )
+
+
+def cosmos_edge(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Cosmos 3 Edge and what merges its patches (vLLM 0.33.0, Cosmos3EdgeVisionModel).
+
+    Up to 0.32.0 configs have a section of the merger's own.
+    """
+    told = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = Config({**COSMOS_VISION, **told.fields}, told.pointer)
+    merger = config.section("projector_config") or Config({}, config.at("projector_config"))
+    width = vision.integer("hidden_size")
+    inner = merger.integer(
+        "merger_intermediate_size", default=config.integer("projector_hidden_size", default=11_520)
+    )
+    patch = vision.count("num_channels") * vision.integer("patch_size") ** 2
+    merged = width * merger.count("spatial_merge_size", default=vision.count("spatial_merge_size")) ** 2
+    text = config.section("text_config") or config
+    outputs = text.integer("hidden_size", default=2048)
+    return (
+        Tower(
+            name="visual.encoder",
+            depth=vision.layers("num_hidden_layers"),
+            layers="encoder.layers",
+            block=_block(width, vision.integer("intermediate_size")),
+            block_elements=4 * width,
+            frame=(
+                Projection("visual.projector.linear_fc1", merged, (inner,), Split.COLUMN, bias=True),
+                Projection("visual.projector.linear_fc2", inner, (outputs,), Split.ROW, bias=True),
+            ),
+            frame_elements=(patch + 1 + vision.integer("num_patches") + 2 + 2) * width,
+        ),
+    )
+
+
+def ling3(config: Config) -> tuple[Tower, ...]:
+    """Read Qwen3-VL's tower, with a projector for its merger (vLLM 0.33.0, BailingMoeV3VLProjector)."""
+    told = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = {**COMPASS_VISION, **told.fields, "deepstack_visual_indexes": []}
+    text = config.section("text_config") or config
+    hidden = text.integer("hidden_size", default=2048)
+    return tuple(
+        replace(
+            tower,
+            frame=(
+                replace(tower.frame[0], name="linear_proj.linear_fc1", outputs=(hidden,)),
+                Projection("linear_proj.linear_fc2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+        )
+        for tower in qwen3_vl(Config({**config.fields, "vision_config": vision}, config.pointer))
     )

@@ -24,6 +24,8 @@ class KimiDeltaAttention:
     num_heads: int
     head_dim: int
     conv_kernel: int
+    full_rank: bool = False
+    """Decay and gate are projected at once, not through a vector as small as a head (Ling 3)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class ModelEnds:
     """Width of embedding and output where it is not the hidden size; projections lead in and out."""
     ngrams: NgramTables | None = None
     whole_embedding: bool = False
-    """Every rank holds the whole embedding."""
+    """Every rank holds the whole embedding; an output of its own is split all the same."""
 
 
 PLAIN_ENDS: Final = ModelEnds()

@@ -8,7 +8,6 @@ from service.architecture.layers import (
     Attention,
     CachePart,
     CompressedAttention,
-    Indexer,
     LatentAttention,
     TokenMixer,
 )
@@ -16,6 +15,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
+from service.backends.parts import built_parts, kinds_beside
 from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
 from service.backends.selection import select_backend
@@ -33,17 +33,6 @@ NO_SPARSE_BACKEND: Final = (
     "HYV4 sparse attention was requested, but no valid sparse MLA backend is available for current "
     "runtime/config. Refusing to fall back to dense attention."
 )
-
-_BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER}
-_BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
-    CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
-}
-_BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
-    CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
-    CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V4_INDEXER,
-    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
-    CachePart.COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
-}
 
 
 def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
@@ -67,7 +56,8 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
             settled[key] = _select(mixer, request, chosen, serving)
-        kinds = _beside(mixer)
+            _check_kernels(architecture, mixer, settled[key], dtype, serving)
+        kinds = kinds_beside(mixer)
         for part in built_parts(mixer, serving.rules):
             backends[index, part] = (
                 settled[key]
@@ -77,38 +67,31 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     return backends
 
 
-def _beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
-    match mixer:
-        case Attention():
-            return _BESIDE_HEADS
-        case LatentAttention():
-            return _BESIDE_LATENT
-        case CompressedAttention():
-            return _BESIDE_COMPRESSED
-    assert_never(mixer)
+def _check_kernels(
+    architecture: ModelArchitecture,
+    mixer: TokenMixer,
+    backend: AttentionBackend,
+    dtype: str,
+    serving: Serving,
+) -> None:
+    """Refuse another backend or type than a class's own kernels know.
 
+    Source: vLLM 0.33.0, FlintAttention and InklingConvState.
 
-def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
-    """Return the parts of a layer that may own a cache, in the order the engine builds them.
-
-    Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention.
+    Raises:
+        EngineRefusal: stage ``model``.
     """
-    match mixer:
-        case Attention(block_indexer=None):
-            return (CachePart.ATTENTION,)
-        case Attention():
-            return CachePart.INDEXER, CachePart.ATTENTION
-        case LatentAttention(indexer=None):
-            return (CachePart.ATTENTION,)
-        case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
-            return (CachePart.ATTENTION,)
-        case LatentAttention():
-            return CachePart.INDEXER, CachePart.ATTENTION
-        case CompressedAttention():
-            indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
-            own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
-            return CachePart.WINDOW, *indexed, *own
-    assert_never(mixer)
+    convolved = isinstance(mixer, Attention) and mixer.convolutions is not None
+    if convolved and serving.dtype != "bfloat16":
+        words = f"sconv SWA cache supports bfloat16 only, got torch.{serving.dtype}"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+    if architecture.only_backend is None:
+        return
+    if backend.name != architecture.only_backend:
+        words = f"{architecture.class_name.removesuffix('ForCausalLM')} requires FlashInfer attention"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+    if serving.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
 def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
@@ -129,19 +112,24 @@ def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     """
     if not serving.heeds_cache_dtype:
         return "auto"
-    if isinstance(mixer, CompressedAttention):
-        return serving.kv_cache_dtype
-    if isinstance(mixer, Attention) and mixer.block_indexer is not None:
-        return serving.kv_cache_dtype
-    if isinstance(mixer, LatentAttention) and not release_rules(serving.release).latent_layers_skip:
-        return serving.kv_cache_dtype
     skipped = serving.kv_cache_dtype_skip_layers
-    if not skipped:
+    if not skipped or not _skippable(mixer, serving):
         return serving.kv_cache_dtype
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):
         return "auto"
     return serving.kv_cache_dtype
+
+
+def _skippable(mixer: TokenMixer, serving: Serving) -> bool:
+    match mixer:
+        case Attention():
+            return mixer.block_indexer is None
+        case LatentAttention():
+            return release_rules(serving.release).latent_layers_skip
+        case CompressedAttention():
+            return False
+    assert_never(mixer)
 
 
 def count_backends(backends: Backends) -> tuple[str, ...]:
@@ -241,6 +229,8 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
         return UnselectedLayer.BLOCK_SPARSE
     if mixer.stored_sinks:
         return UnselectedLayer.STORED_SINKS
+    if mixer.convolutions is not None:
+        return UnselectedLayer.CONVOLVED_ATTENTION
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
     return UnselectedLayer.DIFFERING_VALUES if differ else None
 

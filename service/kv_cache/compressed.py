@@ -56,6 +56,8 @@ def compressed_cache(
             return _states(mixer, mixer.head_size, alignment)
         case CachePart.INDEXER_COMPRESSOR:
             return _states(mixer, 0 if mixer.indexer is None else mixer.indexer.head_dim, alignment)
+        case CachePart.CONVOLUTIONS:
+            raise ValueError("compressed attention has no short convolutions")
 
 
 def _compressed(

@@ -10,12 +10,14 @@ from service.architecture.layers import (
     CompressedAttention,
     Indexer,
     LatentAttention,
+    PackedConvolutions,
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import Recurrence
-from service.backends.assignment import Backends, built_parts, layer_cache_dtype
+from service.backends.assignment import Backends, layer_cache_dtype
 from service.backends.backend import AttentionBackend
+from service.backends.parts import built_parts
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
@@ -92,14 +94,37 @@ def _kept(
             if part is not CachePart.ATTENTION or mixer.compresses
         )
     if isinstance(mixer, Attention):
-        kept = _attention(mixer, serving, backend, sizes, of_heads(exact))
-        picker = mixer.block_indexer
-        return (kept,) if picker is None else (_block_indexed(picker, serving, sizes), kept)
+        own = _attention(mixer, serving, backend, sizes, of_heads(exact))
+        return *_beside_heads(mixer, serving, sizes), own
     own = _latent(mixer, serving, backend, sizes, exact)
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:
         return (own,)
     return _indexed(mixer.indexer, serving, sizes), own
+
+
+def _beside_heads(mixer: Attention, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
+    if mixer.block_indexer is not None:
+        return (_block_indexed(mixer.block_indexer, serving, sizes),)
+    if mixer.convolutions is not None:
+        return (_convolved(mixer.convolutions, mixer, serving),)
+    return ()
+
+
+def _convolved(convolutions: PackedConvolutions, mixer: Attention, serving: Serving) -> AttentionSpec:
+    """Return the cache of a layer's short convolutions: a block as long as their kernel.
+
+    Source: vLLM 0.26.0 to 0.33.0, models/inkling/nvidia/sconv_swa_attn.py InklingConvState.
+    """
+    return AttentionSpec(
+        kind=CacheKind.SLIDING_WINDOW,
+        block_size=convolutions.kernel,
+        num_kv_heads=mixer.num_kv_heads // serving.tensor_parallel_size,
+        head_size=convolutions.head_size(mixer.num_kv_heads, mixer.head_size),
+        head_size_v=0,
+        format=cache_format("auto", serving.dtype),
+        sliding_window=convolutions.kernel,
+    )
 
 
 def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
@@ -192,7 +217,7 @@ def _sliding(
     per_token = heads * counted.head_bytes(mixer.head_size, value_size)
     return AttentionSpec(
         kind=CacheKind.SLIDING_WINDOW,
-        block_size=_sliding_block(serving, backend, sizes, per_token),
+        block_size=_sliding_block(serving, backend, sizes, per_token, told=mixer.convolutions is not None),
         num_kv_heads=heads,
         head_size=mixer.head_size,
         head_size_v=value_size,
@@ -226,8 +251,10 @@ def _value_size(kind: CacheKind, mixer: Attention, serving: Serving) -> int:
     return mixer.head_size_v if kind in serving.rules.own_value_size and not padded else mixer.head_size
 
 
-def _sliding_block(serving: Serving, backend: AttentionBackend, sizes: BlockSizes, per_token: int) -> int:
-    choice = serving.rules.sliding_window_block
+def _sliding_block(
+    serving: Serving, backend: AttentionBackend, sizes: BlockSizes, per_token: int, *, told: bool
+) -> int:
+    choice = SlidingWindowBlock.MODEL if told else serving.rules.sliding_window_block
     if choice is SlidingWindowBlock.MODEL:
         return sizes.block_size
     if choice is SlidingWindowBlock.SMALLEST_KERNEL:

@@ -115,6 +115,8 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     repeated = architecture.class_name not in rules.unrepeated_kv_heads
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.built_layers):
+        if isinstance(mixer, Attention) and mixer.convolutions is not None:
+            _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
         if isinstance(mixer, Attention) and mixer.stored_sinks:
             _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
         elif isinstance(mixer, Attention):
@@ -131,6 +133,13 @@ def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
         raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_convolved(heads: int, ranks: int) -> None:
+    """Each rank has a whole head at least: vLLM 0.26.0 to 0.33.0, InklingConvState."""
+    if heads < ranks:
+        words = f"sconv SWA cache supports tp_size <= num_kv_heads ({heads}), got {ranks}"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
 def _check_sink_heads(heads: int, ranks: int) -> None:

@@ -128,6 +128,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     yield Plain(_norm_elements(mixer, shards, whole=whole))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
+    yield from _convolved(mixer, keys + values, hidden, name, shards)
     if mixer.pass_gate:
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
@@ -136,6 +137,15 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Plain(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
     if mixer.token_gates:
         yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield short convolutions, and what scores distances (vLLM 0.33.0, InklingAttention)."""
+    if mixer.convolutions is not None:
+        yield Plain((cached + 2 * shards.share(hidden)) * mixer.convolutions.kernel)
+    if mixer.relative is not None:
+        yield Linear(f"{name}.qkvr", hidden, (shards.share(mixer.num_heads) * mixer.relative.width,))
+        yield Plain(mixer.relative.width * mixer.relative.extent)
 
 
 def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Modules:
@@ -149,6 +159,8 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
     match mixer.query_key_norm:
         case QueryKeyNorm.PER_HEAD:
             return (2 if whole else 1) * mixer.head_size
+        case QueryKeyNorm.KEYS_PER_HEAD:
+            return mixer.head_size
         case QueryKeyNorm.PER_HEAD_AND_BIAS:
             return 4 * mixer.head_size
         case QueryKeyNorm.FULL:

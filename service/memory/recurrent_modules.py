@@ -76,15 +76,23 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
     heads = shards.share(mixer.num_heads)
     width = heads * mixer.head_dim
     yield Linear(f"{name}.qkv_proj", hidden, (width,) * 3, ("q_proj", "k_proj", "v_proj"))
-    for first, second in (("f_a_proj", "f_b_proj"), ("g_a_proj", "g_b_proj")):
-        yield Linear(f"{name}.{first}", hidden, (mixer.head_dim,))
-        yield Linear(f"{name}.{second}", mixer.head_dim, (width,))
+    for part in ("f", "g"):
+        yield from _kimi_gate(part, mixer, hidden, width, name)
     yield Linear(f"{name}.b_proj", hidden, (heads,))
     # The decay's bias and logarithm, and the convolutions, are kept in 32 bits.
     yield Plain(width + heads, FLOAT32_BYTES)
     yield Plain(3 * width * mixer.conv_kernel, FLOAT32_BYTES)
     yield Plain(mixer.head_dim)
     yield Linear(f"{name}.o_proj", width, (hidden,))
+
+
+def _kimi_gate(part: str, mixer: KimiDeltaAttention, hidden: int, width: int, name: str) -> Modules:
+    """Yield what leads to a decay or a gate: vLLM 0.33.0, BailingMoeV3KimiDeltaAttention has it in one."""
+    if mixer.full_rank:
+        yield Linear(f"{name}.{part}_proj", hidden, (width,))
+        return
+    yield Linear(f"{name}.{part}_a_proj", hidden, (mixer.head_dim,))
+    yield Linear(f"{name}.{part}_b_proj", mixer.head_dim, (width,))
 
 
 def _kimi_k3(mixer: KimiK3DeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:

@@ -93,6 +93,7 @@ def _embeddings(
         if architecture.ends.whole_embedding
         else shards.vocabulary(architecture.vocab_size)
     )
+    outputs = shards.vocabulary(architecture.vocab_size)
     tied = _is_tied(architecture, layout)
     frame = ENDS_ONLY if architecture.class_name in layout.ends_only else architecture.frame
     ends = architecture.ends
@@ -113,7 +114,7 @@ def _embeddings(
     if ends.output_bias and (last or frame.output):
         yield Plain(rows)
     if not tied and (last or frame.output):
-        yield Plain(rows * width, FLOAT32) if ends.output_float32 else OutputEmbedding(rows, width)
+        yield Plain(outputs * width, FLOAT32) if ends.output_float32 else OutputEmbedding(outputs, width)
     updates = architecture.alternating_updates
     if updates is not None:
         yield Plain(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))

@@ -49,6 +49,9 @@ class Recorded:
         return _architecture(self.name, name)
 
 
+RECURRENT, SPARSE, UNEVEN = RECORDINGS = Recorded("recurrent"), Recorded("sparse"), Recorded("uneven")
+
+
 @cache
 def _document(name: str) -> Mapping[str, Any]:
     with gzip.open(FOLDER / f"{name}.json.gz", "rt", encoding="utf-8") as text:

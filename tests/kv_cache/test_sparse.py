@@ -1,8 +1,5 @@
 """Sparse attention with caches of its own against what real releases answered."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from packaging.version import Version
 
@@ -11,40 +8,13 @@ from service.architecture.config import InvalidConfig, read_document
 from service.architecture.layers import Attention, LatentAttention
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
-from service.engines.releases import find_release, rules_for
+from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.kv_cache.per_token import token_bytes
-from tests.accuracy.oracle import difference
-from tests.accuracy.recorded import Recorded
+from tests.accuracy.recorded import SPARSE
 
-SPARSE = Recorded("sparse")
 M3 = "MiniMaxM3SparseForConditionalGeneration/defaults"
 HY_V4 = "HYV4ForCausalLM/defaults"
-
-
-@pytest.mark.parametrize(("name", "rows"), SPARSE.rows_by_config.items(), ids=list(SPARSE.configs))
-def test_every_row_of_a_config_agrees_in_every_field(name: str, rows: list[Mapping[str, Any]]) -> None:
-    architecture = SPARSE.architecture(name)
-
-    found = {
-        row["id"]: difference(row, architecture, rules_for(find_release(row["engine_version"])))
-        for row in rows
-    }
-
-    assert found == dict.fromkeys(found)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Pipeline parallelism is not supported for this model",
-        "supports an NVFP4 KV cache only with the SM100 MSA backend",
-        "requires CUTLASS MSA sparse decode",
-        "no valid sparse MLA backend is available",
-    ],
-)
-def test_the_rows_cover_what_is_refused(words: str) -> None:
-    assert [row for row in SPARSE.rows if words in row["expect"].get("error", {}).get("message", "")]
 
 
 def test_minimax_m3_picks_blocks_in_all_but_its_first_three_layers() -> None:

@@ -10,7 +10,7 @@ from service.gpus.catalog import find_gpu
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
 from tests.accuracy.oracle import bundled_architecture
-from tests.accuracy.recurrent import architecture
+from tests.accuracy.recorded import RECURRENT
 
 LLAMA, QWEN, GEMMA4 = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3.6-35B-A3B", "google/gemma-4-31B-it"
 
@@ -168,7 +168,7 @@ def test_flags_about_states_are_those_of_the_release(
 
 
 def test_linear_attention_keeps_no_32_bits_before_0_20_1() -> None:
-    model, gpu = architecture("MiniMaxText01ForCausalLM/MiniMax-Text-01"), find_gpu("h100-sxm-80gb")
+    model, gpu = RECURRENT.architecture("MiniMaxText01ForCausalLM/MiniMax-Text-01"), find_gpu("h100-sxm-80gb")
     flags = ServeFlags(mamba_cache_dtype="float32", max_model_len=8192)
 
     with pytest.raises(EngineRefusal, match="fp32 state for minimax"):

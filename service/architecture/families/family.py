@@ -43,6 +43,8 @@ class Family:
     """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
     hyper_connections: Callable[[Config], HyperConnections | None] = lambda _: None
     """Reads what runs several copies of the hidden state side by side."""
+    only_backend: str | None = None
+    """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from service.architecture.config import Config, InvalidConfig
+from service.architecture.config import MAX_DIMENSION, Config, InvalidConfig
 from service.architecture.families.family import (
     Family,
     dense,
@@ -232,8 +232,54 @@ def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(map(layer, range(count)))
 
 
+def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Domyn Edge: head sizes and windows differ by layer.
+
+    Source: vLLM 0.33.0, DomynEdgeDecoderLayer; transformers 5.19, HeterogeneousConfigMixin.
+    """
+    count = num_layers(text)
+    windows = text.fields.get("window_sizes")
+    if not isinstance(windows, list) or len(windows) < count:
+        raise InvalidConfig(text.at("window_sizes"), f"has no entries for {count} layers")
+    if len(text.texts("position_layers")) < count:
+        raise InvalidConfig(text.at("position_layers"), f"has no entries for {count} layers")
+
+    def mixer(index: int) -> Attention:
+        own = _own_fields(text, index)
+        size = head_size(Config({**text.fields, **own.fields}, own.pointer))
+        return replace(
+            _plain(text, text.count("num_attention_heads"), num_kv_heads(text), size),
+            qkv_bias=False,
+            sliding_window=_earlier_tokens(text, windows[index]),
+            query_key_norm=QueryKeyNorm.KEYS_PER_HEAD,
+        )
+
+    return tuple(
+        DecoderLayer(
+            mixer(index), dense(text), norms=4, mixer_name="attention", feed_forward_name="feedforward"
+        )
+        for index in range(count)
+    )
+
+
+def _own_fields(text: Config, index: int) -> Config:
+    """Return what a config says of one layer alone; its keys may have zeros in front."""
+    told = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
+    own = next((part for key, part in told.sections() if key.isdigit() and int(key) == index), None)
+    return own or Config({}, f"{told.pointer}/{index}")
+
+
+def _earlier_tokens(text: Config, window: object) -> int | None:
+    """Return the window of a layer, itself included; the config counts the tokens before it."""
+    before = window[0] if isinstance(window, list) and window else None
+    if type(before) is not int or before > MAX_DIMENSION:
+        raise InvalidConfig(text.at("window_sizes"), "is not a list of pairs of whole numbers")
+    return before + 1 if before > 0 else None
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "DeciLMForCausalLM": Family(_nemotron_nas),
+    "DomynEdgeForCausalLM": Family(_domyn_edge, supports_pipeline=False),
     "LagunaForCausalLM": Family(_laguna),
     "Llama4ForCausalLM": Family(_llama4),
     "MiMoV2FlashForCausalLM": Family(_mimo_v2),

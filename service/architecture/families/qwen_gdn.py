@@ -25,7 +25,8 @@ from service.architecture.recurrence import GatedDeltaNet
 from service.architecture.stages import EMBEDDING_EVERYWHERE, StageFrame
 
 
-def _gated_attention(text: Config) -> Attention:
+def gated_attention(text: Config) -> Attention:
+    """Return attention whose queries come with a gate of their own width."""
     size = head_size(text)
     return Attention(
         num_heads=text.count("num_attention_heads"),
@@ -54,7 +55,7 @@ def _mixers(text: Config) -> tuple[Mixer, ...]:
         "linear_attention" if (index + 1) % interval else "full_attention"
         for index in range(num_layers(text))
     )
-    full, linear = _gated_attention(text), _delta_net(text)
+    full, linear = gated_attention(text), _delta_net(text)
     return tuple(
         linear if kind == "linear_attention" else full
         for kind, _ in zip(types, range(num_layers(text)), strict=False)

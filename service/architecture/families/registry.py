@@ -10,11 +10,13 @@ from service.architecture.families import (
     classic,
     deepseek,
     deepseek_v4,
+    delta,
     dense,
     encoder_decoder,
     gemma,
     gpt_oss,
     hy_v4,
+    inkling,
     linear,
     llama,
     minimax_m3,
@@ -46,10 +48,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **hy_v4.FAMILIES,
     **state_space.FAMILIES,
     **linear.FAMILIES,
+    **delta.FAMILIES,
     **shared_state.FAMILIES,
     **several_caches.FAMILIES,
     **encoder_decoder.FAMILIES,
     **odd.FAMILIES,
+    **inkling.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 

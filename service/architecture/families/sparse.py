@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.families.dense import LLAMA
-from service.architecture.families.family import Family, num_layers
+from service.architecture.families.family import Family, layer_types, num_layers
 from service.architecture.families.llama import MIXTRAL_EXPERTS
 from service.architecture.families.recipe import LAYER_NORM, Decoder, Sparse, after_dense, is_set
 from service.architecture.families.windows import by_pattern, by_type, every_layer, no_layer
@@ -225,6 +225,24 @@ def _ernie_vl(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+def _flint_windows(text: Config) -> tuple[int | None, ...]:
+    """Source: vLLM 0.33.0, models/flint/configs.py: without types all layers see everything."""
+    slides = text.boolean("use_sliding_window", default=True) and bool(layer_types(text))
+    return by_type(text) if slides else no_layer(text)
+
+
+_FLINT: Final = Decoder(
+    qkv_bias=("attention_bias",),
+    norm=PER_HEAD,
+    windows=_flint_windows,
+    sinks=True,
+    sparse=Sparse(
+        shared_width=("shared_expert_intermediate_size",),
+        is_sparse=lambda text, index: index not in text.counts("mlp_only_layers"),
+    ),
+)
+"""vLLM 0.33.0, models/flint/model.py FlintDecoderLayer."""
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "AfmoeForCausalLM": Family(
         Decoder(
@@ -280,6 +298,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             sparse=replace(_DEEPSEEK, router_bias=True, router_float32=True),
         )
     ),
+    "FlintForCausalLM": Family(_FLINT, tied=False, frame=ALL_EVERYWHERE, only_backend="FLASHINFER"),
     "GraniteMoeForCausalLM": Family(_GRANITE, frame=ALL_EVERYWHERE),
     "GraniteMoeSWAForCausalLM": Family(
         replace(_GRANITE, windows=by_pattern("", 4, full_first=True), sinks=True, sparse=_GRANITE_SHARED),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from service.architecture import plain_towers
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.families.family import Family, dense, layer_types, num_layers
 from service.architecture.families.llama import attention
@@ -215,6 +216,18 @@ def _nemotron(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(layers)
 
 
+def _cosmos_edge(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Cosmos 3 Edge: Nemotron-H's blocks, one that attends and one that transforms for each layer.
+
+    Source: vLLM 0.33.0, models/cosmos3_edge.py _to_nemotron_h_config.
+    """
+    return _nemotron(
+        Config(
+            {**text.fields, "hybrid_override_pattern": "*-" * num_layers(text)}, text.pointer, text.written
+        )
+    )
+
+
 def _nemotron_block(text: Config, sign: str) -> tuple[Mixer, FeedForward]:
     match sign:
         case "M":
@@ -254,4 +267,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
     "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_told=False),
     "NemotronHForCausalLM": Family(_nemotron, frame=ALL_EVERYWHERE),
+    "Cosmos3EdgeForConditionalGeneration": Family(
+        _cosmos_edge,
+        multimodal=True,
+        splits_media_heads=True,
+        tied=False,
+        frame=ALL_EVERYWHERE,
+        towers=plain_towers.cosmos_edge,
+    ),
 }

@@ -46,7 +46,7 @@ MINICPM_TEXTS: Final = {
 }
 _MINICPM: Final = Wrapper(inner_of=_minicpm_text)
 _MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
-"""vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py."""
+"""vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
 _NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
 """vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
 
@@ -62,6 +62,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "AyaVisionForConditionalGeneration": Wrapper("Cohere2ForCausalLM", model_type="cohere2"),
     "BagelForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", ("llm_config",), bidirectional_media=lambda _: True
+    ),
+    "BailingMoeV3VLForConditionalGeneration": Wrapper(
+        "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=plain_towers.ling3
     ),
     "BeeForConditionalGeneration": _AS_TOLD,
     "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
@@ -103,6 +106,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "HCXVisionV2ForCausalLM": _AS_TOLD,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
     "InternS1ForConditionalGeneration": _AS_TOLD,
     "InternS1ProForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=towers.qwen3_vl
@@ -128,6 +132,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "LlavaOnevision2ForConditionalGeneration": _QWEN3,
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": _QWEN2,
+    "MiniCPMOcrForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMO": _MINICPM,
     "MiniCPMV": _MINICPM,
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,

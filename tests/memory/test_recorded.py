@@ -1,4 +1,4 @@
-"""Weights of recurrent models against what real releases allocate on the meta device."""
+"""Weights of models that the bundled snapshot lacks against what real releases allocate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,14 @@ from service.engines.releases import find_release
 from service.memory.deployment import Deployment
 from service.memory.weights import parameter_bytes_per_stage
 from tests.accuracy.oracle import gpu_of
-from tests.accuracy.recurrent import architecture, recorded
+from tests.accuracy.recorded import RECORDINGS, RECURRENT, Recorded
 
-ROWS = [row for row in recorded()["rows"] if "parameter_bytes_per_pp_rank" in row["expect"]]
+ROWS = [
+    pytest.param(recorded, row, id=row["id"])
+    for recorded in RECORDINGS
+    for row in recorded.rows
+    if "parameter_bytes_per_pp_rank" in row["expect"] and recorded.architecture(row["config"]).media_known
+]
 
 
 def deployment_of(row: Mapping[str, Any]) -> Deployment:
@@ -20,35 +25,35 @@ def deployment_of(row: Mapping[str, Any]) -> Deployment:
     return Deployment(
         tensor_parallel_size=serve.get("tensor_parallel_size", 1),
         pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
+        enable_expert_parallel=serve.get("enable_expert_parallel", False),
         compute_capability=(capability.major, capability.minor),
         dtype=serve.get("dtype"),
     )
 
 
-def missing(row: Mapping[str, Any]) -> list[int]:
+def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
-    stages = parameter_bytes_per_stage(
-        architecture(row["config"]), deployment_of(row), find_release(row["engine_version"])
-    )
+    model = recorded.architecture(row["config"])
+    stages = parameter_bytes_per_stage(model, deployment_of(row), find_release(row["engine_version"]))
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if architecture(row["config"]).media_known])
-def test_bytes_are_those_that_the_release_allocates(row: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(("recorded", "row"), ROWS)
+def test_bytes_are_those_that_the_release_allocates(recorded: Recorded, row: Mapping[str, Any]) -> None:
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
+    gaps = [gap / their for gap, their in zip(missing(recorded, row), theirs, strict=True)]
 
-    assert [gap / their for gap, their in zip(missing(row), theirs, strict=True)] == pytest.approx(
-        [0] * len(theirs), abs=1e-3
-    )
+    assert gaps == pytest.approx([0] * len(theirs), abs=1e-3)
 
 
 def test_kimi_k3_lacks_the_same_tower_whatever_its_text_is_like() -> None:
     gaps = {
         gap
-        for row in ROWS
-        if "k3" in row["config"] and row["serve"].get("tensor_parallel_size", 1) == 1
-        for gap in missing(row)
+        for row in RECURRENT.rows
+        if "k3" in row["config"] and "parameter_bytes_per_pp_rank" in row["expect"]
+        if row["serve"].get("tensor_parallel_size", 1) == 1
+        for gap in missing(RECURRENT, row)
     }
 
     assert len(gaps) == 1
@@ -56,7 +61,7 @@ def test_kimi_k3_lacks_the_same_tower_whatever_its_text_is_like() -> None:
 
 def test_zamba_counts_each_of_its_two_blocks_once() -> None:
     """Zamba2 2.7B: nine layers run two blocks in turn."""
-    layers = architecture("Zamba2ForCausalLM/Zamba2-2.7B").layers
+    layers = RECURRENT.architecture("Zamba2ForCausalLM/Zamba2-2.7B").layers
     shared = [layer.shared for layer in layers if layer.shared is not None]
 
     assert [block.owns_weights for block in shared] == [True, True] + [False] * 7

@@ -1,0 +1,63 @@
+"""The parts of a layer that keep caches of their own."""
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from service.architecture.layers import (
+    Attention,
+    CachePart,
+    CompressedAttention,
+    Indexer,
+    LatentAttention,
+    TokenMixer,
+)
+from service.backends.unselected import UnselectedLayer
+from service.engines.rules import EngineRules
+
+_BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER,
+    CachePart.CONVOLUTIONS: UnselectedLayer.PACKED_CONVOLUTIONS,
+}
+_BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
+}
+_BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
+    CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V4_INDEXER,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
+    CachePart.COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
+}
+
+
+def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
+    """Return the parts of a layer that may own a cache, in the order the engine builds them.
+
+    Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention; 0.33.0,
+    InklingAttention.
+    """
+    match mixer:
+        case Attention(block_indexer=None, convolutions=None) | LatentAttention(indexer=None):
+            return (CachePart.ATTENTION,)
+        case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
+            return (CachePart.ATTENTION,)
+        case Attention(convolutions=None) | LatentAttention():
+            return CachePart.INDEXER, CachePart.ATTENTION
+        case Attention():
+            return CachePart.CONVOLUTIONS, CachePart.ATTENTION
+        case CompressedAttention():
+            indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
+            own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
+            return CachePart.WINDOW, *indexed, *own
+    assert_never(mixer)
+
+
+def kinds_beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
+    """Return the kinds of caches that a layer may have beside its attention's own."""
+    match mixer:
+        case Attention():
+            return _BESIDE_HEADS
+        case LatentAttention():
+            return _BESIDE_LATENT
+        case CompressedAttention():
+            return _BESIDE_COMPRESSED
+    assert_never(mixer)
