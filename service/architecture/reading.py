@@ -121,11 +121,18 @@ def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLaye
 def _entry(config: Config) -> tuple[str, Family | Wrapper]:
     names = config.texts("architectures")
     if not names:
-        raise InvalidConfig("/architectures", "No model architectures are specified")
+        raise InvalidConfig("/architectures", f"No model architectures are specified{_likely_class(config)}")
     for name in names:
         if name in KNOWN:
             return name, KNOWN[name]
     raise UnknownArchitecture(names[0])
+
+
+def _likely_class(config: Config) -> str:
+    """Return a hint at the class that goes by a config's ``model_type``, in the field's way of naming."""
+    stem = config.text("model_type").replace("_", "").replace("-", "").lower()
+    likely = [name for name in KNOWN if stem and name.lower() == f"{stem}forcausallm"]
+    return f"; {likely[0]} generates text for this model_type" if likely else ""
 
 
 def text_part(config: Config) -> Config:

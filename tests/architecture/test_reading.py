@@ -88,6 +88,16 @@ def test_no_architecture_at_all_is_said_in_the_engines_words() -> None:
         read_architecture(read_document({}))
 
 
+@pytest.mark.parametrize(
+    ("model_type", "hint"),
+    [("minimax_m2", "; MiniMaxM2ForCausalLM generates text for this model_type"), ("no_such", "")],
+)
+def test_a_class_that_goes_by_the_model_type_is_hinted_at(model_type: str, hint: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_architecture(read_document({"model_type": model_type}))
+    assert str(caught.value).endswith(f"No model architectures are specified{hint}")
+
+
 def test_modelopts_own_file_counts_only_where_the_config_is_silent() -> None:
     stated = {"quantization_config": {"quant_method": "fp8"}}
     assert with_modelopt_file(stated, {"quant_method": "modelopt"}) is stated
