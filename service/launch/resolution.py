@@ -119,7 +119,7 @@ def _recurrent_dtype(
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
     default = rules.configured_state_dtype.get(architecture.class_name)
     if default is not None:
-        return architecture.state_dtype or default or conv_state
+        return architecture_dtype(architecture.state_dtype or default or None, conv_state)
     return untold
 
 

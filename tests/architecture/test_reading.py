@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from service.architecture.reading import UnknownArchitecture, read_architecture,
 from service.architecture.recurrence import GatedDeltaNet
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
+from tests.accuracy.recorded import RECURRENT
 
 SNAPSHOT = BundledSnapshot()
 
@@ -147,3 +149,19 @@ def test_a_mutated_config_is_read_or_refused_and_nothing_else(
     section[dice.choice(sorted(section))] = value
     with suppress(InvalidConfig, UnknownArchitecture):
         assert read_architecture(read_document(document)).layers
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field"),
+    [
+        ("JambaForCausalLM/Jamba-v0.1", {"mamba_expand": 0}, "/mamba_expand"),
+        ("Lfm2ForCausalLM/LFM2-350M", {"conv_L_cache": 1}, "/conv_L_cache"),
+        ("JambaForCausalLM/Jamba-v0.1", {"mamba_ssm_cache_dtype": "silu"}, "/mamba_ssm_cache_dtype"),
+    ],
+)
+def test_a_state_without_bytes_or_of_no_type_is_refused(
+    name: str, change: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_architecture(read_document({**RECURRENT.configs[name], **change}))
+    assert caught.value.pointer == field
