@@ -278,6 +278,7 @@ class EngineRules:
     state_block_is_block: bool
     state_caching: StateCaching
     state_cache_modes: tuple[str, ...]
+    unstable_in_float16: frozenset[str]
     state_dtypes: tuple[str, ...]
     state_block_needs_caching: bool
     unchunked_states_refusal: str

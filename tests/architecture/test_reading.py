@@ -159,9 +159,7 @@ def test_a_mutated_config_is_read_or_refused_and_nothing_else(
         ("JambaForCausalLM/Jamba-v0.1", {"mamba_ssm_cache_dtype": "silu"}, "/mamba_ssm_cache_dtype"),
     ],
 )
-def test_a_state_without_bytes_or_of_no_type(
-    name: str, change: dict[str, Any], field: str
-) -> None:
+def test_a_state_without_bytes_or_of_no_type(name: str, change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         read_architecture(read_document({**RECURRENT.configs[name], **change}))
     assert caught.value.pointer == field
