@@ -220,6 +220,7 @@ class EngineRules:
     windows_count_earlier_tokens: bool
     latent_kind: str
     reused_picks_need_no_indexer: bool
+    skip_alignment_packing: Mapping[str, str]
     row_aligned_blocks: tuple[RowAlignedBlock, ...]
     states_come_last: bool
     uniform_type: bool
