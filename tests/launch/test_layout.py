@@ -15,7 +15,8 @@ def test_stages_that_part_a_layer_from_the_cache_it_reads_are_refused_in_the_eng
     assert caught.value.stage is Stage.MODEL
     assert caught.value.message == (
         "Specified KV sharing target layer for language_model.model.layers.28.self_attn.attn is not valid: "
-        "target layer language_model.model.layers.22.self_attn.attn is not a valid Attention layer in the model."
+        "target layer language_model.model.layers.22.self_attn.attn is not a valid Attention layer in the "
+        "model."
     )
 
 
