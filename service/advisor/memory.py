@@ -2,6 +2,7 @@
 
 from service.advisor.request import Model
 from service.advisor.start import Start
+from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.memory.budget import MemoryBudget
@@ -30,6 +31,11 @@ def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> Me
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,
+        turboquant_layers=frozenset(
+            index
+            for index, mixer in start.architecture.attention_layers
+            if layer_cache_dtype(index, mixer, serving).startswith("turboquant_")
+        ),
         checkpoint_bytes=model.checkpoint_bytes,
     )
     return estimate_budget(start.architecture, inputs)

@@ -56,6 +56,10 @@ class Constants:
     """What one release adds to the computed terms."""
 
     interleaved_table_factor: int
+    run_by_transformers: frozenset[str]
+    """Classes of the transformers backend, which computes angles as it goes and keeps no rotary tables."""
+    turboquant_splits: int
+    """Parts of a context that decoding takes apart, where every layer keeps room for them; else 0."""
     repacking_percent: Mapping[str, Range]
     slack: Range
     sampler_copies_v1: float
@@ -113,6 +117,8 @@ def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
 
 _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "interleaved_table_factor": ("kept", "interleaved_table_factor", int),
+    "run_by_transformers": ("layout", "ends_only", frozenset),
+    "turboquant_splits": ("kept", "turboquant_splits", int),
     "repacking_percent": ("kept", "repacking_percent", _by_name(1)),
     "slack": ("kept", "slack_mib", _mib),
     "sampler_copies_v1": ("activation", "sampler_copies_v1", float),

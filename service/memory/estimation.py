@@ -8,14 +8,14 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.memory.activation import ProfileRun, activation
-from service.memory.budget import Basis, Estimate, MemoryBudget
+from service.memory.budget import Basis, Estimate, MemoryBudget, WeightsEstimate
 from service.memory.checkpoint import stage_parameters
 from service.memory.constants import Constants, constants_at
 from service.memory.deployment import Deployment
 from service.memory.draft_weights import draft_parameters
 from service.memory.estimates import difference, exact, from_range, total
 from service.memory.graphs import cuda_graphs
-from service.memory.kept import kept_weights
+from service.memory.kept import Stage, kept_weights
 from service.memory.online import quantized_online
 
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
@@ -46,6 +46,8 @@ class BudgetInputs:
     """Type the engine runs in; the config's own when ``None``."""
     quantization: str | None = None
     """The flag: quantizes an unquantized checkpoint while it loads."""
+    turboquant_layers: frozenset[int] = frozenset()
+    """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where known."""
 
@@ -98,9 +100,7 @@ class _Start:
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
         requested = self._requested()
-        weights = kept_weights(
-            self.architecture, self.constants, inputs.deployment.shards, parameters, layers
-        )
+        weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
         graphs = cuda_graphs(
@@ -121,6 +121,12 @@ class _Start:
             cuda_graphs=graphs,
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
+
+    def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
+        inputs = self.inputs
+        packed = inputs.turboquant_layers.intersection(layers)
+        stage = Stage(inputs.deployment.shards, layers, inputs.max_num_seqs, packed)
+        return kept_weights(self.architecture, self.constants, parameters, stage)
 
     def _profile(self, layers: range) -> ProfileRun:
         deployment = self.inputs.deployment
