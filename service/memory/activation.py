@@ -33,18 +33,6 @@ from service.memory.modules import Shards
 from service.memory.quantized import FLOAT32
 
 
-def runs_on_second_runner(architecture: ModelArchitecture, constants: Constants) -> bool:
-    """Whether the release runs this model on its second model runner."""
-    choice = constants.runner_v2
-    if choice.everything:
-        return True
-    if architecture.quantization is not None and not choice.quantized:
-        return False
-    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
-    dense = choice.dense and not sparse and not architecture.is_recurrent
-    return architecture.class_name in choice.classes or dense
-
-
 @dataclass(frozen=True, slots=True)
 class ProfileRun:
     """What one rank runs to learn its peak."""
@@ -57,11 +45,13 @@ class ProfileRun:
     """The rank is on the last pipeline stage."""
     encodes: bool
     """The rank runs the towers."""
+    second_runner: bool
+    """The engine's second model runner runs it."""
 
 
 def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
     """Return the peak of the profile run on one rank."""
-    second = runs_on_second_runner(architecture, constants)
+    second = run.second_runner
     copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
     peak = _peak(architecture, run, copies if run.samples else None)
     below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1

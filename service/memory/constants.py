@@ -26,25 +26,28 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerChoice:
-    """Which models a release runs on its second model runner."""
-
-    classes: frozenset[str]
-    dense: bool
-    """Every model without experts and recurrent layers too."""
-    everything: bool
-    quantized: bool
-    """Whether quantized models among them as well."""
-
-
-@dataclass(frozen=True, slots=True)
 class GraphEstimate:
     """MiB that graphs take, by what is captured."""
 
-    fixed: float
-    base: float
-    layer: float
+    first: float
+    """The first graphs together."""
     experts: float
+    """What experts add to these."""
+    recurrent: float
+    """What recurrent layers add to these."""
+    graph: float
+    """Every other graph."""
+    layer: float
+    """What each layer adds to every other graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargestCapture:
+    """Tokens of the largest graph that a release captures unasked."""
+
+    others: int
+    blackwell: int
+    """On data center cards of Blackwell."""
 
 
 Growth = Mapping[tuple[int, int], tuple[Range, Range]]
@@ -64,7 +67,6 @@ class Constants:
     slack: Range
     sampler_copies_v1: float
     sampler_copies_v2: float
-    runner_v2: RunnerChoice
     base: Range
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
@@ -74,6 +76,9 @@ class Constants:
     growth: Growth
     unified: Range
     graphs_reserved: bool
+    graphs_reserved_v2: bool
+    """The same on the second model runner."""
+    largest_capture: LargestCapture
     graph_estimate: GraphEstimate
     graph_spread_percent: tuple[float, float]
     rounds_up: bool
@@ -99,15 +104,6 @@ def _by_name(scale: float) -> Callable[[Mapping[str, list[float]]], Mapping[str,
     return lambda raw: {name: _range(values, scale) for name, values in raw.items()}
 
 
-def _runner(raw: Mapping[str, Any]) -> RunnerChoice:
-    return RunnerChoice(
-        classes=frozenset(raw["classes"]),
-        dense=raw["dense"],
-        everything=raw["everything"],
-        quantized=raw.get("quantized", True),
-    )
-
-
 def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
     return {
         (int(text.split(".")[0]), int(text.split(".")[1])): (_mib(ranks["one"]), _mib(ranks["many"]))
@@ -123,7 +119,6 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "slack": ("kept", "slack_mib", _mib),
     "sampler_copies_v1": ("activation", "sampler_copies_v1", float),
     "sampler_copies_v2": ("activation", "sampler_copies_v2", float),
-    "runner_v2": ("activation", "runner_v2", _runner),
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
@@ -133,6 +128,8 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "growth": ("non_torch", "growth_mib", _growth),
     "unified": ("non_torch", "unified_mib", _mib),
     "graphs_reserved": ("graphs", "reserved", bool),
+    "graphs_reserved_v2": ("graphs", "reserved_v2", bool),
+    "largest_capture": ("graphs", "largest", lambda raw: LargestCapture(**raw)),
     "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
     "graph_spread_percent": ("graphs", "spread_percent", _pair),
     "rounds_up": ("request", "rounding", lambda raw: raw == "up"),

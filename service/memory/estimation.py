@@ -14,7 +14,7 @@ from service.memory.constants import Constants, constants_at
 from service.memory.deployment import Deployment
 from service.memory.draft_weights import draft_parameters
 from service.memory.estimates import difference, exact, from_range, total
-from service.memory.graphs import cuda_graphs
+from service.memory.graphs import Capture, cuda_graphs
 from service.memory.kept import Stage, kept_weights
 from service.memory.online import quantized_online
 
@@ -37,6 +37,12 @@ class BudgetInputs:
     data_parallel_size: int = 1
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
+    max_cudagraph_capture_size: int | None = None
+    """Tokens of the largest CUDA graph; the release's own choice when ``None``."""
+    speculative_tokens: int = 0
+    """Tokens guessed for one request in one step."""
+    second_runner: bool = False
+    """The engine's second model runner runs the model."""
     unified_memory: bool = False
     """The GPU's memory is the host's."""
     language_model_only: bool = False
@@ -103,13 +109,7 @@ class _Start:
         weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
-        graphs = cuda_graphs(
-            self.architecture,
-            self.constants,
-            layers=len(layers),
-            sequences=inputs.max_num_seqs,
-            eager=inputs.enforce_eager,
-        )
+        graphs = cuda_graphs(self.architecture, self.constants, self._capture(len(layers)))
         left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
@@ -137,6 +137,20 @@ class _Start:
             sequences=self.inputs.max_num_seqs,
             samples=layers.stop == len(self.architecture.layers),
             encodes=layers.start == 0 and not deployment.language_model_only,
+            second_runner=self.inputs.second_runner,
+        )
+
+    def _capture(self, layers: int) -> Capture:
+        inputs = self.inputs
+        return Capture(
+            layers=layers,
+            sequences=inputs.max_num_seqs,
+            batch_tokens=inputs.max_num_batched_tokens,
+            step_tokens=1 + inputs.speculative_tokens,
+            compute_capability=inputs.compute_capability,
+            eager=inputs.enforce_eager,
+            second_runner=inputs.second_runner,
+            largest=inputs.max_cudagraph_capture_size,
         )
 
     def _requested(self) -> Estimate:
