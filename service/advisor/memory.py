@@ -21,6 +21,7 @@ def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> Me
         gpu_memory_utilization=serving.gpu_memory_utilization,
         max_num_batched_tokens=serving.max_num_batched_tokens,
         max_num_seqs=serving.max_num_seqs,
+        max_model_len=serving.max_model_len,
         tensor_parallel_size=serving.tensor_parallel_size,
         pipeline_parallel_size=serving.pipeline_parallel_size,
         data_parallel_size=flags.data_parallel_size,

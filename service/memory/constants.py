@@ -71,6 +71,7 @@ class Constants:
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
     recurrent: Range
+    compressed: Range
     spread_percent_v1: tuple[float, float]
     spread_percent_v2: tuple[float, float]
     growth: Growth
@@ -122,6 +123,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
+    "compressed": ("activation", "compressed_mib", _mib),
     "recurrent": ("activation", "recurrent_mib", _mib),
     "spread_percent_v1": ("activation", "spread_percent_v1", _pair),
     "spread_percent_v2": ("activation", "spread_percent_v2", _pair),

@@ -32,6 +32,7 @@ class BudgetInputs:
     gpu_memory_utilization: float
     max_num_batched_tokens: int
     max_num_seqs: int
+    max_model_len: int
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
@@ -109,7 +110,7 @@ class _Start:
         weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
-        graphs = cuda_graphs(self.architecture, self.constants, self._capture(len(layers)))
+        graphs = cuda_graphs(self.architecture, self.constants, self._capture(layers))
         left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
@@ -138,12 +139,16 @@ class _Start:
             samples=layers.stop == len(self.architecture.layers),
             encodes=layers.start == 0 and not deployment.language_model_only,
             second_runner=self.inputs.second_runner,
+            guesses=self.inputs.speculative_tokens > 0,
+            max_model_len=self.inputs.max_model_len,
         )
 
-    def _capture(self, layers: int) -> Capture:
+    def _capture(self, layers: range) -> Capture:
         inputs = self.inputs
+        last = layers.stop == len(self.architecture.layers)
+        drafted = len(self.architecture.built_layers) - layers.stop if last else 0
         return Capture(
-            layers=layers,
+            layers=len(layers) + drafted,
             sequences=inputs.max_num_seqs,
             batch_tokens=inputs.max_num_batched_tokens,
             step_tokens=1 + inputs.speculative_tokens,

@@ -36,6 +36,7 @@ def inputs_of(row: dict[str, Any]) -> BudgetInputs:
         gpu_memory_utilization=row["gpu_memory_utilization"],
         max_num_batched_tokens=row["max_num_batched_tokens"],
         max_num_seqs=row["max_num_seqs"],
+        max_model_len=8192,
         tensor_parallel_size=row["tensor_parallel_size"],
         pipeline_parallel_size=row["pipeline_parallel_size"],
     )

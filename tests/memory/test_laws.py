@@ -31,6 +31,7 @@ INPUTS = BudgetInputs(
     gpu_memory_utilization=0.9,
     max_num_batched_tokens=8192,
     max_num_seqs=1024,
+    max_model_len=8192,
     tensor_parallel_size=2,
     pipeline_parallel_size=2,
 )
