@@ -5,6 +5,7 @@ from dataclasses import replace
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
 from service.advisor.fixes import fixes_for, memory_fixes
+from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
 from service.advisor.start import Start, dry_start
@@ -64,8 +65,11 @@ def _stored_dtype(start: Start) -> str:
 def _with_memory(
     candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
 ) -> Candidate:
-    budget = budget_of(request.model, start, flags, gpu)
+    budget = budget_of(request, start, flags, gpu)
     candidate = replace(candidate, memory=budget)
+    refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
+    if refused is not None:
+        return replace(candidate, error=refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return replace(candidate, error=_weights_do_not_fit(budget))
     try:
@@ -80,6 +84,7 @@ def _with_memory(
         *start.fails_when_run,
         *_when_captured(start, cache),
         *beyond_memory(cache, budget),
+        *hardly_free(budget),
         *_doubt(verdict, budget),
     )
     return replace(

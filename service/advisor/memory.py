@@ -1,6 +1,6 @@
 """From a start to the memory that it leaves for the cache."""
 
-from service.advisor.request import Model
+from service.advisor.request import PlanRequest
 from service.advisor.start import Start
 from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
@@ -10,9 +10,9 @@ from service.memory.device import device_total
 from service.memory.estimation import BudgetInputs, estimate_budget
 
 
-def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
+def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
     """Return the memory budget of the rank with the least room."""
-    serving = start.serving
+    model, serving = request.model, start.serving
     capability = serving.compute_capability
     inputs = BudgetInputs(
         release=serving.release,
@@ -32,6 +32,7 @@ def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> Me
         second_runner=serving.second_runner,
         unified_memory=gpu.unified_memory,
         language_model_only=flags.language_model_only,
+        free_memory_bytes=request.free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,

@@ -82,6 +82,8 @@ class Constants:
     largest_capture: LargestCapture
     graph_estimate: GraphEstimate
     graph_spread_percent: tuple[float, float]
+    context: tuple[Range, Range]
+    """What a single rank holds before free memory is first asked for, and what one of several does."""
     rounds_up: bool
     sources: Mapping[str, str]
     """Source of each dated value, by its name."""
@@ -134,6 +136,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "largest_capture": ("graphs", "largest", lambda raw: LargestCapture(**raw)),
     "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
     "graph_spread_percent": ("graphs", "spread_percent", _pair),
+    "context": ("request", "context_mib", lambda raw: (_mib(raw["one"]), _mib(raw["many"]))),
     "rounds_up": ("request", "rounding", lambda raw: raw == "up"),
 }
 

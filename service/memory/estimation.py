@@ -47,6 +47,8 @@ class BudgetInputs:
     unified_memory: bool = False
     """The GPU's memory is the host's."""
     language_model_only: bool = False
+    free_memory_bytes: int | None = None
+    """Bytes that the caller finds free when the engine starts."""
     kv_cache_memory_bytes: int | None = None
     """Bytes for the cache that the caller pins, per rank."""
     dtype: str | None = None
@@ -116,6 +118,7 @@ class _Start:
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
+            free=self._free(),
             weights=weights,
             activation=peak,
             non_torch=non_torch,
@@ -168,6 +171,16 @@ class _Start:
             total.basis,
             f"total x {share:g}; {self.constants.sources['rounds_up']}",
         )
+
+    def _free(self) -> Estimate:
+        told = self.inputs.free_memory_bytes
+        if told is not None:
+            return exact(told, Basis.GIVEN, "free_memory_bytes")
+        one, many = self.constants.context
+        several = self.inputs.tensor_parallel_size * self.inputs.pipeline_parallel_size > 1
+        source = self.constants.sources["context"]
+        context = from_range(many if several else one, Basis.CALIBRATED, source)
+        return difference(self.inputs.total, (context,), f"total less the CUDA context; {source}")
 
     def _non_torch(self) -> Estimate:
         if self.inputs.unified_memory:

@@ -121,11 +121,15 @@ def runs_of(startup: Startup, flags: ServeFlags) -> list[Run]:
         for gpu in startup.gpus:
             try:
                 rules = rules_for(release)
-                request = PlanRequest(startup.known.model, (gpu,), serve=flags)
+                request = _request(startup, gpu, flags)
                 runs.append(Run(release, gpu, dry_run(request, flags, rules, gpu)))
             except LookupError as error:
                 raise _Open("the release's rules are not dated") from error
     return runs
+
+
+def _request(startup: Startup, gpu: GpuType, flags: ServeFlags) -> PlanRequest:
+    return PlanRequest(startup.known.model, (gpu,), serve=flags, free_memory_bytes=startup.free_bytes)
 
 
 def _one(values: list[tuple[float, float, float]], scale: float | None = None) -> tuple[float, float, float]:
@@ -252,7 +256,7 @@ def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[
 
 def _pinned_run(startup: Startup, run: Run, size: int) -> Candidate:
     flags = replace(startup.flags, kv_cache_memory_bytes=max(1, size))
-    request = PlanRequest(startup.known.model, (run.gpu,), serve=flags)
+    request = _request(startup, run.gpu, flags)
     return dry_run(request, flags, rules_for(run.release), run.gpu)
 
 

@@ -61,6 +61,8 @@ class Startup:
     flags: ServeFlags
     utilization_told: bool
     length_told: bool
+    free_bytes: int | None
+    """Free on each GPU when the engine started."""
     logged: Logged
     cause: str | None
     """Why it cannot agree, or which rule is missing, where a reader found out."""
@@ -100,6 +102,7 @@ def read_startup(row: Row) -> Startup:
         flags=flags,
         utilization_told=whole or flags.gpu_memory_utilization is not None,
         length_told=whole or flags.max_model_len is not None,
+        free_bytes=None if row.get("initial_free_gib") is None else round(row["initial_free_gib"] * GIB),
         logged=_logged(row),
         cause=_READINGS["causes"].get(row["id"]),
     )
