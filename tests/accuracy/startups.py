@@ -20,6 +20,9 @@ from tests.accuracy.startups_split import SEED, is_held_out, part
 from tests.accuracy.startups_summary import Errors
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
+WIDTH = 200
+"""Columns that the tables need."""
+
 MEASURED = (Term.WEIGHTS, Term.AVAILABLE, Term.GIVEN, Term.GIVEN_CONCURRENCY, Term.TOKENS, Term.CONCURRENCY)
 JUDGED = (Term.VERDICT, Term.GIVEN_REFUSAL)
 GROUPS: tuple[tuple[str, Callable[[Startup], str]], ...] = (
@@ -255,7 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path, nargs="?", default=DATA, help="file, or folder of startups.jsonl")
     options = parser.parse_args()
-    report(score_rows(read_rows(options.rows)), Console(width=200))
+    report(score_rows(read_rows(options.rows)), Console(width=WIDTH))
 
 
 if __name__ == "__main__":
