@@ -281,6 +281,7 @@ class EngineRules:
     encoders_may_cache_prefixes: bool
     async_scheduling: AsyncScheduling
     second_runner: frozenset[str]
+    free_memory_refusal: str
     hybrid_prefix_caching: bool
     attention_free_prefix_caching: bool
     state_block_is_block: bool
