@@ -1,9 +1,9 @@
 """Single changes that get past a refusal, each tried before it is named."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 from service.advisor.start import dry_start
 from service.architecture.model import ModelArchitecture
@@ -15,27 +15,37 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.launch.speculation import UnmodelledSpeculation
 
-Attempt: TypeAlias = tuple[str, ServeFlags, EngineRules]
-"""What to say, and the start that it describes."""
-
 MOST: Final = 4
 """Fixes named at most."""
 NEAREST_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head", "fp8", "fp8_e4m3", "bfloat16", "auto")
 """Cache dtypes worth trying instead, the smallest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A single change: what to say, and the start that it describes."""
+
+    words: str
+    flags: ServeFlags
+    rules: EngineRules
+
+
 def fixes_for(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
 ) -> tuple[str, ...]:
     """Return single changes with which the engine gets as far as asking for memory."""
-    sources = (_patched, _other_dtypes, _other_releases)
-    attempts = (attempt for source in sources for attempt in source(flags, rules))
     working = (
-        words
-        for words, changed, changed_rules in attempts
-        if _starts(architecture, changed, changed_rules, gpu)
+        attempt.words
+        for attempt in attempts(flags, rules)
+        if _starts(architecture, attempt.flags, attempt.rules, gpu)
     )
     return tuple(islice(working, MOST))
+
+
+def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+    """Yield single changes that can get past a refusal before memory is known, none of them tried."""
+    for source in (_patched, _other_dtypes, _other_releases):
+        yield from source(flags, rules)
 
 
 def memory_fixes(flags: ServeFlags) -> tuple[str, ...]:
@@ -48,19 +58,19 @@ def memory_fixes(flags: ServeFlags) -> tuple[str, ...]:
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for patch in PATCHES.values():
-        yield f"patch {patch.id} ({patch.status})", flags, replace(rules, **patch.rules)
+        yield Attempt(f"patch {patch.id} ({patch.status})", flags, replace(rules, **patch.rules))
 
 
 def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for dtype in NEAREST_DTYPES:
         if dtype in rules.kv_cache_dtypes and dtype != flags.kv_cache_dtype:
-            yield f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules
+            yield Attempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules)
 
 
 def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for release in RELEASES:
         if release > rules.release:
-            yield f"vLLM {release}", flags, rules_for(release)
+            yield Attempt(f"vLLM {release}", flags, rules_for(release))
 
 
 def _starts(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> bool:
