@@ -65,6 +65,7 @@ def read_lines(log: str) -> tuple[LogLine, ...]:
 
     A log beyond ``MAX_CHARACTERS`` or ``MAX_LINES`` loses its middle, a line beyond ``MAX_LINE`` its end.
     """
+    log = log.removesuffix("\n")
     if len(log) <= MAX_CHARACTERS:
         numbered = list(enumerate(log.split("\n"), 1))
     else:

@@ -159,11 +159,11 @@ def _milestone(lines: Sequence[LogLine]) -> str:
 
 def _releases(lines: Sequence[LogLine]) -> tuple[Version, ...]:
     """Return the releases that agree with most of the lines whose statement the log names."""
-    statements = {line.origin for line, _ in _said(lines) if line.origin is not None}
-    votes = Counter(
-        release
-        for file, number in statements
-        for release in STATEMENTS.get((file.rpartition("/")[2], number), ())
-    )
+    statements = {
+        (template.start, line.origin[0].rpartition("/")[2], line.origin[1])
+        for line, template in _said(lines)
+        if line.origin is not None
+    }
+    votes = Counter(release for statement in statements for release in STATEMENTS.get(statement, ()))
     most = max(votes.values(), default=0)
     return tuple(sorted(release for release, count in votes.items() if count == most))

@@ -63,9 +63,11 @@ BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])
 CAUSES: Final = tuple(map(_cause, _CAUSES["cause"]))
 WRAPPERS: Final = tuple(_CAUSES["wrappers"])
 """Words of exceptions that only pass another one on."""
-STATEMENTS: Final[Mapping[tuple[str, int], frozenset[Version]]] = {
-    (file, line): frozenset(Version(release) for release, lines in releases.items() if line in lines)
-    for file, releases in _STATEMENTS["statements"].items()
-    for line in {line for lines in releases.values() for line in lines}
+STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {
+    (table["says"], table["file"], line): frozenset(
+        Version(release) for release, lines in table["lines"].items() if line in lines
+    )
+    for table in _STATEMENTS["statement"]
+    for line in {line for lines in table["lines"].values() for line in lines}
 }
-"""Releases that log one of the sentences on this line of this file."""
+"""Releases that say a sentence on this line of this file."""
