@@ -39,7 +39,7 @@ MAX_CONNECTIONS: Final = 256
 GRACE_SECONDS: Final = 10
 MAX_LOG_BYTES: Final = 64 << 20
 """Read of a log's file: a start is at its beginning, and what follows is traffic."""
-LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.")
+LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
 
 
 class Exit(IntEnum):
@@ -163,7 +163,7 @@ def _exit_code(answer: Plan) -> Exit:
 
 def explain(
     *,
-    file: Path,
+    file: typer.FileBinaryRead,
     config: Path | None,
     format: Format | None,  # noqa: A002 - the option's own name
     **flags: Any,  # noqa: ANN401 - checked by ExplainParameters
@@ -177,8 +177,7 @@ def explain(
         if config is not None:
             document["config"] = dict(parse_config(config.read_bytes()).fields)
         body = ExplainBody.model_validate(document)
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
-            log = read_log(stream.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
+        log = read_log(file.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
         explanation = asyncio.run(_explanation(log, body, Settings()))
     except ValidationError as error:
         raise _refused(invalid_question(error.errors(include_url=False))) from None
@@ -198,7 +197,11 @@ async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -
 
 
 cli.command()(with_options(plan, PlanParameters))
-cli.command()(with_options(explain, ExplainParameters, option("file", Path, LOG, inspect.Parameter.empty)))
+cli.command()(
+    with_options(
+        explain, ExplainParameters, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
+    )
+)
 
 
 def main() -> None:

@@ -58,8 +58,6 @@ async def logged_question(log: StartupLog, body: ExplainBody, services: Services
     try:
         release, assumed = _release(log, body)
     except UnknownRelease as error:
-        if body.engine.version is not None:
-            raise InputFault("/engine/version", error) from error
         return _unplanned("engine.version", str(error))
     gpu, gpu_told, of_gpu = _gpu(log, body, services)
     serve, of_flags = _serve(log, body)
@@ -124,9 +122,9 @@ def _told_beside(error: Exception, body: ExplainBody) -> bool:
     if not isinstance(error, InputFault):
         return body.model is not None or body.config is not None
     section, *rest = error.pointer.strip("/").split("/")
-    if section == "serve":
-        return bool(rest) and rest[0] in body.serve.model_fields_set
-    return bool({"gpus": body.gpu, "engine": body.engine.patches}.get(section, getattr(body, section, None)))
+    if section in {"serve", "engine"}:
+        return bool(rest) and rest[0] in getattr(body, section).model_fields_set
+    return getattr(body, "gpu" if section == "gpus" else section, None) is not None
 
 
 def _at_its_place(error: Exception) -> Exception:

@@ -58,7 +58,7 @@ class ExplainParameters(FlagsInput):
         """Return the same as the body of a POST, without the log."""
         told = self.model_dump(exclude_none=True)
         engine = {"version": told.pop("engine_version", None), "patches": told.pop("patch", [])}
-        own = {name: told.pop(name) for name in ("model", "revision", "gpu") if name in told}
+        own: dict[str, Any] = {name: told.pop(name) for name in ("model", "revision", "gpu") if name in told}
         return {**own, "engine": engine, "serve": told, "log": ""}
 
 
