@@ -6,7 +6,7 @@ import json
 import sys
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import httpx2
 import typer
@@ -20,11 +20,10 @@ from service.api.logged import logged_question
 from service.api.openapi import openapi_yaml
 from service.api.problems import handled_errors, problem_of
 from service.api.questions import answer_question, invalid_question, plan_request, read_body
-from service.api.replies import Format
 from service.api.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.question import PlanParameters
-from service.api.text.commands import render_commands
+from service.api.schemas.question import Format, PlanParameters
+from service.api.text.commands import COMMANDS
 from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
@@ -37,6 +36,8 @@ from service.startup_log.log import StartupLog, read_log
 
 MAX_CONNECTIONS: Final = 256
 GRACE_SECONDS: Final = 10
+Drawn: TypeAlias = Literal["json", "table"]
+"""What an explanation can be written as."""
 MAX_LOG_BYTES: Final = 64 << 20
 """Read of a log's file: a start is at its beginning, and what follows is traffic."""
 LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
@@ -148,10 +149,10 @@ def _written(answer: Plan, form: Format) -> str:
     match form:
         case "table":
             return render_plan(answer)
-        case "command":
-            return render_commands(answer)
         case "json":
             return PlanAnswer.of(answer).model_dump_json() + "\n"
+        case "command" | "docker" | "kubernetes":
+            return COMMANDS[form](answer)
 
 
 def _exit_code(answer: Plan) -> Exit:
@@ -165,7 +166,7 @@ def explain(
     *,
     file: typer.FileBinaryRead,
     config: Path | None,
-    format: Format | None,  # noqa: A002 - the option's own name
+    format: Drawn | None,  # noqa: A002 - the option's own name
     **flags: Any,  # noqa: ANN401 - checked by ExplainParameters
 ) -> None:
     """Explain the startup log in FILE: what agrees with the plan, what differs, why it failed.
@@ -196,10 +197,10 @@ async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -
     return question.explain(log)
 
 
-cli.command()(with_options(plan, PlanParameters))
+cli.command()(with_options(plan, PlanParameters, Format))
 cli.command()(
     with_options(
-        explain, ExplainParameters, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
+        explain, ExplainParameters, Drawn, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
     )
 )
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 
 import typer
 
-from service.api.replies import Format
 from service.api.schemas.serve import FlagsInput
 
 CONFIG: Final = typer.Option("--config", help="A config.json to plan without any Hub.", exists=True)
@@ -19,10 +18,13 @@ Annotation: TypeAlias = Any
 
 
 def with_options(
-    command: Callable[..., None], taken: type[FlagsInput], *more: inspect.Parameter
+    command: Callable[..., None], taken: type[FlagsInput], forms: Annotation, *more: inspect.Parameter
 ) -> Callable[..., None]:
-    """Give a command that takes keywords one option for each parameter that it takes, and ``more``."""
-    parameters = (*more, *_options(taken))
+    """Give a command that takes keywords one option for each parameter that it takes, and ``more``.
+
+    ``forms`` are the ways in which it can write its answer.
+    """
+    parameters = (*more, *_options(taken), option("format", forms | None, FORMAT))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
@@ -38,7 +40,6 @@ def _options(taken: type[FlagsInput]) -> Iterator[inspect.Parameter]:
         else:
             yield option(name, kind, typer.Option(f"--{flag}", help=words))
     yield option("config", Path | None, CONFIG)
-    yield option("format", Format | None, FORMAT)
 
 
 def option(name: str, kind: Annotation, how: object, default: object = None) -> inspect.Parameter:

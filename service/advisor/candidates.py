@@ -39,7 +39,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         kv_cache=None,
         admission=None,
         warnings=(),
-        command=serve_command(request.model.id, flags),
+        command=serve_command(request.model.id, flags, rules, request.model.asked_revision),
     )
     try:
         start = dry_start(request.model.architecture, flags, rules, gpu)

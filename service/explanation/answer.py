@@ -98,6 +98,8 @@ class Explanation:
     log: StartupLog
     request: PlanRequest | None
     """The start that was planned; none where too little is known to plan one."""
+    command: str | None
+    """What starts it."""
     verdict: Verdict | None
     """Of that start, with the memory that the log tells."""
     assumptions: tuple[Assumption, ...]

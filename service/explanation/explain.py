@@ -35,6 +35,7 @@ def explain(
     return Explanation(
         log=log,
         request=request,
+        command=None if run is None else run.free.command,
         verdict=None if run is None else run.judged.verdict,
         assumptions=assumptions,
         missing=missing,

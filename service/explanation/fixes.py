@@ -9,6 +9,7 @@ from typing import Final
 from service.advisor.answer import Candidate, Verdict
 from service.advisor.candidates import dry_run
 from service.advisor.command import serve_command
+from service.advisor.fixes import Attempt as Change
 from service.advisor.fixes import attempts
 from service.engines.flags import ServeFlags
 from service.explanation.answer import Fix
@@ -53,8 +54,7 @@ def other_fixes(run: Run, log: StartupLog) -> tuple[Fix, ...]:
     for attempt in attempts(run.request.serve, run.rules):
         candidate = dry_run(run.request, _with_memory(attempt.flags, log), attempt.rules, run.request.gpus[0])
         if candidate.verdict is not Verdict.REFUSED:
-            command = serve_command(run.request.model.id, attempt.flags)
-            found.append(_fix(attempt.words, candidate, command))
+            found.append(_fix(run, attempt, candidate))
         if len(found) == MOST:
             break
     return tuple(found)
@@ -77,17 +77,18 @@ def _tried(run: Run, log: StartupLog, attempt: Attempt) -> Fix | None:
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
     if candidate.verdict is Verdict.REFUSED:
         return None
-    return _fix(attempt.words, candidate, serve_command(run.request.model.id, attempt.flags))
+    return _fix(run, attempt, candidate)
 
 
-def _fix(words: str, candidate: Candidate, command: str) -> Fix:
-    cache = candidate.kv_cache
+def _fix(run: Run, attempt: Attempt | Change, candidate: Candidate) -> Fix:
+    cache, model = candidate.kv_cache, run.request.model
+    rules = attempt.rules if isinstance(attempt, Change) else run.rules
     return Fix(
-        words=words,
+        words=attempt.words,
         verdict=candidate.verdict,
         tokens=None if cache is None else cache.tokens,
         max_concurrency=None if cache is None else cache.max_concurrency,
-        command=command,
+        command=serve_command(model.id, attempt.flags, rules, model.asked_revision),
     )
 
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field
 
 from service.advisor.answer import Verdict
-from service.advisor.command import serve_command
 from service.advisor.request import PlanRequest
 from service.api.schemas.model_config import Input, Output
 from service.api.schemas.plan import EngineAnswer, ErrorAnswer
@@ -89,17 +88,13 @@ class PlannedStart(Output):
     command: str
 
     @classmethod
-    def of(cls, request: PlanRequest) -> Self:
+    def of(cls, request: PlanRequest, command: str) -> Self:
         """Describe the start of a question."""
         return cls(
             model=request.model.id,
-            engine=EngineAnswer(
-                name=request.engine.name,
-                version=request.engine.version or "",
-                patches=list(request.engine.patches),
-            ),
+            engine=EngineAnswer.model_validate(request.engine),
             gpu=request.gpus[0].id,
-            command=serve_command(request.model.id, request.serve),
+            command=command,
         )
 
 
@@ -177,7 +172,7 @@ class ExplanationAnswer(Output):
                 milestone=log.milestone,
                 readings=[ReadingAnswer.model_validate(each) for each in log.named.values()],
             ),
-            start=None if explanation.request is None else PlannedStart.of(explanation.request),
+            start=_start(explanation),
             verdict=explanation.verdict,
             assumptions=[AssumptionAnswer.model_validate(each) for each in explanation.assumptions],
             missing=[AssumptionAnswer.model_validate(each) for each in explanation.missing],
@@ -186,3 +181,9 @@ class ExplanationAnswer(Output):
             unmodelled=list(explanation.unmodelled),
             notes=list(explanation.notes),
         )
+
+
+def _start(explanation: Explanation) -> PlannedStart | None:
+    if explanation.request is None or explanation.command is None:
+        return None
+    return PlannedStart.of(explanation.request, explanation.command)

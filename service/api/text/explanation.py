@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Final
 
-from service.advisor.command import serve_command
 from service.explanation.answer import Agreement, Assumption, Ending, Explanation, Finding
 
 WIDTH: Final = 110
@@ -27,7 +26,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _wrapped(f"{log.lines:,} lines; vLLM {release}; {model}")
     if request is not None:
         yield from _wrapped(f"Planned beside it: vLLM {request.engine.version} on {request.gpus[0].id}:")
-        yield f"  {serve_command(request.model.id, request.serve)}"
+        yield f"  {explanation.command}"
     yield from _assumed("assumed", explanation.assumptions)
     yield from _assumed("not planned", explanation.missing)
     if explanation.ending is not None:
