@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
-from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
 from service.advisor.start import Start, dry_start
@@ -44,7 +43,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
     try:
         start = dry_start(request.model.architecture, flags, rules, gpu)
     except EngineRefusal as refusal:
-        return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
+        return replace(blank, error=_refusal(refusal))
     except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
@@ -72,8 +71,8 @@ def _with_memory(
         cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if _fits(start, budget.available_kv.high) else Verdict.REFUSED
-        fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
+        error = _refusal(refusal)
+        return replace(candidate, verdict=verdict, error=error, warnings=_doubt(verdict, budget))
     verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
     doubt = (
         *start.miscounts(start.architecture),
@@ -121,27 +120,10 @@ def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
     return (words,)
 
 
-def _refusal(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> Refusal:
+def _refusal(refusal: EngineRefusal) -> Refusal:
     return Refusal(
-        type=refusal.type,
-        message=refusal.message,
-        stage=refusal.stage,
-        detail=refusal.detail,
-        fix=_fixes(refusal, request, flags, rules, gpu),
+        type=refusal.type, message=refusal.message, stage=refusal.stage, detail=refusal.detail, fix=()
     )
-
-
-def _fixes(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[str, ...]:
-    if refusal.stage is Stage.MEMORY:
-        return memory_fixes(flags)
-    # Where every cache dtype is a candidate, the others are the fixes.
-    if request.serve.kv_cache_dtype is None:
-        return ()
-    return fixes_for(request.model.architecture, flags, rules, gpu)
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
@@ -151,7 +133,7 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         stage=Stage.MEMORY,
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
+        fix=(),
     )
 
 

@@ -10,7 +10,7 @@ from service.advisor.answer import Candidate, Verdict
 from service.advisor.candidates import dry_run
 from service.advisor.command import serve_command
 from service.advisor.fixes import Attempt as Change
-from service.advisor.fixes import attempts
+from service.advisor.fixes import attempts, starts
 from service.engines.flags import ServeFlags
 from service.explanation.answer import Fix
 from service.explanation.run import Run, available_gib
@@ -51,9 +51,11 @@ def memory_fixes(run: Run, log: StartupLog) -> tuple[Fix, ...]:
 def other_fixes(run: Run, log: StartupLog) -> tuple[Fix, ...]:
     """Return single changes that get past a refusal before memory is known."""
     found: list[Fix] = []
+    gpu = run.request.gpus[0]
     for attempt in attempts(run.request.serve, run.rules):
-        candidate = dry_run(run.request, _with_memory(attempt.flags, log), attempt.rules, run.request.gpus[0])
-        if candidate.verdict is not Verdict.REFUSED:
+        pinned = replace(attempt, flags=_with_memory(attempt.flags, log))
+        if starts(run.request, pinned, gpu):
+            candidate = dry_run(run.request, pinned.flags, pinned.rules, gpu)
             found.append(_fix(run, attempt, candidate))
         if len(found) == MOST:
             break
