@@ -51,6 +51,10 @@ MAX_NAMES: Final = 64
 _COMMAND: Final = re.compile(
     r"\bvllm (?:serve|bench [a-z]{1,16})\b|\bvllm\.entrypoints\.openai\.api_server\b"
 )
+_BEFORE: Final = re.compile(
+    r"(?:^|[$#+>;:&|(\"']\s?|\b(?:exec|nohup|sudo|time|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
+)
+"""What stands before a command that was run; in prose about one stand other words."""
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
 _FACTORS: Final[Mapping[str, int]] = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
@@ -103,6 +107,8 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     continued = False
     for line in lines:
         begun = _COMMAND.search(line.text)
+        if begun is not None and _BEFORE.search(line.text[: begun.start()]) is None:
+            begun = None
         if begun is None and not continued:
             continue
         text = line.text if begun is None else line.text[begun.end() :]

@@ -68,14 +68,20 @@ def test_a_refusal_is_foreseen_with_its_numbers() -> None:
     assert shorter.command == "vllm serve Qwen/Qwen3-4B --max-model-len 35600"
 
 
-def test_a_refused_page_size_is_foreseen_and_fixed() -> None:
+def test_a_refused_dtype_is_foreseen_and_fixed() -> None:
     """A public report of 0.20.0 in the engine's own words."""
     words = (
         "NotImplementedError: TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "
         "Boundary layer protection requires uniform attention layers."
     )
     explanation = _explain(
-        words, "Qwen/Qwen3.6-27B", "h100-sxm-80gb", "0.20.0", kv_cache_dtype="turboquant_k8v4"
+        words,
+        "Qwen/Qwen3.6-27B",
+        "h100-sxm-80gb",
+        "0.20.0",
+        kv_cache_dtype="turboquant_k8v4",
+        max_model_len=32768,
+        max_num_seqs=16,
     )
 
     assert explanation.ending is not None

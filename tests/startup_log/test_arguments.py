@@ -114,6 +114,27 @@ def test_the_logged_configuration_tells_what_flags_became() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: With `vllm serve`, you should provide the model as a positional argument",
+        "See vllm serve --help for more details",
+    ],
+)
+def test_words_about_a_command_are_none(line: str) -> None:
+    assert command_arguments(read_lines(line)) is None
+
+
+@pytest.mark.parametrize(
+    "before", ["$ ", "# ", "+ ", "CUDA_VISIBLE_DEVICES=0,1 ", "exec ", "Command: ", "cd /x && ", "sudo "]
+)
+def test_a_command_stands_behind_a_prompt_or_another(before: str) -> None:
+    told = command_arguments(read_lines(f"{before}vllm serve org/m --max-num-seqs 8"))
+
+    assert told is not None
+    assert told.model == "org/m"
+
+
 def test_a_log_without_any_of_them_tells_nothing() -> None:
     lines = read_lines("GPU KV cache size: 1 tokens")
 
