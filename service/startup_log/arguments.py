@@ -52,7 +52,7 @@ _COMMAND: Final = re.compile(
     r"\bvllm (?:serve|bench [a-z]{1,16})\b|\bvllm\.entrypoints\.openai\.api_server\b"
 )
 _BEFORE: Final = re.compile(
-    r"(?:^|[$#+>;:&|(\"']\s?|\b(?:exec|nohup|sudo|time|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
+    r"(?:^|[$#+>;:&|(\"']\s?|(?:\b(?:exec|nohup|sudo|time)|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
 )
 """What stands before a command that was run; in prose about one stand other words."""
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
