@@ -1,6 +1,7 @@
 import pytest
 from packaging.version import Version
 
+from service.engines.releases import RELEASES, rules_for
 from service.startup_log.log import read_log
 
 STARTED = """\
@@ -113,3 +114,49 @@ def test_an_empty_log_tells_nothing() -> None:
     log = read_log("")
 
     assert (log.release, log.model, log.readings, log.failure, log.milestone) == (None, None, (), None, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU KV cache size: 25,200 tokens",
+        # On one line since 0.28.0, as vLLM 0.33.0's update_kv_cache_capacity writes it.
+        "GPU KV cache size: 25,200 tokens, Maximum concurrency for 131,072 tokens per request: 1.87x",
+        "GPU + host KV cache size: 25,200 tokens, Maximum concurrency for 131,072 tokens per request: 1.87x",
+    ],
+)
+def test_the_size_is_read_in_every_releases_words(line: str) -> None:
+    assert read_log(line).number("kv_cache_tokens") == 25_200
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_our_own_lines_are_read(release: Version) -> None:
+    """What a plan says that the release prints is what the log's reader understands."""
+    lines = "\n".join(
+        line.format(tokens=25_200, length=131_072, concurrency=1.8678)
+        for line in rules_for(release).report_lines
+    )
+    log = read_log(lines)
+
+    assert log.number("kv_cache_tokens") == 25_200
+    assert log.number("max_concurrency_len") == 131_072
+    assert log.number("max_concurrency") == 1.87
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_releases_own_refusals_are_known(release: Version) -> None:
+    """The words that the dated rules hold, each of another author than the causes."""
+    rules = rules_for(release)
+    words = rules.memory_refusal.format(
+        length=4096,
+        needed=1.5,
+        available=0.5,
+        estimate="the estimated maximum model length is 1024.",
+        gap=" ",
+    )
+    failures = [read_log(f"ValueError: {each}").failure for each in (words, rules.no_memory_refusal)]
+
+    assert [failure and failure.cause and failure.cause.name for failure in failures] == [
+        "kv_cache_smaller_than_one_request",
+        "no_memory_for_cache_blocks",
+    ]
