@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
-from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
@@ -40,12 +39,12 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         kv_cache=None,
         admission=None,
         warnings=(),
-        command=serve_command(request.model.id, flags),
+        command=serve_command(request.model.id, flags, rules, request.model.asked_revision),
     )
     try:
         start = dry_start(request.model.architecture, flags, rules, gpu)
     except EngineRefusal as refusal:
-        return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
+        return replace(blank, error=_refusal(refusal))
     except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
@@ -77,8 +76,8 @@ def _with_memory(
     except EngineRefusal as refusal:
         most = _sized(start, budget.available_kv.high)
         verdict = Verdict.REFUSED if most is None else Verdict.UNCERTAIN
-        fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
+        error = _refusal(refusal)
+        return replace(candidate, verdict=verdict, error=error, warnings=_doubt(verdict, budget))
     least = _sized(start, budget.available_kv.low)
     verdict = Verdict.UNCERTAIN if least is None else Verdict.STARTS
     doubt = (
@@ -128,27 +127,10 @@ def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
     return (words,)
 
 
-def _refusal(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> Refusal:
+def _refusal(refusal: EngineRefusal) -> Refusal:
     return Refusal(
-        type=refusal.type,
-        message=refusal.message,
-        stage=refusal.stage,
-        detail=refusal.detail,
-        fix=_fixes(refusal, request, flags, rules, gpu),
+        type=refusal.type, message=refusal.message, stage=refusal.stage, detail=refusal.detail, fix=()
     )
-
-
-def _fixes(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[str, ...]:
-    if refusal.stage is Stage.MEMORY:
-        return memory_fixes(flags)
-    # Where every cache dtype is a candidate, the others are the fixes.
-    if request.serve.kv_cache_dtype is None:
-        return ()
-    return fixes_for(request.model.architecture, flags, rules, gpu)
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
@@ -158,7 +140,7 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         stage=Stage.MEMORY,
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
+        fix=(),
     )
 
 

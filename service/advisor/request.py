@@ -53,6 +53,8 @@ class Model:
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where the Hub or the snapshot tells."""
     note: str | None = None
+    asked_revision: str | None = None
+    """The branch, tag or commit that was asked for; none for what the engine takes by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ from service.launch.config_format import read_files
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
+DEFAULT_REVISION: Final = "main"
+"""The branch that the engine takes by itself."""
 SERVE_DEPTH: Final = 2
 """Names down to a flag: `serve` and its own."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
@@ -211,7 +213,8 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
         return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
-    return read_model(await services.models.resolve(body.model, body.revision), rules)
+    model = read_model(await services.models.resolve(body.model, body.revision), rules)
+    return replace(model, asked_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 
 
 def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:

@@ -172,9 +172,11 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 """Where each flat parameter stands in the body."""
 
 
+Format = Literal["json", "table", "command", "docker", "kubernetes"]
+"""What a plan can be written as: for programs, for eyes, for a shell, and for containers."""
+
+
 class PlanQuery(PlanParameters):
     """The query string of a plan."""
 
-    format: Literal["json", "table", "command"] | None = Field(
-        default=None, description="Left out: as the Accept header says"
-    )
+    format: Format | None = Field(default=None, description="Left out: as the Accept header says")
