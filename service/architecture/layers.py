@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import NgramConvolution, Recurrence
 
 OVERLAPPING_RATIO: Final = 4
 """vLLM 0.20.0 to 0.33.0, DeepseekCompressor.overlap."""
@@ -52,6 +52,18 @@ class BlockIndexer:
     head_dim: int
     top_k: int
     """Blocks picked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIndexer:
+    """What picks groups of tokens, by one key each, that attention with heads looks at (Qwen4 Exp)."""
+
+    num_heads: int
+    head_dim: int
+    group_size: int
+    """Tokens whose keys become one."""
+    keeps_positions: bool
+    """Keys of an unfinished group go with their positions, which images have on three axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +144,8 @@ class Attention:
     """
     block_indexer: BlockIndexer | None = None
     """Sparse attention over picked blocks; ``None`` looks at all."""
+    group_indexer: GroupIndexer | None = None
+    """The same over picked groups of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +304,14 @@ class HyperConnections:
 
 
 @dataclass(frozen=True, slots=True)
+class GatedResiduals:
+    """The same with norms of their own, read through a low rank and written by a weight each (Qwen4 Exp)."""
+
+    copies: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderLayer:
     """One block of the decoder: what mixes tokens, and what transforms each."""
 
@@ -299,6 +321,8 @@ class DecoderLayer:
     """Normalization weights of the hidden size."""
     beside: Recurrence | None = None
     """What mixes tokens in parallel to the attention (Falcon-H1)."""
+    before: NgramConvolution | None = None
+    """What the last few tokens together add before the mixer (Qwen4 Exp)."""
     mixer_name: str = ""
     """The mixer's module in checkpoints, where it is not called after its kind."""
     feed_forward_name: str = "mlp"

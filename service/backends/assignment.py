@@ -225,14 +225,15 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if not isinstance(mixer, Attention):
         return None
-    if mixer.block_indexer is not None:
-        return UnselectedLayer.BLOCK_SPARSE
-    if mixer.stored_sinks:
-        return UnselectedLayer.STORED_SINKS
-    if mixer.convolutions is not None:
-        return UnselectedLayer.CONVOLVED_ATTENTION
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
-    return UnselectedLayer.DIFFERING_VALUES if differ else None
+    named = {
+        UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
+        UnselectedLayer.GROUP_SPARSE: mixer.group_indexer is not None,
+        UnselectedLayer.STORED_SINKS: bool(mixer.stored_sinks),
+        UnselectedLayer.CONVOLVED_ATTENTION: mixer.convolutions is not None,
+        UnselectedLayer.DIFFERING_VALUES: differ,
+    }
+    return next((kind for kind, applies in named.items() if applies), None)
 
 
 def _request(

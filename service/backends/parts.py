@@ -7,6 +7,7 @@ from service.architecture.layers import (
     Attention,
     CachePart,
     CompressedAttention,
+    GroupIndexer,
     Indexer,
     LatentAttention,
     TokenMixer,
@@ -17,6 +18,10 @@ from service.engines.rules import EngineRules
 _BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER,
     CachePart.CONVOLUTIONS: UnselectedLayer.PACKED_CONVOLUTIONS,
+}
+_BESIDE_GROUPED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.GROUP_INDEXER,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.GROUP_INDEXER,
 }
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
@@ -33,9 +38,11 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
     Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention; 0.33.0,
-    InklingAttention.
+    InklingAttention and Qwen4ExpQSAAttention.
     """
     match mixer:
+        case Attention(group_indexer=GroupIndexer()):
+            return CachePart.INDEXER_COMPRESSOR, CachePart.INDEXER, CachePart.ATTENTION
         case Attention(block_indexer=None, convolutions=None) | LatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
@@ -54,6 +61,8 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
 def kinds_beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
     """Return the kinds of caches that a layer may have beside its attention's own."""
     match mixer:
+        case Attention(group_indexer=GroupIndexer()):
+            return _BESIDE_GROUPED
         case Attention():
             return _BESIDE_HEADS
         case LatentAttention():

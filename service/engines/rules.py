@@ -221,6 +221,7 @@ class EngineRules:
     page_refusal: str
     group_size_percent: int
     packed_groups: PackedGroups
+    packed_states: frozenset[str]
     packed_block_bytes: BlockBytes
     packed_check_bytes: BlockBytes
     concurrency_count: ConcurrencyCount

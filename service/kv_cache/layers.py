@@ -8,13 +8,14 @@ from service.architecture.layers import (
     BlockIndexer,
     CachePart,
     CompressedAttention,
+    GroupIndexer,
     Indexer,
     LatentAttention,
     PackedConvolutions,
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import NgramConvolution, Recurrence
 from service.backends.assignment import Backends, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.backends.parts import built_parts
@@ -27,11 +28,15 @@ from service.kv_cache.formats import CacheFormat, cache_format, of_heads, sized_
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
+from service.units import round_up
 
 STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
+POSITION_AXES: Final = 3
+POSITION_HALVES: Final = 4
+"""16-bit elements that a position of 64 bits takes: vLLM 0.29.0 to 0.33.0, QSAKeyStateCache."""
 STATES_WITH_DRAFTS: Final = "qwen3_next"
 """The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
@@ -73,7 +78,8 @@ def _owners(
         if layer.shared is not None and isinstance(layer.mixer, Attention)
     )
     for index, layer in enumerate(architecture.built_layers):
-        for mixer in (layer.beside,) if layer.shared is not None else (layer.mixer, layer.beside):
+        mixers = (layer.beside,) if layer.shared is not None else (layer.before, layer.mixer, layer.beside)
+        for mixer in mixers:
             if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
             if isinstance(mixer, TokenMixer | Recurrence):
@@ -106,6 +112,8 @@ def _kept(
 def _beside_heads(mixer: Attention, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
     if mixer.block_indexer is not None:
         return (_block_indexed(mixer.block_indexer, serving, sizes),)
+    if mixer.group_indexer is not None:
+        return _group_indexed(mixer.group_indexer, serving, sizes)
     if mixer.convolutions is not None:
         return (_convolved(mixer.convolutions, mixer, serving),)
     return ()
@@ -157,6 +165,42 @@ def _block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -
     )
 
 
+def _group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
+    """Return the caches of an indexer that picks groups: keys of the open one, and a key of each other.
+
+    Source: vLLM 0.29.0 to 0.33.0, models/qwen4_exp/common/qsa_cache.py QSAKeyStateCache and
+    QSACompressedKeyCache.
+
+    Raises:
+        EngineRefusal: the keys of open groups do not fill blocks (stage ``block_size``).
+    """
+    group, size = indexer.group_size, indexer.head_dim
+    ring = round_up(group + serving.speculative_tokens, group)
+    if sizes.block_size % ring:
+        words = f"QSA ring capacity {ring} must divide the attention block size {sizes.block_size}"
+        raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
+    positions = POSITION_AXES * POSITION_HALVES if indexer.keeps_positions else 0
+    return (
+        AttentionSpec(
+            kind=CacheKind.CIRCULAR_BUFFER,
+            block_size=ring,
+            num_kv_heads=1,
+            head_size=round_up(size, POSITION_HALVES) + positions if positions else size,
+            head_size_v=0,
+            format=HALVES,
+        ),
+        AttentionSpec(
+            kind=CacheKind(serving.rules.latent_kind),
+            block_size=sizes.block_size,
+            num_kv_heads=1,
+            head_size=size,
+            head_size_v=0,
+            format=HALVES,
+            tokens_per_state=group,
+        ),
+    )
+
+
 def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSizes) -> StateSpec:
     mode, rules, size = serving.mamba_cache_mode, serving.rules, state_bytes(mixer, serving)
     words = rules.drafted_states_refusal
@@ -171,6 +215,7 @@ def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSiz
         pages_per_request=pages,
         page_size_padded=sizes.state_page,
         speculative_pages=serving.speculative_tokens if mode in rules.drafted_states else 0,
+        replicated=isinstance(mixer, NgramConvolution),
     )
 
 

@@ -1,5 +1,7 @@
 """Whether the model can be split as asked: over tensor-parallel ranks and pipeline stages."""
 
+from typing import Final
+
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import (
@@ -15,6 +17,11 @@ from service.architecture.recurrence import (
 )
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
+
+NGRAMS_UNSPLITTABLE: Final = (
+    "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks do not "
+    "receive the raw input_ids it needs. Please run with PP=1."
+)
 
 
 def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
@@ -79,6 +86,9 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
+    if any(layer.before is not None for layer in architecture.layers):
+        # vLLM 0.29.0 to 0.33.0, Qwen4ExpForConditionalGenerationConfig.verify_and_update_config.
+        raise EngineRefusal(Stage.CONFIG, NGRAMS_UNSPLITTABLE, type="NotImplementedError")
     if not architecture.supports_pipeline or architecture.class_name in rules.pipeline_unsupported:
         raise EngineRefusal(
             Stage.CONFIG,

@@ -46,6 +46,8 @@ def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, b
         yield from _adapters(layer, layer.shared, hidden, name, shards)
     if layer.shared is None or layer.shared.owns_weights:
         yield from _block(layer, hidden, name, shards, built)
+    if layer.before is not None:
+        yield from recurrent_modules(layer.before, hidden, f"{name}.ple", shards)
     if layer.beside is not None:
         yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
 
@@ -112,11 +114,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     if mixer.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(mixer, hidden, name, values)
-    if mixer.block_indexer is not None:
-        # One matrix yields the indexer's queries, split as keys are, and its key, which every rank has.
-        size = mixer.block_indexer.head_dim
-        outputs = (*outputs, kv_heads * size, size)
-        yield Plain(2 * size)
+    outputs += _picking_outputs(mixer, kv_heads)
     inputs = mixer.input_size or hidden
     yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
@@ -125,7 +123,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         (hidden,),
         bias=hidden if mixer.output_bias else 0,
     )
-    yield Plain(_norm_elements(mixer, shards, whole=whole))
+    yield Plain(_norm_elements(mixer, shards, whole=whole) + _picking_norms(mixer))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
     yield from _convolved(mixer, keys + values, hidden, name, shards)
@@ -137,6 +135,22 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Plain(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
     if mixer.token_gates:
         yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _picking_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
+    """Return what the one matrix of queries, keys and values yields for an indexer beside.
+
+    Source: vLLM 0.33.0, MinimaxM3QKVParallelLinearWithIndexer splits its queries as keys are and has its key
+    on every rank; Qwen4ExpQSAQKVIndexerLinear has both on every rank.
+    """
+    blocks, groups = mixer.block_indexer, mixer.group_indexer
+    if blocks is not None:
+        return kv_heads * blocks.head_dim, blocks.head_dim
+    return () if groups is None else ((groups.num_heads + 1) * groups.head_dim,)
+
+
+def _picking_norms(mixer: Attention) -> int:
+    return sum(2 * indexer.head_dim for indexer in (mixer.block_indexer, mixer.group_indexer) if indexer)
 
 
 def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Shards) -> Modules:

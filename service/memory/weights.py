@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, LatentAttention, Mixer
+from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
@@ -16,6 +16,11 @@ from service.memory.modules import Linear, Modules, OutputEmbedding, Plain, Shar
 from service.memory.quantized import FLOAT32
 from service.memory.sizes import Sizes
 from service.memory.tower_modules import tower_modules
+from service.units import round_up
+
+HALF = 2
+GATED_ROWS = 16
+"""vLLM 0.29.0 to 0.33.0, Qwen4Exp's GatedResidual: outputs of a matrix are padded to a multiple of these."""
 
 
 def parameter_bytes(architecture: ModelArchitecture, deployment: Deployment, release: Version) -> int:
@@ -137,10 +142,14 @@ def _per_layer(architecture: ModelArchitecture) -> Modules:
 def _mixing(architecture: ModelArchitecture) -> Modules:
     """Yield what mixes the copies of the hidden state in a layer.
 
-    Source: vLLM 0.32.0, DeepseekV4DecoderLayer and HYV4HCPreLayer.
+    Source: vLLM 0.32.0, DeepseekV4DecoderLayer, HYV4HCPreLayer and Qwen4Exp's GatedResidual.
     """
     mixing = architecture.hyper_connections
-    if mixing is not None:
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        read = round_up(mixing.rank + mixing.copies, GATED_ROWS)
+        yield Plain(2 * inputs * (1 + read + mixing.rank), HALF)
+    elif mixing is not None:
         inputs = mixing.copies * architecture.hidden_size
         yield Plain(2 * (mixing.rows * inputs + mixing.rows + mixing.scales), FLOAT32)
 
@@ -148,10 +157,13 @@ def _mixing(architecture: ModelArchitecture) -> Modules:
 def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
     """Yield what makes one hidden state of the copies after the last layer.
 
-    Source: vLLM 0.32.0, DeepseekV4Model and HYV4HCHeadLayer.
+    Source: vLLM 0.32.0, DeepseekV4Model, HYV4HCHeadLayer and Qwen4ExpModel.
     """
     mixing = architecture.hyper_connections
-    if mixing is not None and (last or mixing.merged_everywhere):
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        yield Plain(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
+    elif mixing is not None and (last or mixing.merged_everywhere):
         copies = mixing.copies
         yield Plain(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 

@@ -39,7 +39,8 @@ def gated_attention(text: Config) -> Attention:
     )
 
 
-def _delta_net(text: Config) -> GatedDeltaNet:
+def delta_net(text: Config) -> GatedDeltaNet:
+    """Return the gated delta net of all recurrent layers."""
     return GatedDeltaNet(
         num_key_heads=text.count("linear_num_key_heads"),
         num_value_heads=text.count("linear_num_value_heads"),
@@ -55,7 +56,7 @@ def _mixers(text: Config) -> tuple[Mixer, ...]:
         "linear_attention" if (index + 1) % interval else "full_attention"
         for index in range(num_layers(text))
     )
-    full, linear = gated_attention(text), _delta_net(text)
+    full, linear = gated_attention(text), delta_net(text)
     return tuple(
         linear if kind == "linear_attention" else full
         for kind, _ in zip(types, range(num_layers(text)), strict=False)
