@@ -33,8 +33,10 @@ class QueryKeyNorm(StrEnum):
     NONE = "none"
     PER_HEAD = "per_head"
     """One weight per head dimension, shared by all heads."""
+    PER_HEAD_FLOAT32 = "per_head_float32"
+    """The same in 32 bits."""
     KEYS_PER_HEAD = "keys_per_head"
-    """The same for keys alone; queries are normalized without weights (Domyn Edge)."""
+    """One for keys alone; queries are normalized without weights (Domyn Edge)."""
     FULL = "full"
     """One weight per projected channel."""
     WHOLE = "whole"
@@ -64,6 +66,18 @@ class GroupIndexer:
     """Tokens whose keys become one."""
     keeps_positions: bool
     """Keys of an unfinished group go with their positions, which images have on three axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionIndexer:
+    """What picks regions of tokens for groups of heads, by a summary each (Step 5)."""
+
+    num_heads: int
+    head_dim: int
+    providers: int
+    """Groups of heads that pick for themselves, one for each key head."""
+    region_size: int
+    """Tokens of a region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +156,14 @@ class Attention:
 
     What comes before the heads part, keys and values included, is then on every rank.
     """
+    flash: bool = False
+    """The layer's class takes FlashAttention without asking which backend fits (Step 5)."""
     block_indexer: BlockIndexer | None = None
     """Sparse attention over picked blocks; ``None`` looks at all."""
     group_indexer: GroupIndexer | None = None
     """The same over picked groups of tokens."""
+    region_indexer: RegionIndexer | None = None
+    """The same over regions that groups of heads pick."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,8 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
         UnselectedLayer.GROUP_SPARSE: mixer.group_indexer is not None,
+        UnselectedLayer.REGION_SPARSE: mixer.region_indexer is not None,
+        UnselectedLayer.PINNED_FLASH_ATTENTION: mixer.flash,
         UnselectedLayer.STORED_SINKS: bool(mixer.stored_sinks),
         UnselectedLayer.CONVOLVED_ATTENTION: mixer.convolutions is not None,
         UnselectedLayer.DIFFERING_VALUES: differ,

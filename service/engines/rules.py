@@ -278,6 +278,7 @@ class EngineRules:
     attention_free_prefix_caching: bool
     state_block_is_block: bool
     state_caching: StateCaching
+    float_caches_match: bool
     state_cache_modes: tuple[str, ...]
     state_dtypes: tuple[str, ...]
     state_block_needs_caching: bool

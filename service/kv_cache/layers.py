@@ -1,6 +1,7 @@
 """From the model's layers to what each keeps in the cache."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture.layers import (
@@ -12,6 +13,7 @@ from service.architecture.layers import (
     Indexer,
     LatentAttention,
     PackedConvolutions,
+    RegionIndexer,
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
@@ -37,6 +39,8 @@ STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": No
 POSITION_AXES: Final = 3
 POSITION_HALVES: Final = 4
 """16-bit elements that a position of 64 bits takes: vLLM 0.29.0 to 0.33.0, QSAKeyStateCache."""
+RING_ROW: Final = 1024
+"""Bytes that a token takes in a ring: vLLM 0.33.0, models/step5/nvidia/csa_tail_ring.py."""
 STATES_WITH_DRAFTS: Final = "qwen3_next"
 """The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
@@ -89,7 +93,7 @@ def _owners(
 def _kept(
     mixer: TokenMixer, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
 ) -> tuple[AttentionSpec, ...]:
-    """Return the caches of an attention layer, the attention's own last."""
+    """Return the caches of an attention layer in the order the engine builds them."""
     exact = cache_format(backend.cache_dtype, serving.dtype)
     if backend.plain_cache:
         exact = unpacked(exact)
@@ -101,6 +105,8 @@ def _kept(
         )
     if isinstance(mixer, Attention):
         own = _attention(mixer, serving, backend, sizes, of_heads(exact))
+        if mixer.region_indexer is not None:
+            return _with_regions(mixer.region_indexer, own)
         return *_beside_heads(mixer, serving, sizes), own
     own = _latent(mixer, serving, backend, sizes, exact)
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
@@ -201,6 +207,43 @@ def _group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) -
     )
 
 
+def _with_regions(indexer: RegionIndexer, own: AttentionSpec) -> tuple[AttentionSpec, ...]:
+    """Return keys and values, a summary of each region, and the open region in a page of the first's size.
+
+    Source: vLLM 0.33.0, models/step5/nvidia: Step5DSAAttentionBackend.customize_spec,
+    Step5SparseSummaryCacheLayer and Step5CSATailRing.
+
+    Raises:
+        EngineRefusal: a page does not hold the open region (stage ``page_size``).
+    """
+    # Only prediction layers of its own would ask for more rows.
+    page, region, rows = own.page_size, indexer.region_size, indexer.region_size - 1
+    if page % RING_ROW or page // RING_ROW < rows:
+        words = f"Step5 CSA tail ring needs {rows} rows of {RING_ROW} bytes in one {page}-byte KV page; "
+        raise EngineRefusal(Stage.PAGE_SIZE, f"{words}increase --block-size.")
+    return (
+        replace(own, block_alignment=region * own.bytes_per_token),
+        AttentionSpec(
+            kind=CacheKind.FULL_ATTENTION,
+            block_size=own.block_size,
+            num_kv_heads=1,
+            head_size=indexer.head_dim,
+            head_size_v=0,
+            format=BYTES,
+            tokens_per_state=region,
+        ),
+        AttentionSpec(
+            kind=CacheKind.CIRCULAR_BUFFER,
+            block_size=own.block_size,
+            num_kv_heads=1,
+            head_size=page // (own.block_size * HALVES.head_bytes(1, 0)),
+            head_size_v=0,
+            format=HALVES,
+            block_alignment=RING_ROW,
+        ),
+    )
+
+
 def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSizes) -> StateSpec:
     mode, rules, size = serving.mamba_cache_mode, serving.rules, state_bytes(mixer, serving)
     words = rules.drafted_states_refusal
@@ -222,6 +265,7 @@ def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSiz
 def _latent(
     mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, exact: CacheFormat
 ) -> AttentionSpec:
+    aligns = mixer.indexer is not None and serving.rules.sparse_rows_align_blocks
     return AttentionSpec(
         kind=CacheKind(serving.rules.latent_kind),
         block_size=sizes.block_size,
@@ -230,7 +274,7 @@ def _latent(
         head_size_v=0,
         format=exact,
         strided=backend.indexes_kv_by_block_stride,
-        aligns_blocks=mixer.indexer is not None and serving.rules.sparse_rows_align_blocks,
+        block_alignment=exact.head_bytes(mixer.head_size, 0) if aligns else 1,
     )
 
 

@@ -52,8 +52,8 @@ class AttentionSpec:
     """Bytes of which a page is a multiple."""
     kernel_block: int | None = None
     """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
-    aligns_blocks: bool = False
-    """Whether the bytes of a block over all layers are a whole number of this layer's rows."""
+    block_alignment: int = 1
+    """Bytes of which a block over all layers is a whole number."""
 
     @property
     def bytes_per_token(self) -> int:

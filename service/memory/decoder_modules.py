@@ -16,6 +16,7 @@ from service.architecture.layers import (
     NoAttention,
     NoFeedForward,
     QueryKeyNorm,
+    RegionIndexer,
     SharedBlock,
 )
 from service.architecture.recurrence import Recurrence
@@ -126,6 +127,8 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     yield Plain(_norm_elements(mixer, shards, whole=whole) + _picking_norms(mixer))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.region_indexer is not None:
+        yield from _region_indexer(mixer, mixer.region_indexer, hidden, name, shards)
     yield from _convolved(mixer, keys + values, hidden, name, shards)
     if mixer.pass_gate:
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
@@ -149,6 +152,20 @@ def _picking_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
     return () if groups is None else ((groups.num_heads + 1) * groups.head_dim,)
 
 
+def _region_indexer(
+    mixer: Attention, indexer: RegionIndexer, hidden: int, name: str, shards: Shards
+) -> Modules:
+    """Yield what picks regions: queries go with key heads, key and its companion are on every rank.
+
+    Source: vLLM 0.33.0, Step5FusedQKVIndexerLinear, Step5SparseIndexerIndexTPLinear and Step5Attention.
+    """
+    queries = indexer.num_heads // indexer.providers * shards.kv_heads(indexer.providers)
+    yield Linear(f"{name}.qkv_indexer_proj", hidden, ((queries + 2) * indexer.head_dim,))
+    yield Plain(queries * hidden)
+    yield Plain(mixer.num_heads, FLOAT32_BYTES)
+    yield Plain(3 * indexer.head_dim)
+
+
 def _picking_norms(mixer: Attention) -> int:
     return sum(2 * indexer.head_dim for indexer in (mixer.block_indexer, mixer.group_indexer) if indexer)
 
@@ -170,20 +187,17 @@ def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Mod
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
-    match mixer.query_key_norm:
-        case QueryKeyNorm.PER_HEAD:
-            return (2 if whole else 1) * mixer.head_size
-        case QueryKeyNorm.KEYS_PER_HEAD:
-            return mixer.head_size
-        case QueryKeyNorm.PER_HEAD_AND_BIAS:
-            return 4 * mixer.head_size
-        case QueryKeyNorm.FULL:
-            return (shards.share(mixer.num_heads) + shards.kv_heads(mixer.num_kv_heads)) * mixer.head_size
-        case QueryKeyNorm.WHOLE:
-            return (mixer.num_heads + mixer.num_kv_heads) * mixer.head_size
-        case QueryKeyNorm.NONE:
-            return 0
-    assert_never(mixer.query_key_norm)
+    """Return the elements of the model's type that weigh queries and keys."""
+    size, heads, kv_heads = mixer.head_size, mixer.num_heads, mixer.num_kv_heads
+    return {
+        QueryKeyNorm.NONE: 0,
+        QueryKeyNorm.PER_HEAD: (2 if whole else 1) * size,
+        QueryKeyNorm.PER_HEAD_FLOAT32: 2 * 2 * size,
+        QueryKeyNorm.KEYS_PER_HEAD: size,
+        QueryKeyNorm.PER_HEAD_AND_BIAS: 4 * size,
+        QueryKeyNorm.FULL: (shards.share(heads) + shards.kv_heads(kv_heads)) * size,
+        QueryKeyNorm.WHOLE: (heads + kv_heads) * size,
+    }[mixer.query_key_norm]
 
 
 def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Shards) -> Modules:

@@ -29,6 +29,7 @@ from service.architecture.families import (
     shared_state,
     sparse,
     state_space,
+    step5,
 )
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.wrappers import WRAPPERS
@@ -49,6 +50,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **minimax_m3.FAMILIES,
     **hy_v4.FAMILIES,
     **state_space.FAMILIES,
+    **step5.FAMILIES,
     **linear.FAMILIES,
     **delta.FAMILIES,
     **shared_state.FAMILIES,
