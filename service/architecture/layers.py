@@ -271,10 +271,12 @@ class MixtureOfExperts:
     """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
     """Choices of the router that no expert stands behind (LongCat)."""
+    banks: int = 0
+    """Banks of routed experts that the layers have in common, each for every so many; 0: one per layer."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
-    latent_norm: bool = False
-    """Those vectors are normalized on their way back (Kimi K3)."""
+    latent_norms: int = 0
+    """Norms of those vectors: on their way back (Kimi K3), or on both (Muse Spark)."""
     least_width: int = 0
     """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
 

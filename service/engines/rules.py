@@ -261,7 +261,7 @@ class EngineRules:
     pipeline_unready: Mapping[str, str]
     whole_prompt_batches: bool
     miscounted_layers: Mapping[str, str]
-    unrepeated_kv_heads: frozenset[str]
+    unrepeated_kv_heads: Mapping[str, str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]
     gpu_memory_utilization: int

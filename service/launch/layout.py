@@ -123,24 +123,25 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         name = architecture.class_name.removesuffix("ForCausalLM")
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
-    repeated = architecture.class_name not in rules.unrepeated_kv_heads
+    failure = rules.unrepeated_kv_heads.get(architecture.class_name)
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.built_layers):
         if isinstance(mixer, Attention) and mixer.convolutions is not None:
             _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
         if isinstance(mixer, Attention) and mixer.stored_sinks:
             _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
         elif isinstance(mixer, Attention):
-            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
+            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
         _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)
 
 
-def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
+def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
     """Heads are split, or else each is repeated on as many ranks: vLLM 0.32.0, LlamaAttention."""
-    if heads < ranks and not repeated:
-        raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
+    if heads < ranks and failure is not None:
+        error, _, words = failure.partition(": ")
+        raise EngineRefusal(Stage.MODEL, words.format(heads=heads, ranks=ranks), type=error)
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 

@@ -278,6 +278,22 @@ def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> in
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    if not network.banks:
+        yield from routed_experts(network, hidden, name, shards, built)
+    if network.shared_intermediate_size:
+        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
+        suffix = "shared_expert" if network.shared_gate else "shared_experts"
+        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
+    if network.shared_gate:
+        yield Plain(hidden)
+    if network.parallel_dense is not None:
+        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+
+
+def routed_experts(
+    network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
+) -> Modules:
+    """Yield a router, its experts, and what leads to them and back where they see narrower vectors."""
     choices = network.num_experts + network.zero_experts
     yield Plain(choices * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
@@ -295,15 +311,7 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, 
     if network.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
         yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
-        yield Plain(network.latent_size if network.latent_norm else 0)
-    if network.shared_intermediate_size:
-        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
-        suffix = "shared_expert" if network.shared_gate else "shared_experts"
-        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
-    if network.shared_gate:
-        yield Plain(hidden)
-    if network.parallel_dense is not None:
-        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+        yield Plain(network.latent_norms * network.latent_size)
 
 
 def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:

@@ -4,12 +4,12 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer
+from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer, MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
 from service.engines.releases import rules_for
-from service.memory.decoder_modules import Built, layer_modules
+from service.memory.decoder_modules import Built, layer_modules, routed_experts
 from service.memory.deployment import Deployment
 from service.memory.layout import Layout, layout_at
 from service.memory.modules import Linear, Modules, OutputEmbedding, Plain, Shards
@@ -56,7 +56,14 @@ def _stage(
 ) -> Modules:
     shards = deployment.shards
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
+    built = Built(
+        layout.shared_cache_projections,
+        layout.fused_indexer_keys,
+        reused_picks_need_none,
+        layout.widened_experts,
+    )
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
+    yield from _banks(architecture, shards, built)
     for index in layers:
         layer = architecture.layers[index]
         if layer.repeats:
@@ -66,12 +73,7 @@ def _stage(
             architecture.hidden_size,
             f"layers.{architecture.layer_number(index)}",
             shards,
-            Built(
-                layout.shared_cache_projections,
-                layout.fused_indexer_keys,
-                reused_picks_need_none,
-                layout.widened_experts,
-            ),
+            built,
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)
@@ -80,6 +82,14 @@ def _stage(
     if not deployment.language_model_only and (first or layout.towers_on_every_stage):
         for tower in architecture.towers:
             yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+
+
+def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:
+    """Yield experts that layers have in common, on every stage: vLLM 0.28.0, InternS2MobiusModel."""
+    network = architecture.layers[0].feed_forward
+    if isinstance(network, MixtureOfExperts):
+        for index in range(network.banks):
+            yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
 def _is_tied(architecture: ModelArchitecture, layout: Layout) -> bool:

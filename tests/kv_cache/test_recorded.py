@@ -50,6 +50,7 @@ def test_the_rows_cover_every_kind_of_state() -> None:
         (SPARSE, "no valid sparse MLA backend is available"),
         (LATE, "N-gram PLE embedding requires pipeline_parallel_size=1"),
         (LATE, "requires a BF16 or FP8-e4m3 main KV cache"),
+        (LATE, "KV-head padding is not supported"),
         (LATE, "Step5 CSA tail ring needs 7 rows of 1024 bytes"),
         (LATE, 'is incompatible with dtype="bfloat16"'),
         (UNEVEN, "Flint requires FlashInfer attention"),

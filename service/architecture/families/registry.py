@@ -20,6 +20,7 @@ from service.architecture.families import (
     linear,
     llama,
     minimax_m3,
+    muse_spark,
     odd,
     per_layer,
     qwen,
@@ -56,6 +57,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **shared_state.FAMILIES,
     **several_caches.FAMILIES,
     **encoder_decoder.FAMILIES,
+    **muse_spark.FAMILIES,
     **odd.FAMILIES,
     **inkling.FAMILIES,
 }
