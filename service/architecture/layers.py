@@ -156,6 +156,8 @@ class Attention:
 
     What comes before the heads part, keys and values included, is then on every rank.
     """
+    linear_weights: bool = False
+    """The weights are those of linear attention, whole on every rank (MiniMax as transformers runs it)."""
     flash: bool = False
     """The layer's class takes FlashAttention without asking which backend fits (Step 5)."""
     block_indexer: BlockIndexer | None = None

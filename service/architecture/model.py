@@ -98,6 +98,8 @@ class ModelArchitecture:
     """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
     counted_state: Recurrence | None = None
     """A state that blocks are aligned with, whether or not a layer keeps it."""
+    attending_layers: tuple[DecoderLayer, ...] = ()
+    """The layers as releases take them that leave the class to transformers, where all attend."""
     only_backend: str | None = None
     """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1

@@ -255,6 +255,7 @@ class EngineRules:
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool
+    left_to_transformers: frozenset[str]
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]
     pipeline_unsplittable: frozenset[str]

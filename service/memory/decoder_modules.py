@@ -19,7 +19,7 @@ from service.architecture.layers import (
     RegionIndexer,
     SharedBlock,
 )
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import LinearAttention, Recurrence
 from service.memory.compressed_modules import compressed_modules
 from service.memory.modules import Experts, Linear, Modules, Plain, Shards
 from service.memory.recurrent_modules import recurrent_modules
@@ -86,7 +86,7 @@ def _module_name(mixer: Mixer) -> str:
 def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match mixer:
         case Attention():
-            return _attention(mixer, hidden, name, shards, built.shared_projections)
+            return _of_heads(mixer, hidden, name, shards, built)
         case LatentAttention():
             return chain(_latent_attention(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
         case CompressedAttention():
@@ -97,10 +97,16 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
             return recurrent_modules(mixer, hidden, name, shards)
 
 
-def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     if mixer.low_rank is not None:
-        yield from _latent_attention(mixer.low_rank, hidden, name, shards)
-        return
+        return _latent_attention(mixer.low_rank, hidden, name, shards)
+    if mixer.linear_weights:
+        plain = LinearAttention(mixer.num_heads, mixer.head_size)
+        return recurrent_modules(plain, hidden, name, Shards())
+    return _attention(mixer, hidden, name, shards, built.shared_projections)
+
+
+def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
     heads = shards.share(mixer.num_heads)
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
     queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from service.architecture.model import ModelArchitecture
-from service.engines.releases import find_release
+from service.engines.releases import find_release, rules_for
+from service.launch.release_reading import as_read_by
 from service.memory.deployment import Deployment
 from service.memory.weights import parameter_bytes_per_stage
 from service.units import round_up
@@ -44,8 +45,9 @@ def deployment_of(row: Mapping[str, Any]) -> Deployment:
 
 def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
-    model = recorded.architecture(row["config"])
-    stages = parameter_bytes_per_stage(model, deployment_of(row), find_release(row["engine_version"]))
+    release = find_release(row["engine_version"])
+    model = as_read_by(recorded.architecture(row["config"]), rules_for(release))
+    stages = parameter_bytes_per_stage(model, deployment_of(row), release)
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]
 

@@ -46,6 +46,8 @@ class Family:
     """Reads what runs several copies of the hidden state side by side."""
     counted_state: Callable[[Config], Recurrence | None] = lambda _: None
     """Reads a state that blocks are aligned with, whether or not a layer keeps it."""
+    attending_layers: Callable[[Config], tuple[DecoderLayer, ...]] | None = None
+    """Reads the layers as releases take them that leave the class to transformers, where all attend."""
     only_backend: str | None = None
     """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1

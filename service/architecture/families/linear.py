@@ -150,6 +150,25 @@ def _minimax(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read MiniMax as transformers runs it, beside whose linear attention the engine keeps a cache.
+
+    Source: vLLM 0.24.0 to 0.29.0, models/transformers/base.py create_attention_instances.
+    """
+    layers = _minimax(text)
+    full = next(layer.mixer for layer in layers if isinstance(layer.mixer, Attention))
+    return tuple(
+        replace(
+            layer,
+            mixer=full if isinstance(layer.mixer, Attention) else replace(full, linear_weights=True),
+            feed_forward=replace(layer.feed_forward, router_float32=False)
+            if isinstance(layer.feed_forward, MixtureOfExperts)
+            else layer.feed_forward,
+        )
+        for layer in layers
+    )
+
+
 def _minimax_kinds(text: Config) -> tuple[bool, ...]:
     """Return which layers attend in full."""
     for key in ("attn_type_list", "decoder_attention_types"):
@@ -249,14 +268,15 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+_MINIMAX: Final = Family(
+    _minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)
+)
 FAMILIES: Final[Mapping[str, Family]] = {
     "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_told=False),
-    **dict.fromkeys(
-        ("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
-        Family(_minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)),
-    ),
+    **dict.fromkeys(("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"), _MINIMAX),
+    "MiniMaxForCausalLM": replace(_MINIMAX, attending_layers=_minimax_attending),
     "BailingMoeV2_5ForCausalLM": Family(_ling, attention_layers_told=False, tied=False),
     "OlmoHybridForCausalLM": Family(_olmo, frame=ALL_EVERYWHERE),
 }
