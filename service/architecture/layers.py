@@ -204,6 +204,12 @@ class LatentAttention:
     """A projection yields one gate per head (HY V4)."""
     sinks: bool = False
     """One learned logit per head joins every softmax, where some backend can do so (HY V4)."""
+    sliding_window: int | None = None
+    """Tokens that a query sees, itself included (Dots 3 Note); ``None`` sees all."""
+    row_size: int | None = None
+    """Elements that one token keeps, where rows are padded to those of other layers (Dots 3 Note)."""
+    rotary_norm: bool = False
+    """The rotary part is normalized, and gates of heads are whole on every rank (Dots 3 Note)."""
 
     @property
     def head_size(self) -> int:

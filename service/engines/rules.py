@@ -214,6 +214,7 @@ class EngineRules:
     latent_kind: str
     reused_picks_need_no_indexer: bool
     sparse_rows_align_blocks: bool
+    padded_rows_align_blocks: bool
     states_come_last: bool
     uniform_type: bool
     uniform_type_per_stage: bool

@@ -41,6 +41,8 @@ POSITION_HALVES: Final = 4
 """16-bit elements that a position of 64 bits takes: vLLM 0.29.0 to 0.33.0, QSAKeyStateCache."""
 RING_ROW: Final = 1024
 """Bytes that a token takes in a ring: vLLM 0.33.0, models/step5/nvidia/csa_tail_ring.py."""
+INDEXER_KERNEL_BLOCK: Final = 64
+"""vLLM 0.11.0 to 0.33.0, DeepseekV32IndexerBackend.get_supported_kernel_block_sizes."""
 STATES_WITH_DRAFTS: Final = "qwen3_next"
 """The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
@@ -112,7 +114,11 @@ def _kept(
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:
         return (own,)
-    return _indexed(mixer.indexer, serving, sizes), own
+    keys = _indexed(mixer.indexer, serving, sizes)
+    if own.block_alignment > 1 and mixer.row_size is not None and keys.block_size > INDEXER_KERNEL_BLOCK:
+        # Where layers share a block, kernels of a fixed size read whole pieces of it.
+        keys = replace(keys, block_alignment=INDEXER_KERNEL_BLOCK * keys.bytes_per_token)
+    return keys, own
 
 
 def _beside_heads(mixer: Attention, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
@@ -265,16 +271,19 @@ def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSiz
 def _latent(
     mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, exact: CacheFormat
 ) -> AttentionSpec:
-    aligns = mixer.indexer is not None and serving.rules.sparse_rows_align_blocks
+    windowed = mixer.sliding_window is not None
+    size, rules = mixer.row_size or mixer.head_size, serving.rules
+    aligning = rules.sparse_rows_align_blocks if mixer.row_size is None else rules.padded_rows_align_blocks
     return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
+        kind=CacheKind.SLIDING_WINDOW_MLA if windowed else CacheKind(serving.rules.latent_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
-        head_size=mixer.head_size,
+        head_size=size,
         head_size_v=0,
         format=exact,
+        sliding_window=mixer.sliding_window,
         strided=backend.indexes_kv_by_block_stride,
-        block_alignment=exact.head_bytes(mixer.head_size, 0) if aligns else 1,
+        block_alignment=exact.head_bytes(size, 0) if mixer.indexer is not None and aligning else 1,
     )
 
 

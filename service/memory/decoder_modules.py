@@ -221,7 +221,9 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
     if mixer.output_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
     if mixer.head_gate:
-        yield Linear(f"{name}.g_proj", hidden, (heads,))
+        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if mixer.rotary_norm else heads,))
+    if mixer.rotary_norm:
+        yield Plain(mixer.qk_rope_head_dim)
     if mixer.sinks:
         # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
         yield Plain(heads, None if mixer.indexer is None else FLOAT32_BYTES)
