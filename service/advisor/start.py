@@ -15,8 +15,8 @@ from service.launch.checkpoint import check_clamped_experts, check_expert_blocks
 from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers, check_shared_caches
 from service.launch.model_dtype import check_supported
+from service.launch.release_reading import as_read_by
 from service.launch.resolution import resolve
-from service.launch.rotary_size import as_read_by
 from service.launch.serving import Serving
 
 

@@ -50,6 +50,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_heads(architecture, tensor_parallel)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+    cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     _check_slots(guessed, batched, seqs, rules)
     caching, mode = state_caching.resolve(architecture, flags, rules, guesses=guessed is not None)

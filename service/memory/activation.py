@@ -22,6 +22,7 @@ from service.architecture.recurrence import (
     LinearAttention,
     Mamba,
     Mamba2,
+    NgramConvolution,
     Recurrence,
     ShortConvolution,
 )
@@ -184,6 +185,8 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
             projected = 2 * (mixer.intermediate_size + mixer.num_groups * mixer.state_size)
         case ShortConvolution():
             projected = 3 * mixer.channels
+        case NgramConvolution():
+            return 4 * mixer.channels
         case LinearAttention() | GroupedLinearAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case _:
