@@ -7,7 +7,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import httpx2
 import typer
 import uvicorn
 from pydantic import ValidationError
@@ -25,6 +24,7 @@ from service.api.text.commands import render_commands
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
+from service.hub.transfer import hub_http
 from service.logs import configure_logs
 from service.options import with_options
 from service.settings import Settings
@@ -121,9 +121,12 @@ def plan(
 
 
 async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
-    async with httpx2.AsyncClient() as http:
+    async with hub_http() as http:
         services = build_services(settings, http)
-        question = await plan_request(read_body(document), services)
+        try:
+            question = await plan_request(read_body(document), services)
+        finally:
+            await services.models.close()
     return answer_question(question, services)
 
 

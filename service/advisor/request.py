@@ -53,6 +53,8 @@ class Model:
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where the Hub or the snapshot tells."""
     note: str | None = None
+    stale: bool = False
+    """Whether the Hub could not be asked anew and an earlier answer of its stands in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from service.hub.errors import (
     InvalidModelId,
     ModelGated,
     ModelNotFound,
+    NotATextModel,
     RevisionNotFound,
 )
 from service.hub.fetched import CONFIG, FetchedConfig
@@ -56,7 +57,7 @@ UNNAMED_MODEL: Final = "./model"
 SERVE_DEPTH: Final = 2
 """Names down to a flag: `serve` and its own."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
-NOT_TO_BE_HAD: Final = (ConfigNotFound, InvalidModelId, ModelGated, ModelNotFound, RevisionNotFound)
+NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Faults of the Hub that another draft, or its config given along, would get past."""
 
 
@@ -260,14 +261,22 @@ def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Mode
     Raises:
         InvalidConfig: the config cannot be read as a model.
         UnknownArchitecture: its architecture is not modelled.
+        NotATextModel: it is not, and the Hub says that the model is for another task.
     """
+    try:
+        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]))
+    except (InvalidConfig, UnknownArchitecture) as error:
+        if fetched.task is None:
+            raise
+        raise NotATextModel(fetched.id, fetched.task) from error
     return Model(
         id=fetched.id,
         revision=fetched.revision,
         source=fetched.source,
-        architecture=_architecture(fetched, rules or rules_for(RELEASES[-1])),
+        architecture=architecture,
         checkpoint_bytes=fetched.total_parameter_bytes,
         note=fetched.note,
+        stale=fetched.stale,
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httpx2
 
+from service.hub.cache import Cache
 from service.hub.client import HubClient
+from service.hub.endpoint import Endpoint
 from service.hub.transfer import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -57,9 +60,17 @@ class FakeHub:
     redirects_to_cache: bool = False
     requests: list[httpx2.Request] = field(default_factory=list)
 
-    def client(self, *, token: str | None = TOKEN, limits: Limits = DEFAULT_LIMITS) -> HubClient:
+    def client(
+        self,
+        *,
+        token: str | None = TOKEN,
+        limits: Limits = DEFAULT_LIMITS,
+        cache: Cache | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> HubClient:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
-        return HubClient(http, endpoint=ENDPOINT, token=token, limits=limits)
+        endpoint = Endpoint(ENDPOINT, token)
+        return HubClient(http, endpoint=endpoint, limits=limits, cache=cache, clock=clock)
 
     def play(self, ending: str, response: Callable[[], httpx2.Response]) -> None:
         async def fault(_: httpx2.Request) -> httpx2.Response:

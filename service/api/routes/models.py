@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from service.api.questions import read_model
-from service.api.routes.parts import Parts
+from service.api.routes.parts import CallersParts, Parts
 from service.api.schemas.model import ExplainedModel, ModelList
 
 router = APIRouter(tags=["models"])
@@ -24,7 +24,7 @@ def list_models(
 async def get_model(
     org: Annotated[str, Path(max_length=100)],
     name: Annotated[str, Path(max_length=100)],
-    services: Parts,
+    services: CallersParts,
     revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
 ) -> ExplainedModel:
     """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""

@@ -18,6 +18,7 @@ class ModelAnswer(Output):
     architecture: ArchitectureAnswer
     checkpoint_bytes: int | None
     note: str | None
+    stale: bool = Field(description="The Hub could not be asked anew: this is what it said within a day")
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -29,6 +30,7 @@ class ModelAnswer(Output):
             architecture=ArchitectureAnswer.of(model.architecture),
             checkpoint_bytes=model.checkpoint_bytes,
             note=model.note,
+            stale=model.stale,
         )
 
 
@@ -47,6 +49,7 @@ class ExplainedModel(ModelAnswer):
             architecture=ExplainedArchitecture.of(model.architecture),
             checkpoint_bytes=model.checkpoint_bytes,
             note=model.note,
+            stale=model.stale,
         )
 
 
