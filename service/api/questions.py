@@ -1,5 +1,6 @@
 """From what a caller wrote to the core's own question."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -211,7 +212,8 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
         return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
-    return read_model(await services.models.resolve(body.model, body.revision), rules)
+    fetched = await services.models.resolve(body.model, body.revision)
+    return await asyncio.to_thread(read_model, fetched, rules)
 
 
 def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:

@@ -135,7 +135,7 @@ class Cache:
         if row is None:
             return None
         body, digest, stored, used = row
-        if digest != _digest(key, body):
+        if not _whole(key, body, digest):
             _log.warning("an entry of the cache is damaged and fetched anew")
             self._drop(key)
             return None
@@ -163,7 +163,7 @@ class Cache:
             key = Key(*names)
             query = "SELECT body, digest FROM entries WHERE rowid = ?"
             body, digest = connection.execute(query, (rowid,)).fetchone()
-            whole = digest == _digest(key, body)
+            whole = _whole(key, body, digest)
             if not whole:
                 self._drop(key)
             yield Entry(key, len(body), whole)
@@ -215,3 +215,7 @@ def _digest(key: Key, body: bytes) -> bytes:
     # Of the key too, so that no entry can stand for another.
     named = "\0".join(astuple(key)).encode("utf-8", "surrogatepass")
     return sha256(len(named).to_bytes(8, "big") + named + body).digest()
+
+
+def _whole(key: Key, body: object, digest: object) -> bool:
+    return isinstance(body, bytes) and digest == _digest(key, body)

@@ -181,9 +181,9 @@ class Repositories:
         except ConfigNotFound:
             return ModelInfo(commit=asked, fault=str(fault))
         commit = download.commit or asked
+        config = replace(key, revision=commit or key.revision, file=CONFIG)
+        await self._parsed(config, download.body)
         if commit is not None:
-            config = replace(key, revision=commit, file=CONFIG)
-            await self._parsed(config, download.body)
             await self._cache(credential).put(config, download.body)
         return ModelInfo(commit=commit, fault=str(fault))
 

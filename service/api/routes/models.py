@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from starlette.concurrency import run_in_threadpool
 
 from service.api.questions import read_model
 from service.api.routes.parts import CallersParts, Parts
@@ -28,4 +29,5 @@ async def get_model(
     revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
 ) -> ExplainedModel:
     """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
-    return ExplainedModel.of(read_model(await services.models.resolve(f"{org}/{name}", revision)))
+    fetched = await services.models.resolve(f"{org}/{name}", revision)
+    return await run_in_threadpool(lambda: ExplainedModel.of(read_model(fetched)))
