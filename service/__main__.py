@@ -1,4 +1,4 @@
-"""The command line: `dryserve plan`, `dryserve serve`, `dryserve openapi`."""
+"""The command line: `dryserve plan`, `dryserve serve`, `dryserve models`, `dryserve openapi`."""
 
 import asyncio
 import json
@@ -26,6 +26,7 @@ from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
 from service.hub.transfer import hub_http
 from service.logs import configure_logs
+from service.models_cli import models
 from service.options import with_options
 from service.settings import Settings
 
@@ -156,6 +157,7 @@ def _exit_code(answer: Plan) -> Exit:
 
 
 cli.command()(with_options(plan))
+cli.add_typer(models, name="models")
 
 
 def main() -> None:

@@ -132,8 +132,11 @@ class HubClient:
         files = dict(zip(names, documents, strict=True))
         if info.files is None and files[CONFIG] is None:
             files[PARAMS] = await repositories.document(asking, model_id, at, PARAMS)
-        place = f"commit {info.commit}" if info.commit else revision
-        return tell(model_id, f"{self._endpoint}/{model_id} at {place}", info, files, total)
+        return tell(model_id, self._provenance(model_id, revision, info), info, files, total)
+
+    def _provenance(self, model_id: str, revision: str, info: ModelInfo) -> str:
+        place = f"commit {info.commit}" if info.commit and info.stated else revision
+        return f"{'imported files' if info.imported else f'{self._endpoint}/{model_id}'} at {place}"
 
     async def _total_bytes(
         self, repositories: Repositories, asking: Credential, model_id: str, info: ModelInfo
@@ -163,7 +166,7 @@ class HubClient:
         asking = self._credential if credential is None else credential
         unasked = HubUnreachable(model_id, "it was not asked")
         fetched, when = await self._recalled(asking, model_id, revision, unasked, inf)
-        return replace(fetched, note=f"this is what the Hub said at {when}")
+        return replace(fetched, note=f"this was kept at {when}; the Hub is not asked")
 
     async def _stale(
         self, asking: Credential, model_id: str, revision: str, failure: HubError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from service.hub.identity import commit_or_none
@@ -16,7 +16,7 @@ from service.hub.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 EXPAND: Final = "&".join(
     f"expand[]={name}" for name in ("safetensors", "sha", "gated", "siblings", "pipeline_tag")
@@ -67,6 +67,8 @@ class ModelInfo:
         consolidated: whether weights lie in Mistral's own files.
         pipeline: whether the repository holds a pipeline of diffusers.
         task: the Hub's name of what the model is for, if it is one of `FOREIGN_TASKS`.
+        imported: whether this was found in a folder, not told by the Hub.
+        stated: whether the commit is the repository's; else it only names what was imported.
         fault: for people, why the Hub did not say; None where it did.
     """
 
@@ -77,6 +79,8 @@ class ModelInfo:
     consolidated: bool = True
     pipeline: bool = False
     task: str | None = None
+    imported: bool = False
+    stated: bool = True
     fault: str | None = None
 
     def may_hold(self, file: str, *, otherwise: bool) -> bool:
@@ -105,14 +109,21 @@ def read_info(answer: Mapping[str, Any]) -> ModelInfo:
     whole = isinstance(counts, dict) and all(type(count) is int and count >= 0 for count in counts.values())
     task = answer.get("pipeline_tag")
     names = _names(answer.get("siblings"))
-    return ModelInfo(
+    return replace(
+        ModelInfo() if names is None else listed_files(names),
         commit=commit_or_none(answer.get("sha")),
         gated=bool(answer.get("gated")),
         parameter_counts=counts if whole and counts else None,
-        files=None if names is None else _bounded(names),
-        consolidated=names is None or any(map(is_consolidated, names)),
-        pipeline=names is not None and PIPELINE_INDEX in names,
         task=task if isinstance(task, str) and task in FOREIGN_TASKS else None,
+    )
+
+
+def listed_files(names: Collection[str]) -> ModelInfo:
+    """Return what the names of a repository's files tell."""
+    return ModelInfo(
+        files=_bounded(names),
+        consolidated=any(map(is_consolidated, names)),
+        pipeline=PIPELINE_INDEX in names,
     )
 
 

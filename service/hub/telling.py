@@ -53,7 +53,7 @@ def tell(
     counts = info.parameter_counts
     return FetchedConfig(
         id=model_id,
-        revision=info.commit,
+        revision=info.commit if info.stated else None,
         source="hub",
         config=config or {},
         params=params,

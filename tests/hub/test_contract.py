@@ -38,6 +38,7 @@ def asked_by_the_hubs_own_library(endpoint: str, home: Path, model: str, revisio
         "HF_HOME": str(home),
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_OFFLINE": "0",
     }
     command = [sys.executable, "-c", SCRIPT, model, revision]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603
