@@ -35,6 +35,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get_plan": Example({"model": MODEL, "gpu": ["rtx-3090-24gb"], "engine_version": "0.19.0", **SERVE}),
     "list_models": Example({"search": "gemma"}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
+    "get_weights": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
     "get_problem": Example({"slug": "unknown-gpu"}),
 }

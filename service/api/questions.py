@@ -52,6 +52,7 @@ from service.hub.errors import (
 )
 from service.hub.fetched import CONFIG, FetchedConfig
 from service.launch.config_format import read_files
+from service.memory.checkpoint import needs_checkpoint_bytes
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
@@ -213,7 +214,11 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
     fetched = await services.models.resolve(body.model, body.revision)
-    return await asyncio.to_thread(read_model, fetched, rules)
+    model = await asyncio.to_thread(read_model, fetched, rules)
+    if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
+        weighed = await services.models.weighed(fetched)
+        model = replace(model, checkpoint_bytes=weighed.total_parameter_bytes)
+    return model
 
 
 def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:

@@ -29,10 +29,12 @@ from service.hub.fetched import CONFIG, PARAMS, FetchedConfig
 from service.hub.flights import Flights
 from service.hub.gate import Gate
 from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision
+from service.hub.names import MOST_WEIGHT_FILES
 from service.hub.refusals import Refusals
 from service.hub.repository import FRESH_SECONDS, STALE_SECONDS, Asked, Repositories, Shelves, Silence
 from service.hub.telling import INDEXES, files_of_a_round, tell
 from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer
+from service.hub.weights import Weights, no_weights, read_weights, weight_files
 from service.hub.weights_index import SPAN, total_bytes
 
 if TYPE_CHECKING:
@@ -101,6 +103,44 @@ class HubClient:
         asking = self._credential if credential is None else credential
         key = (asking.owner, model_id, revision)
         return await self._fetches.join(key, lambda: self._in_time(asking, model_id, revision))
+
+    async def weights(
+        self,
+        model_id: str,
+        revision: str | None = None,
+        credential: Credential | None = None,
+        *,
+        file: str | None = None,
+        most_files: int = MOST_WEIGHT_FILES,
+    ) -> tuple[str, Weights]:
+        """Read the headers of a model's weights; return the commit and what they tell.
+
+        What could be read in `Limits.total_seconds` is told and kept: asked again, the rest is read.
+
+        Raises:
+            HubError: they could not be had, or there are more files than `most_files`.
+        """
+        revision = DEFAULT_REVISION if revision is None else revision
+        check_model_id(model_id)
+        check_revision(model_id, revision)
+        asking = self._credential if credential is None else credential
+        try:
+            async with asyncio.timeout(self._limits.total_seconds):
+                info = await self._repositories.info(asking, model_id, revision)
+        except TimeoutError:
+            raise HubTimedOut(model_id) from None
+        files = weight_files(info, file)
+        if info.commit is None or not 0 < len(files) <= most_files:
+            raise no_weights(model_id, info, file)
+        place, key = (model_id, info.commit), (asking.owner, model_id, info.commit, files)
+        self._refusals.check(key)
+        try:
+            weights = await read_weights(self._repositories, asking, place, files, self._limits.total_seconds)
+        except HubError as error:
+            if not isinstance(error, HubTimedOut | HubRateLimited):
+                self._refusals.keep(key, error)
+            raise
+        return info.commit, weights
 
     async def _in_time(self, asking: Credential, model_id: str, revision: str) -> FetchedConfig:
         key = (asking.owner, model_id, revision)

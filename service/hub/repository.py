@@ -29,7 +29,7 @@ from service.hub.names import may_be_asked_for
 from service.hub.wanted import MODEL_INFO, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from service.hub.cache import Cache
     from service.hub.credential import Credential
@@ -139,8 +139,48 @@ class Repositories:
         Raises:
             HubError: they could not be had.
         """
-        key = Key(credential.owner, model_id, commit, f"{file}#{span[0]}-{span[1]}")
-        body = await self._parts.join(key, lambda: self._part(credential, key, file, span))
+        place = (model_id, commit)
+
+        async def body() -> bytes:
+            found = await self.span(credential, place, file, span)
+            return ABSENT if found is None else found
+
+        kept = await self.derived(credential, place, f"{file}#{span[0]}-{span[1]}", body)
+        return None if kept == ABSENT else kept
+
+    async def derived(
+        self,
+        credential: Credential,
+        place: tuple[str, str],
+        name: str,
+        derive: Callable[[], Awaitable[bytes]],
+    ) -> bytes:
+        """Return what is derived from files at a place (a model's id and a commit); kept under a name.
+
+        Raises:
+            HubError: it could not be had.
+        """
+        key = Key(credential.owner, *place, name)
+
+        async def kept_or_derived() -> bytes:
+            kept = await self._cache(credential).get(key)
+            if kept is not None:
+                return kept.body
+            body = await derive()
+            await self._cache(credential).put(key, body)
+            return body
+
+        return await self._parts.join(key, kept_or_derived)
+
+    async def span(
+        self, credential: Credential, place: tuple[str, str], file: str, span: tuple[int, int]
+    ) -> bytes | None:
+        """Return a span of a file at a place, None if the repository does not hold it; not kept.
+
+        Raises:
+            HubError: it could not be had.
+        """
+        body = await self._download(credential, Key(credential.owner, *place, file), file, span)
         return None if body == ABSENT else body
 
     async def _info(self, credential: Credential, key: Key) -> ModelInfo:
@@ -197,15 +237,6 @@ class Repositories:
         if commit is not None:
             await cache.put(key, body)
         return document
-
-    async def _part(self, credential: Credential, key: Key, file: str, span: tuple[int, int]) -> bytes:
-        cache = self._cache(credential)
-        kept = await cache.get(key)
-        if kept is not None:
-            return kept.body
-        body = await self._download(credential, key, file, span)
-        await cache.put(key, body)
-        return body
 
     async def _download(
         self, credential: Credential, key: Key, file: str, span: tuple[int, int] | None = None

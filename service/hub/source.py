@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from service.hub.credential import Credential
     from service.hub.fetched import FetchedConfig
     from service.hub.snapshot import BundledSnapshot
+    from service.hub.weights import Weights
 
+FEW_FILES: Final = 4
+"""Headers that a plan may wait for, where its verdict depends on them."""
 _STOOD_IN_FOR: Final = (HubUnreachable, HubTimedOut, HubRateLimited, ModelGated, ConfigNotJson)
 
 
@@ -76,6 +79,36 @@ class ModelSource:
         except HubError as error:
             error.nearest = await asyncio.to_thread(self._snapshot.nearest, model_id)
             raise
+
+    async def weights(
+        self, model_id: str, revision: str | None = None, file: str | None = None
+    ) -> tuple[str, Weights]:
+        """Return the commit and what the headers of a model's weights tell.
+
+        Raises:
+            HubError: they could not be had.
+        """
+        check_model_id(model_id)
+        if self._offline:
+            raise ModelNotFound(model_id, f"this service works offline and holds no weights of {model_id}")
+        return await self._client.weights(model_id, revision, self._credential, file=file)
+
+    async def weighed(self, fetched: FetchedConfig) -> FetchedConfig:
+        """Return a model with the bytes of all its tensors, by the headers of its weights if those are few.
+
+        Where they cannot be had it is returned as it is.
+        """
+        if self._offline or fetched.source != "hub" or fetched.stale or fetched.revision is None:
+            return fetched
+        try:
+            _, weights = await self._client.weights(
+                fetched.id, fetched.revision, self._credential, most_files=FEW_FILES
+            )
+        except HubError:
+            return fetched
+        return (
+            replace(fetched, total_parameter_bytes=weights.tensors.total_bytes) if weights.whole else fetched
+        )
 
     async def _resolve_online(self, model_id: str, revision: str | None) -> FetchedConfig:
         try:

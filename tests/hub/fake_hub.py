@@ -31,6 +31,8 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2}
 
 _RESOLVE = re.compile(r"/(?P<model>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<file>[^/]+)")
 _CACHED = re.compile(r"/api/resolve-cache/models/(?P<model>[^/]+/[^/]+)/(?P<revision>[^/]+)/(?P<file>[^/]+)")
+_STORED = re.compile(r"/lfs/(?P<model>[^/]+/[^/]+)/(?P<file>[^/]+)")
+WEIGHTS = (".safetensors", ".gguf")
 _INFO = re.compile(r"/api/models/(?P<model>[^/]+(?:/(?!revision/)[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
 _SPAN = re.compile(r"bytes=<?(?P<first>\d+)-(?P<last>\d+)")  # the "<" is huggingface_hub's own
 
@@ -63,6 +65,7 @@ class FakeHub:
     repositories: dict[str, Repository] = field(default_factory=dict)
     faults: dict[str, Callable[[httpx2.Request], Awaitable[httpx2.Response]]] = field(default_factory=dict)
     redirects_to_cache: bool = False
+    storage: str | None = None
     requests: list[httpx2.Request] = field(default_factory=list)
 
     def client(
@@ -97,6 +100,8 @@ class FakeHub:
         for ending, fault in self.faults.items():
             if path.endswith(ending):
                 return await fault(request)
+        if match := _STORED.fullmatch(path):
+            return self._stored(request, match)
         if match := _CACHED.fullmatch(path) or _RESOLVE.fullmatch(path):
             return self._file(
                 request, match, redirect=self.redirects_to_cache and not path.startswith("/api/")
@@ -111,6 +116,12 @@ class FakeHub:
             return refused(401, "RepoNotFound")
         commit = repository.commit(unquote(match["revision"] or "main"))
         return (repository, commit) if commit else refused(404, "RevisionNotFound")
+
+    def _stored(self, request: httpx2.Request, match: re.Match[str]) -> httpx2.Response:
+        if "Authorization" in request.headers:  # as stores of signed addresses do
+            return httpx2.Response(400)
+        content = self.repositories[match["model"]].files[match["file"]]
+        return self._part(request, content, {"Content-Type": "application/octet-stream"})
 
     def _part(self, request: httpx2.Request, content: bytes, headers: dict[str, str]) -> httpx2.Response:
         headers |= {"ETag": f'"{sha256(content).hexdigest()}"', "Accept-Ranges": "bytes"}
@@ -129,6 +140,13 @@ class FakeHub:
         headers = {"X-Repo-Commit": commit}
         if match["file"] not in repository.files:
             return refused(404, "EntryNotFound", **headers)
+        if self.storage and match["file"].endswith(WEIGHTS):
+            headers |= {
+                "X-Linked-Size": str(len(repository.files[match["file"]])),
+                "X-Linked-ETag": '"large"',
+            }
+            location = f"{self.storage}/lfs/{match['model']}/{match['file']}"
+            return httpx2.Response(302, headers={"Location": location, **headers})
         if redirect:
             location = f"/api/resolve-cache/models/{match['model']}/{commit}/{match['file']}"
             return httpx2.Response(307, headers={"Location": location, **headers})

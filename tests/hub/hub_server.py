@@ -49,6 +49,11 @@ class HubServer:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def storage(self) -> str:
+        """The same server under another name, which is another host to whoever asks."""
+        return f"http://localhost:{self.port}"
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while await self._serve_one(reader, writer):

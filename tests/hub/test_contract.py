@@ -31,8 +31,9 @@ except Exception as error:
 """
 
 
-def asked_by_the_hubs_own_library(endpoint: str, home: Path, model: str, revision: str) -> dict[str, Any]:
-    environment = {
+def environment_of(endpoint: str, home: Path) -> dict[str, str]:
+    """Return what the Hub's own library takes to be its Hub and its home."""
+    return {
         **os.environ,
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(home),
@@ -40,6 +41,10 @@ def asked_by_the_hubs_own_library(endpoint: str, home: Path, model: str, revisio
         "HF_HUB_DISABLE_XET": "1",
         "HF_HUB_OFFLINE": "0",
     }
+
+
+def asked_by_the_hubs_own_library(endpoint: str, home: Path, model: str, revision: str) -> dict[str, Any]:
+    environment = environment_of(endpoint, home)
     command = [sys.executable, "-c", SCRIPT, model, revision]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603
     answer: dict[str, Any] = json.loads(done.stdout)
