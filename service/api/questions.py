@@ -1,6 +1,5 @@
 """From what a caller wrote to the core's own question."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -22,6 +21,7 @@ from service.api.faults import (
 from service.api.schemas.question import PLACES, GpuInput, PlanBody, PlanQuery
 from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
+from service.api.turns import in_turn
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.mistral_format.files import ModelFiles, is_params
@@ -214,7 +214,7 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
     fetched = await services.models.resolve(body.model, body.revision)
-    model = await asyncio.to_thread(read_model, fetched, rules)
+    model = await in_turn(lambda: read_model(fetched, rules))
     if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
         weighed = await services.models.weighed(fetched)
         model = replace(model, checkpoint_bytes=weighed.total_parameter_bytes)

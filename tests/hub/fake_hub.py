@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 import httpx2
 
@@ -34,7 +34,16 @@ _CACHED = re.compile(r"/api/resolve-cache/models/(?P<model>[^/]+/[^/]+)/(?P<revi
 _STORED = re.compile(r"/lfs/(?P<model>[^/]+/[^/]+)/(?P<file>[^/]+)")
 WEIGHTS = (".safetensors", ".gguf")
 _INFO = re.compile(r"/api/models/(?P<model>[^/]+(?:/(?!revision/)[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
+_PATHS = re.compile(r"/api/models/(?P<model>[^/]+/[^/]+)/paths-info/(?P<revision>[^/]+)")
 _SPAN = re.compile(r"bytes=<?(?P<first>\d+)-(?P<last>\d+)")  # the "<" is huggingface_hub's own
+
+
+def _asked_paths(request: httpx2.Request) -> list[str]:
+    """Return the `paths` of a form or of a JSON object, both of which the Hub takes."""
+    if request.headers.get("Content-Type", "").startswith("application/json"):
+        paths: list[str] = json.loads(request.content)["paths"]
+        return paths
+    return parse_qs(request.content.decode()).get("paths", [])
 
 
 def refused(status: int, code: str, **headers: str) -> httpx2.Response:
@@ -106,6 +115,8 @@ class FakeHub:
             return self._file(
                 request, match, redirect=self.redirects_to_cache and not path.startswith("/api/")
             )
+        if match := _PATHS.fullmatch(path):
+            return self._paths(request, match)
         if match := _INFO.fullmatch(path):
             return self._info(match)
         return httpx2.Response(404)
@@ -152,6 +163,25 @@ class FakeHub:
             return httpx2.Response(307, headers={"Location": location, **headers})
         headers["Content-Type"] = "text/plain; charset=utf-8"
         return self._part(request, repository.files[match["file"]], headers)
+
+    def _paths(self, request: httpx2.Request, match: re.Match[str]) -> httpx2.Response:
+        located = self._locate(match)
+        if isinstance(located, httpx2.Response):
+            return located
+        files = located[0].files
+        asked = [path for path in _asked_paths(request) if path in files]
+        return httpx2.Response(
+            200,
+            json=[
+                {
+                    "type": "file",
+                    "path": path,
+                    "size": len(files[path]),
+                    "oid": sha256(files[path]).hexdigest()[:40],
+                }
+                for path in asked
+            ],
+        )
 
     def _info(self, match: re.Match[str]) -> httpx2.Response:
         located = self._locate(match)

@@ -67,7 +67,9 @@ class HubServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
         method, target, _ = head[0].split(" ")
         headers = dict(line.split(": ", 1) for line in head[1:] if line)
-        request = httpx2.Request(method, httpx2.URL(self.endpoint + target), headers=headers)
+        lengths = {name.lower(): value for name, value in headers.items()}
+        body = await reader.readexactly(int(lengths.get("content-length", "0")))
+        request = httpx2.Request(method, httpx2.URL(self.endpoint + target), headers=headers, content=body)
         self.in_progress += 1
         self.most_in_progress = max(self.most_in_progress, self.in_progress)
         try:

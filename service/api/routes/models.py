@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from starlette.concurrency import run_in_threadpool
 
 from service.api.questions import read_model
 from service.api.routes.parts import CallersParts, Parts
 from service.api.schemas.model import ExplainedModel, ModelList, WeightsAnswer
+from service.api.turns import in_turn
 
 router = APIRouter(tags=["models"])
 
@@ -30,7 +30,7 @@ async def get_model(
 ) -> ExplainedModel:
     """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
     fetched = await services.models.resolve(f"{org}/{name}", revision)
-    return await run_in_threadpool(lambda: ExplainedModel.of(read_model(fetched)))
+    return await in_turn(lambda: ExplainedModel.of(read_model(fetched)))
 
 
 @router.get("/models/{org}/{name}/weights", summary="Read the headers of a model's weights")
