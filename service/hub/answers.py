@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from service.hub.wanted import Wanted
 
 _SECONDS: Final = re.compile(r"\d{1,6}", re.ASCII)
+_INVALID_CREDENTIALS: Final = "Invalid credentials in Authorization header"
+_DISABLED: Final = "Access to this resource is disabled."
 _ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")
 
 
@@ -80,6 +82,16 @@ def _without_body(response: httpx2.Response) -> httpx2.Response:
     # huggingface_hub would parse the body, unbounded, and log warning headers of the server's choosing.
     headers = {name: response.headers[name] for name in _ERROR_HEADERS if name in response.headers}
     return httpx2.Response(response.status_code, headers=headers, request=response.request)
+
+
+def token_refused(response: httpx2.Response) -> bool:
+    """Whether an answer refuses the token itself, or what it was issued for, and not the model."""
+    if response.headers.get("X-Error-Code"):
+        return False
+    said = response.headers.get("X-Error-Message", "")
+    if response.status_code == httpx2.codes.UNAUTHORIZED:
+        return said == _INVALID_CREDENTIALS
+    return response.status_code == httpx2.codes.FORBIDDEN and said != _DISABLED
 
 
 def quota_wait(response: httpx2.Response) -> int | None:

@@ -139,11 +139,15 @@ class Cache:
             _log.warning("an entry of the cache is damaged and fetched anew")
             self._drop(key)
             return None
-        now = self.clock()
-        if abs(now - used) > USED_SECONDS:
-            with connection:
-                connection.execute(f"UPDATE entries SET used = ? WHERE {_KEY}", (now, *astuple(key)))  # noqa: S608
+        if abs(self.clock() - used) > USED_SECONDS:
+            self._touch(key)
         return Kept(body, stored)
+
+    def _touch(self, key: Key) -> None:
+        connection = self._connected()
+        with suppress(sqlite3.OperationalError), connection:  # what can only be read is read all the same
+            values = (self.clock(), *astuple(key))
+            connection.execute(f"UPDATE entries SET used = ? WHERE {_KEY}", values)  # noqa: S608 - a constant
 
     def _put(self, key: Key, body: bytes) -> None:
         now, connection = self.clock(), self._connected()
@@ -181,11 +185,23 @@ class Cache:
     def _opened(self) -> sqlite3.Connection:
         if self.path is not None:
             try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return _open(str(self.path))
+                return self._opened_file(self.path)
             except (OSError, sqlite3.OperationalError) as error:
-                _log.warning("the cache is kept in memory, since its file cannot be written: %s", error)
+                _log.warning("the cache is kept in memory, since its file cannot be used: %s", error)
         return _open(":memory:")
+
+    def _opened_file(self, path: Path) -> sqlite3.Connection:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # it may hold what only the service's token opens
+            return _open(str(path))
+        except (OSError, sqlite3.OperationalError):
+            if not path.is_file():
+                raise
+            _log.warning("the cache is only read, since its file cannot be written")
+            return sqlite3.connect(
+                f"{path.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False
+            )
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -144,8 +144,8 @@ class HubClient:
 
     async def _in_time(self, asking: Credential, model_id: str, revision: str) -> FetchedConfig:
         key = (asking.owner, model_id, revision)
-        self._refusals.check(key)
         try:
+            self._refusals.check(key)
             async with asyncio.timeout(self._limits.total_seconds):
                 return await self._fetch(self._repositories, asking, model_id, revision)
         except TimeoutError:

@@ -41,7 +41,7 @@ class InvalidHubToken(HubError):
 
 
 class HubTokenRefused(HubError):
-    """The Hub does not accept the token that a caller sent along."""
+    """The Hub does not accept the token that a caller sent along, or not for this."""
 
     def __init__(self, model_id: str) -> None:
         super().__init__(model_id, f"the Hub does not accept the token sent along to ask for {model_id}")

@@ -35,7 +35,9 @@ class Refusals:
         del self._kept[key]
 
     def keep(self, key: Hashable, error: HubError) -> None:
-        """Repeat an error for a minute."""
+        """Repeat an error for a minute from when it was first met."""
+        if self._kept.get(key, (None,))[0] is error:
+            return
         self._kept[key] = (error, self._clock() + REFUSED_SECONDS)
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_REFUSALS:

@@ -17,6 +17,7 @@ from service.hub.errors import (
     ConfigTooDeep,
     ConfigTooLarge,
     HubError,
+    HubRateLimited,
     HubUnreachable,
     ModelNotFound,
 )
@@ -270,4 +271,5 @@ def _of_the_info_alone(error: HubError) -> bool:
         return not error.named
     if isinstance(error, HubUnreachable):
         return error.status is not None
-    return isinstance(error, ConfigNotJson | ConfigTooLarge | ConfigTooDeep)
+    # A used-up quota of questions leaves that of files, unless the Hub refused: then nothing is asked.
+    return isinstance(error, ConfigNotJson | ConfigTooLarge | ConfigTooDeep | HubRateLimited)

@@ -12,7 +12,7 @@ import stamina
 from huggingface_hub.constants import HUGGINGFACE_HEADER_X_REPO_COMMIT
 
 from service import __version__
-from service.hub.answers import quota_wait, refusal
+from service.hub.answers import quota_wait, refusal, token_refused
 from service.hub.errors import (
     ConfigNotJson,
     ConfigTooLarge,
@@ -154,8 +154,8 @@ class Transfer:
                 self._heed(response, credential, wanted)
                 if response.has_redirect_location:
                     return self._redirects.next(response, wanted, hop)
-                if response.status_code == httpx2.codes.UNAUTHORIZED and credential.own and hop.trusted:
-                    self._check_token(response, wanted)
+                if credential.own and hop.trusted and token_refused(response):
+                    raise HubTokenRefused(wanted.model_id)
                 return await self._read(response, wanted)
         except httpx2.TimeoutException as error:
             connected = not isinstance(error, httpx2.ConnectTimeout)
@@ -179,10 +179,6 @@ class Transfer:
             raise HubRateLimited(wanted.model_id, self._gate.refused(credential.owner, wait))
         if wait is not None:
             self._gate.spent(credential.owner, wanted.quota, wait)
-
-    def _check_token(self, response: httpx2.Response, wanted: Wanted) -> None:
-        if response.headers.get("X-Error-Message") == "Invalid credentials in Authorization header":
-            raise HubTokenRefused(wanted.model_id)
 
     async def _read(self, response: httpx2.Response, wanted: Wanted) -> Download:
         expected = httpx2.codes.OK if wanted.span is None else httpx2.codes.PARTIAL_CONTENT

@@ -118,6 +118,32 @@ async def test_where_no_file_can_be_written_memory_serves(tmp_path: Path) -> Non
     await cache.close()
 
 
+async def test_a_file_that_can_only_be_read_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Cache(path, clock=Clock())
+    await first.put(key(), b"kept")
+    await first.close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("a disk of this kind")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    second = Cache(path)
+    kept = await second.get(key())
+    assert kept is not None
+    assert kept.body == b"kept"
+    await second.put(key("other"), b"lost")
+    assert await second.get(key("other")) is None
+    assert await second.get(key()) is not None
+    await second.close()
+
+
+async def test_nobody_else_may_read_the_file(path: Path) -> None:
+    cache = Cache(path)
+    await cache.put(key(), b"kept")
+    assert await asyncio.to_thread(lambda: path.stat().st_mode & 0o077) == 0
+    await cache.close()
+
+
 WRITER = """
 import asyncio, sys
 from pathlib import Path

@@ -69,10 +69,12 @@ async def test_a_used_up_quota_is_of_one_token() -> None:
     assert (await client.fetch(MODEL)).id == MODEL
 
 
-async def test_a_token_that_the_hub_does_not_accept_is_the_callers_fault() -> None:
+@pytest.mark.parametrize(
+    ("status", "message"), [(401, "Invalid credentials in Authorization header"), (403, "Forbidden: no read")]
+)
+async def test_a_token_that_the_hub_does_not_accept_is_the_callers_fault(status: int, message: str) -> None:
     hub = hub_with_model()
-    message = {"X-Error-Message": "Invalid credentials in Authorization header"}
-    hub.play("", lambda: httpx2.Response(401, headers=message))
+    hub.play("", lambda: httpx2.Response(status, headers={"X-Error-Message": message}))
     with pytest.raises(HubTokenRefused):
         await hub.client().fetch(MODEL, credential=callers_own(BOB))
 

@@ -123,6 +123,7 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
                 return
             assert (reply.status_code, reply.json()["stale"]) == (200, True)
             assert "this is what the Hub said at 20" in reply.json()["note"]
+            assert (await ask(asking)).json()["stale"] is True
             clock.now += 86_400
             assert (await ask(asking)).status_code == COLD[fault][0]
 
@@ -168,16 +169,17 @@ async def test_nothing_is_asked_before_a_quota_is_renewed() -> None:
     assert (first.headers["retry-after"], first.json()["retry_after"]) == ("55", 55)
 
 
-async def test_the_last_answer_of_a_quota_is_not_followed_by_a_refusal() -> None:
+async def test_a_spent_quota_of_questions_leaves_that_of_files() -> None:
     hub = hub_with_llama()
+    hub.repositories["acme/other"] = hub.repositories[MODEL]
     spent = {"RateLimit": '"api";r=0;t=200', "X-Repo-Commit": COMMIT}
     hub.play("/revision/main", lambda: httpx2.Response(200, headers=spent, json={"sha": COMMIT}))
     with serving(hub) as server:
         async with face(server.endpoint, WallClock()) as asking:
             assert (await ask(asking)).status_code == 200
             other = await asking.get("/models/acme/other")
-        assert (other.status_code, other.json()["retry_after"]) == (503, 200)
-        assert not any("other" in path for path in hub.paths())
+    assert (other.status_code, other.json()["revision"]) == (200, COMMIT)
+    assert sum(path.startswith("/api/") for path in hub.paths()) == 1
 
 
 async def test_a_flood_is_not_kept_in_memory() -> None:
