@@ -254,6 +254,16 @@ async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
     assert waits[len(waits) // 2] < 0.02
 
 
+async def test_a_plan_of_a_cold_model_never_holds_the_loop_for_a_file() -> None:
+    with serving(hub_with_llama()) as server:
+        async with face(server.endpoint, WallClock(), Limits()) as asking:
+            question = {"model": MODEL, "gpus": ["h100-sxm-80gb"], "serve": {"tensor_parallel_size": 1}}
+            answer = await asking.post("/plan", json=question)
+    assert (answer.status_code, answer.json()["model"]["source"]) == (200, "hub")
+    # 8,030,261,248 parameters of two bytes.
+    assert answer.json()["model"]["checkpoint_bytes"] == 16_060_522_496
+
+
 def test_every_fault_of_a_server_is_met() -> None:
     assert COLD.keys() == FAULTS.keys()
     assert len(FAULTS) + 2 == 15  # and no such name, and no TLS
