@@ -1,5 +1,6 @@
 """What the environment says. Nothing else reads it."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -10,6 +11,13 @@ from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
 
 IN_MEMORY: Final = Path(":memory:")
+
+
+def _cache_name(endpoint: str) -> str:
+    # One for each Hub: what a mirror says of a commit is not taken for what another says.
+    if endpoint.rstrip("/") == PUBLIC_ENDPOINT:
+        return "hub.sqlite3"
+    return f"hub-{sha256(endpoint.encode()).hexdigest()[:12]}.sqlite3"
 
 
 class Settings(BaseSettings):
@@ -41,7 +49,7 @@ class Settings(BaseSettings):
         if self.cache == IN_MEMORY:
             return None
         try:
-            return self.cache or (self._home / "dryserve" / "hub.sqlite3").expanduser()
+            return self.cache or (self._home / "dryserve" / _cache_name(self.hf_endpoint)).expanduser()
         except RuntimeError:  # whoever runs this has no home
             return None
 

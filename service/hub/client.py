@@ -188,7 +188,11 @@ class HubClient:
         key = (asking.owner, model_id, info.commit, index)
         try:
             self._refusals.check(key)
-            beginning = await repositories.part(asking, model_id, info.commit, index, SPAN)
+            async with asyncio.timeout(self._limits.total_seconds / 4):
+                beginning = await repositories.part(asking, model_id, info.commit, index, SPAN)
+        except TimeoutError:
+            self._refusals.keep(key, HubTimedOut(model_id))
+            return None
         except HubError as error:
             self._refusals.keep(key, error)
             return None

@@ -143,7 +143,6 @@ class HubUnreachable(HubError):
     Attributes:
         status: the HTTP status of the unusable answer; None when there was no answer at all.
         retry_after: seconds after which asking again makes sense; None when unknown.
-        connected: whether there was a connection at all.
     """
 
     def __init__(
@@ -153,12 +152,10 @@ class HubUnreachable(HubError):
         *,
         status: int | None = None,
         retry_after: int | None = None,
-        connected: bool = True,
     ) -> None:
         super().__init__(model_id, f"the Hub gave no usable answer for {model_id}: {reason}")
         self.status = status
         self.retry_after = retry_after
-        self.connected = connected
 
 
 class HubRateLimited(HubError):
@@ -176,12 +173,7 @@ class HubRateLimited(HubError):
 
 
 class HubTimedOut(HubError):
-    """The Hub did not answer in time.
+    """The Hub did not answer in time."""
 
-    Attributes:
-        connected: whether there was a connection at all.
-    """
-
-    def __init__(self, model_id: str, *, connected: bool = True) -> None:
+    def __init__(self, model_id: str) -> None:
         super().__init__(model_id, f"the Hub did not answer for {model_id} in time")
-        self.connected = connected

@@ -16,8 +16,8 @@ REST_SECONDS: Final = 60.0
 """How long a Hub that fails is left alone, and one that does not say when its quota is renewed."""
 LONGEST_WAIT_SECONDS: Final = 3600
 """The Hub's windows are of five minutes; a longer wait than this is not believed."""
-FAILURES: Final = 5
-"""In a row, after which the Hub is taken for failing; a connection that cannot be made is enough at once."""
+FAILURES: Final = 6
+"""Attempts in a row, after which the Hub is taken for failing; one that cannot be connected to is at once."""
 TRIAL_SECONDS: Final = 10.0
 _OWNERS: Final = 1024
 

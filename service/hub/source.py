@@ -131,7 +131,7 @@ class ModelSource:
             return replace(bundled, note="answered from the bundled snapshot: this service works offline")
         known = self._snapshot.get(model_id)
         if known is None or revision is None:
-            raise ModelNotFound(model_id, f"this service works offline and bundles no model {model_id}")
+            raise ModelNotFound(model_id, f"this service works offline and holds no model {model_id}")
         taken_at = f"commit {known.revision}" if known.revision else "a commit its source does not state"
         reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"
         raise RevisionNotFound(model_id, revision, reason)

@@ -102,7 +102,9 @@ class Transfer:
         self._redirects = Redirects(httpx2.URL(endpoint.address), endpoint.storage_hosts, limits.redirects)
         self._limits = limits
         self._gate = gate
-        self._timeout = httpx2.Timeout(limits.read_seconds, connect=limits.connect_seconds)
+        self._timeout = httpx2.Timeout(
+            limits.read_seconds, connect=limits.connect_seconds, pool=limits.total_seconds
+        )
 
     async def get(self, wanted: Wanted, credential: Credential) -> Download:
         """Download one file, or the span of it that is wanted.
@@ -111,15 +113,7 @@ class Transfer:
             HubError: the refusal, by its cause.
         """
         self._gate.check(credential.owner, wanted.quota, wanted.model_id)
-        try:
-            return await self._try(wanted, credential)
-        except HubTimedOut as error:
-            self._gate.failed(connected=error.connected)
-            raise
-        except HubUnreachable as error:
-            if error.status in _PASSING:
-                self._gate.failed(connected=error.connected)
-            raise
+        return await self._try(wanted, credential)
 
     @stamina.retry(
         on=_may_pass,
@@ -151,19 +145,25 @@ class Transfer:
                 timeout=self._timeout,
                 follow_redirects=False,
             ) as response:
-                self._heed(response, credential, wanted)
+                if hop.trusted:
+                    self._heed(response, credential, wanted)
                 if response.has_redirect_location:
                     return self._redirects.next(response, wanted, hop)
                 if credential.own and hop.trusted and token_refused(response):
                     raise HubTokenRefused(wanted.model_id)
                 return await self._read(response, wanted)
         except httpx2.TimeoutException as error:
-            connected = not isinstance(error, httpx2.ConnectTimeout)
-            raise HubTimedOut(wanted.model_id, connected=connected) from error
+            self._count(hop, error)
+            raise HubTimedOut(wanted.model_id) from error
         except httpx2.HTTPError as error:
+            self._count(hop, error)
             reason = f"the connection failed ({type(error).__name__})"
-            connected = not isinstance(error, httpx2.ConnectError)
-            raise HubUnreachable(wanted.model_id, reason, connected=connected) from error
+            raise HubUnreachable(wanted.model_id, reason) from error
+
+    def _count(self, hop: Hop, error: httpx2.HTTPError) -> None:
+        """Count a failure of the Hub itself, not of a store of its nor of our own pool of connections."""
+        if hop.trusted and not isinstance(error, httpx2.PoolTimeout):
+            self._gate.failed(connected=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout))
 
     def _heed(self, response: httpx2.Response, credential: Credential, wanted: Wanted) -> None:
         """Note what an answer says of the Hub's state.
@@ -171,12 +171,13 @@ class Transfer:
         Raises:
             HubRateLimited: the quota is used up.
         """
-        status = response.status_code
-        if status not in _PASSING:
-            self._gate.answered()
-        wait = quota_wait(response)
+        status, wait = response.status_code, quota_wait(response)
         if status == httpx2.codes.TOO_MANY_REQUESTS:
             raise HubRateLimited(wanted.model_id, self._gate.refused(credential.owner, wait))
+        if status in _PASSING:
+            self._gate.failed()
+        else:
+            self._gate.answered()
         if wait is not None:
             self._gate.spent(credential.owner, wanted.quota, wait)
 

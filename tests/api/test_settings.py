@@ -75,6 +75,10 @@ def test_answers_of_the_hub_are_kept_in_its_home(monkeypatch: pytest.MonkeyPatch
     assert Settings().cache_file == Path("/var/cache/huggingface/dryserve/hub.sqlite3")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     assert Settings().cache_file == tmp_path / "dryserve" / "hub.sqlite3"
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test")
+    mirrored = Settings().cache_file
+    assert mirrored is not None
+    assert (mirrored.parent, mirrored.name != "hub.sqlite3") == (tmp_path / "dryserve", True)
     monkeypatch.setenv("DRYSERVE_CACHE", str(tmp_path / "own.sqlite3"))
     assert Settings().cache_file == tmp_path / "own.sqlite3"
     monkeypatch.setenv("DRYSERVE_CACHE", ":memory:")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 
 PATIENCE_SECONDS = 30.0
-OFFLINE = {"HF_HUB_OFFLINE": "1"}
+OFFLINE = {"HF_HUB_OFFLINE": "1", "DRYSERVE_CACHE": ":memory:"}
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """What the headers of weights tell, read by span from where the Hub keeps large files."""
 
+import asyncio
 import json
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +24,7 @@ from service.hub.endpoint import Endpoint
 from service.hub.errors import ConfigNotFound, ConfigNotJson, ConfigTooLarge, HubError, HubUnreachable
 from service.hub.gguf import HeaderGoesOn, NotAHeader, read_gguf
 from service.hub.safetensors import Tensors, read_header
-from service.hub.transfer import hub_http
+from service.hub.transfer import Limits, hub_http
 from service.settings import Settings
 from tests.hub.fake_hub import COMMIT, MODEL, TOKEN, FakeHub, Repository
 from tests.hub.hub_server import HubServer, serving, shard_name
@@ -166,6 +168,38 @@ async def test_a_store_that_is_not_named_is_not_asked() -> None:
     with pytest.raises(HubUnreachable, match="another host"):
         await hub.client().weights(MODEL)
     assert {request.url.host for request in hub.requests} == {"hub.test"}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_store_that_fails_is_not_taken_for_the_hub(status: int) -> None:
+    hub = hub_of(FILES)
+    hub.storage = "https://cdn.hf.co"
+    client = hub.client()
+    hub.play(
+        f"/lfs/{MODEL}/{shard_name(1, 2)}", lambda: httpx2.Response(status, headers={"Retry-After": "99"})
+    )
+    with pytest.raises(HubUnreachable):
+        await client.weights(MODEL, file=shard_name(1, 2))
+    hub.repositories["acme/other"] = Repository({"config.json": b"{}"})
+    for _ in range(5):
+        assert (await client.fetch("acme/other")).id == "acme/other"
+
+
+async def test_an_index_that_stalls_does_not_hold_up_a_config() -> None:
+    hub = hub_of(FILES)
+
+    async def stall(_: httpx2.Request) -> httpx2.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    hub.faults["/model.safetensors.index.json"] = stall
+    client = hub.client(limits=Limits(total_seconds=0.8))
+    before = time.monotonic()
+    assert (await client.fetch(MODEL)).config == {}
+    assert time.monotonic() - before < 0.6
+    asked = len(hub.requests)
+    assert (await client.fetch(MODEL)).config == {}
+    assert len(hub.requests) == asked
 
 
 async def test_what_a_quota_cuts_off_goes_on_later() -> None:
