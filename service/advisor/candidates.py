@@ -5,6 +5,7 @@ from dataclasses import replace
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
 from service.advisor.fixes import fixes_for, memory_fixes
+from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
 from service.advisor.start import Start, dry_start
@@ -64,22 +65,28 @@ def _stored_dtype(start: Start) -> str:
 def _with_memory(
     candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
 ) -> Candidate:
-    budget = budget_of(request.model, start, flags, gpu)
+    budget = budget_of(request, start, flags, gpu)
     candidate = replace(candidate, memory=budget)
+    refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
+    if refused is not None:
+        return replace(candidate, error=refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return replace(candidate, error=_weights_do_not_fit(budget))
     try:
         cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
     except EngineRefusal as refusal:
-        verdict = Verdict.UNCERTAIN if _fits(start, budget.available_kv.high) else Verdict.REFUSED
+        most = _sized(start, budget.available_kv.high)
+        verdict = Verdict.REFUSED if most is None else Verdict.UNCERTAIN
         fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
         return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
-    verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
+    least = _sized(start, budget.available_kv.low)
+    verdict = Verdict.UNCERTAIN if least is None else Verdict.STARTS
     doubt = (
         *start.miscounts(start.architecture),
         *start.fails_when_run,
-        *_when_captured(start, cache),
+        *_when_captured(start, least or cache),
         *beyond_memory(cache, budget),
+        *hardly_free(budget),
         *_doubt(verdict, budget),
     )
     return replace(
@@ -91,15 +98,15 @@ def _with_memory(
     )
 
 
-def _fits(start: Start, available_bytes: int) -> bool:
+def _sized(start: Start, available_bytes: int) -> KvCache | None:
     try:
-        size_cache(start.layout, start.serving, available_bytes)
+        return size_cache(start.layout, start.serving, available_bytes)
     except EngineRefusal:
-        return False
-    return True
+        return None
 
 
 def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:
+    """Say what fails with the least cache that there may be."""
     failure = capture_failure(start.layout, start.serving, cache.num_blocks)
     if failure is None:
         return ()

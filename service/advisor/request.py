@@ -67,3 +67,5 @@ class PlanRequest:
     serve: ServeFlags = field(default_factory=ServeFlags)
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
+    free_memory_bytes: int | None = None
+    """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""

@@ -280,6 +280,7 @@ def _request(
         mm_prefix=serving.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
+        shares_cache=mixer.shares_cache_of is not None,
         index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,

@@ -2,6 +2,7 @@
 
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
@@ -100,6 +101,33 @@ def check_missing_layers(
     if pipeline_parallel_size > 1 and failure is not None:
         error, _, words = failure.partition(": ")
         raise EngineRefusal(Stage.MODEL, words, type=error)
+
+
+def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+    """Refuse pipeline stages that part a layer from the earlier one whose cache it reads.
+
+    Source: vLLM 0.10.2 to 0.33.0, validate_kv_sharing_target.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    for stage in model_stages(architecture, pipeline_parallel_size):
+        for index in stage:
+            mixer = architecture.layers[index].mixer
+            source = mixer.shares_cache_of if isinstance(mixer, Attention) else None
+            if source is not None and source not in stage:
+                reader, owner = (_attention_name(architecture, layer) for layer in (index, source))
+                raise EngineRefusal(
+                    Stage.MODEL,
+                    f"Specified KV sharing target layer for {reader} is not valid: "
+                    f"target layer {owner} is not a valid Attention layer in the model.",
+                    detail=f"Pipeline stages part layer {index} from layer {source}, whose cache it reads.",
+                )
+
+
+def _attention_name(architecture: ModelArchitecture, index: int) -> str:
+    within = "language_model." if architecture.multimodal else ""
+    return f"{within}model.layers.{index}.self_attn.attn"
 
 
 def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules) -> None:

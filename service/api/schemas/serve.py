@@ -106,6 +106,9 @@ class FlagsInput(Input):
     enable_chunked_prefill: bool | None = Field(default=None, description="Split long prompts over steps")
     async_scheduling: bool | None = Field(default=None, description="Schedule a step ahead")
     enforce_eager: bool | None = Field(default=None, description="No CUDA graphs")
+    max_cudagraph_capture_size: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+        default=None, description="Tokens of the largest CUDA graph; 0 captures none"
+    )
     disable_hybrid_kv_cache_manager: bool | None = Field(
         default=None, description="One kind of cache for all layers"
     )
