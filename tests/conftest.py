@@ -1,5 +1,7 @@
 """What every test may ask for."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 
@@ -13,3 +15,10 @@ settings.load_profile("default")
 def snapshot() -> BundledSnapshot:
     """Return the bundled configs."""
     return BundledSnapshot()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_this_machine() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRYSERVE_CACHE", ":memory:")
+        yield

@@ -55,6 +55,8 @@ class Model:
     note: str | None = None
     asked_revision: str | None = None
     """The branch, tag or commit that was asked for; none for what the engine takes by itself."""
+    stale: bool = False
+    """Whether the Hub could not be asked anew and an earlier answer of its stands in."""
 
 
 @dataclass(frozen=True, slots=True)

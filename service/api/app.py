@@ -21,6 +21,7 @@ from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
 from service.api.routes import engines, explain, gpus, models, operations, plan
+from service.api.routes.parts import HUB_TOKEN
 from service.api.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -62,7 +63,7 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(cors_origins),
             allow_methods=["GET", "POST"],
-            allow_headers=["Content-Type", REQUEST_ID],
+            allow_headers=["Content-Type", HUB_TOKEN, REQUEST_ID],
             expose_headers=[REQUEST_ID],
         )
     app.add_middleware(Observation, metrics=metrics)

@@ -45,6 +45,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_models": Example({"search": "gemma"}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
+    "get_weights": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
     "get_problem": Example({"slug": "unknown-gpu"}),
 }
