@@ -25,7 +25,7 @@ from service.settings import Settings
 from tests.hub.fake_hub import COMMIT, MODEL, TOKEN, FakeHub, Repository
 from tests.hub.hub_server import FAULTS, index_of, serving, shard_name
 
-QUICK = Limits(connect_seconds=0.5, read_seconds=0.5, total_seconds=1.0)
+QUICK = Limits(connect_seconds=1.0, read_seconds=1.0, total_seconds=2.0)
 LLAMA = BundledSnapshot().get("meta-llama/Llama-3.1-8B")
 assert LLAMA is not None
 CONFIG = json.dumps(LLAMA.config).encode()
@@ -222,19 +222,21 @@ def hub_of_shards(models: int, shards: int = 163) -> FakeHub:
 
 
 async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_requests() -> None:
-    with serving(hub_of_shards(1), seconds=0.06) as server:
+    waits: list[float] = []
+    with serving(hub_of_shards(5), seconds=0.06) as server:
         async with await asyncio.to_thread(hub_http) as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
-            before = time.monotonic()
-            fetched = await client.fetch("acme/large-0")
-            waited = time.monotonic() - before
-            assert await client.fetch("acme/large-0") == fetched
+            for number in range(5):
+                before = time.monotonic()
+                fetched = await client.fetch(f"acme/large-{number}")
+                waits.append(time.monotonic() - before)
+                assert await client.fetch(f"acme/large-{number}") == fetched
+                assert fetched.total_parameter_bytes == 688_586_727_753
             await client.close()
-    print(f"cold at 60 ms a request: {waited:.3f} s")  # noqa: T201 - the figure this is about
-    assert len(server.hub.requests) == 3
+    print(f"cold at 60 ms a request: {min(waits):.3f} s")  # noqa: T201 - the figure this is about
+    assert len(server.hub.requests) == 5 * 3
     assert server.most_in_progress == 2
-    assert fetched.total_parameter_bytes == 688_586_727_753
-    assert waited < 0.2
+    assert 0.12 <= min(waits) < 0.2
 
 
 async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
