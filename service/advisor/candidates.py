@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from service.advisor.answer import Admission, Candidate, Refusal, Verdict
+from service.advisor.admission import admission_of
+from service.advisor.answer import Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
 from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.memory import budget_of
-from service.advisor.request import PlanRequest, Workload
+from service.advisor.request import PlanRequest
 from service.advisor.start import Start, dry_start
 from service.advisor.warnings import beyond_memory, warnings
 from service.backends.assignment import count_backends
@@ -14,7 +15,6 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.admission import admission_blocks
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.capture import capture_failure
@@ -27,6 +27,7 @@ from service.units import gib_text
 def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
     """Return what the engine would do with these very flags on this GPU type."""
     blank = Candidate(
+        flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         resolved_kv_cache_dtype=None,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
@@ -52,6 +53,7 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         resolved_kv_cache_dtype=_stored_dtype(start),
         block_size=start.layout.block_size,
         attention_backends=count_backends(start.backends),
+        start=start,
     )
     return _with_memory(started, request, flags, start, gpu)
 
@@ -82,12 +84,13 @@ def _with_memory(
         *beyond_memory(cache, budget),
         *_doubt(verdict, budget),
     )
+    admission = None if request.workload is None else admission_of(start, cache, request.workload)
     return replace(
         candidate,
         verdict=Verdict.UNCERTAIN if doubt else verdict,
         kv_cache=cache,
-        admission=_admission(start, cache, request.workload),
-        warnings=(*doubt, *warnings(start, cache)),
+        admission=admission,
+        warnings=(*doubt, *(() if admission is None else admission.hazards), *warnings(start, cache)),
     )
 
 
@@ -152,26 +155,4 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
         fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
-    )
-
-
-def _admission(start: Start, cache: KvCache, workload: Workload | None) -> Admission | None:
-    if workload is None:
-        return None
-    groups = admission_blocks(start.layout.groups, start.serving, workload.prompt_tokens)
-    blocks = sum(group.blocks for group in groups)
-    sliding = sum(group.blocks for group in groups if group.kind == "sliding_window")
-    free = cache.num_blocks - 1
-    at_once = min(free // blocks, start.serving.max_num_seqs)
-    return Admission(
-        groups=groups,
-        blocks=blocks,
-        sliding_window_blocks=sliding,
-        free_blocks=free,
-        admitted_at_once=at_once,
-        explanation=(
-            f"A prompt of {workload.prompt_tokens:,} tokens must find {blocks:,} of {free:,} blocks free "
-            f"({', '.join(f'{group.blocks:,} {group.kind}' for group in groups)}): {at_once:,} such prompts "
-            f"fit at once, {workload.concurrent_requests:,} are wanted."
-        ),
     )

@@ -4,18 +4,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from service.advisor.answer import GpuPlan, Plan, Verdict
+from service.advisor.answer import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.candidates import dry_run
-from service.advisor.ranking import best_first
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.levers import levers
+from service.advisor.ranking import best_first, reason, serves
+from service.advisor.request import EngineChoice, Objective, PlanRequest
 from service.advisor.upgrade import upgrades
 from service.engines.flags import ServeFlags
+from service.engines.refusal import Stage
 from service.engines.releases import check_flags, find_release, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
 """Sizes tried when the caller names none: those of one node."""
+NODES: Final = (2, 4)
+"""Nodes tried, one pipeline stage each, when one has too little memory."""
+BLOCK_SIZES: Final = (16, 32, 64, 128)
+"""Tokens of a block tried beside what the engine chooses."""
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -29,21 +35,50 @@ def plan(request: PlanRequest) -> Plan:
     release = find_release(request.engine.version)
     rules = rules_for(release, request.engine.patches)
     check_flags(request.serve, release)
+    plans = tuple(_plan_gpu(request, rules, gpu) for gpu in request.gpus)
     return Plan(
+        verdict=_verdict(request, plans),
         model=request.model,
         engine=EngineChoice(version=str(release), patches=request.engine.patches),
-        plans=tuple(_plan_gpu(request, rules, gpu) for gpu in request.gpus),
+        plans=plans,
         upgrades=upgrades(request),
     )
 
 
-def _plan_gpu(request: PlanRequest, rules: EngineRules, gpu: GpuType) -> GpuPlan:
-    candidates = best_first(
-        tuple(dry_run(request, flags, rules, gpu) for flags in _variants(request.serve, rules)),
-        request.objective,
+def _verdict(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
+    """Say on how many of the GPU types the model starts."""
+    starting = sum(plan.recommended is not None for plan in plans)
+    served = sum(
+        plan.recommended is not None and serves(plan.recommended, request.workload) for plan in plans
     )
-    best = candidates[0] if candidates[0].verdict is not Verdict.REFUSED else None
-    return GpuPlan(gpu, best, candidates)
+    if not starting:
+        stages = {candidate.error.stage for plan in plans for candidate in plan.candidates if candidate.error}
+        word = "fit" if stages == {Stage.MEMORY} else "start"
+        return f"{request.model.id} does not {word} on any of the {len(plans)} GPU types asked about."
+    workload = "" if request.workload is None else f"; {served} serve the whole workload"
+    return f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types{workload}."
+
+
+def _plan_gpu(request: PlanRequest, rules: EngineRules, gpu: GpuType) -> GpuPlan:
+    tried = tuple(dry_run(request, flags, rules, gpu) for flags in _variants(request.serve, rules))
+    if not any(map(_might_start, tried)):
+        tried += tuple(dry_run(request, flags, rules, gpu) for flags in _several_nodes(request, tried))
+    candidates = best_first(tried, request.objective, request.workload)
+    if request.objective is Objective.TOKENS and _might_start(candidates[0]):
+        more = tuple(dry_run(request, flags, rules, gpu) for flags in _other_blocks(candidates[0]))
+        candidates = best_first((*tried, *filter(_might_start, more)), request.objective, request.workload)
+    best = candidates[0] if _might_start(candidates[0]) else None
+    return GpuPlan(
+        gpu,
+        best,
+        candidates,
+        reason(candidates, request.objective, request.workload),
+        levers(request, best, rules, gpu) if request.with_levers and best is not None else (),
+    )
+
+
+def _might_start(candidate: Candidate) -> bool:
+    return candidate.verdict is not Verdict.REFUSED
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:
@@ -54,3 +89,22 @@ def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:
     for dtype in dtypes:
         for size in sizes:
             yield replace(flags, kv_cache_dtype=dtype, tensor_parallel_size=size)
+
+
+def _several_nodes(request: PlanRequest, tried: tuple[Candidate, ...]) -> Iterator[ServeFlags]:
+    """Yield the widest candidates over several nodes, where one node has too little memory."""
+    if request.serve.tensor_parallel_size is not None or request.serve.pipeline_parallel_size > 1:
+        return
+    for candidate in tried:
+        short = candidate.error is not None and candidate.error.stage is Stage.MEMORY
+        if short and candidate.tensor_parallel_size == TENSOR_PARALLEL_SIZES[-1]:
+            for nodes in NODES:
+                yield replace(candidate.flags, pipeline_parallel_size=nodes)
+
+
+def _other_blocks(best: Candidate) -> Iterator[ServeFlags]:
+    """Yield the best candidate with other sizes of its blocks."""
+    if best.flags.block_size is None:
+        for size in BLOCK_SIZES:
+            if size != best.block_size:
+                yield replace(best.flags, block_size=size)

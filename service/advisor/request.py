@@ -65,3 +65,5 @@ class PlanRequest:
     serve: ServeFlags = field(default_factory=ServeFlags)
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
+    with_levers: bool = False
+    """Whether to work out levers, which takes some thirty starts for each GPU type."""

@@ -124,7 +124,8 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     rules = rules_for(find_release(engine.version))
     model = await _with_draft(await _model(body, services, rules), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
-    return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective))
+    with_levers = "levers" in body.include
+    return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective), with_levers)
 
 
 def answer_question(question: PlanRequest, services: Services) -> Plan:
