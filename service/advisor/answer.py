@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.advisor.command import serve_command
 from service.advisor.request import EngineChoice, Model
 from service.advisor.start import Start
 from service.engines.cache_quality import CacheQuality, quality_of
@@ -87,6 +88,8 @@ class Admission:
 class Candidate:
     """One way to serve the model on one GPU type."""
 
+    model: str
+    """Its id."""
     flags: ServeFlags
     """What it was planned with."""
     kv_cache_dtype: str
@@ -102,9 +105,13 @@ class Candidate:
     kv_cache: KvCache | None
     admission: Admission | None
     warnings: tuple[str, ...]
-    command: str
     start: Start | None = field(default=None, repr=False, compare=False)
     """What the engine settled before it asked for memory, if it came so far."""
+
+    @property
+    def command(self) -> str:
+        """What starts it."""
+        return serve_command(self.model, self.flags)
 
     @property
     def quality(self) -> CacheQuality:

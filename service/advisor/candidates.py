@@ -1,32 +1,73 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from service.advisor.admission import admission_of
-from service.advisor.answer import Candidate, Refusal, Verdict
-from service.advisor.command import serve_command
+from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.fixes import fixes_for, memory_fixes
-from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest
-from service.advisor.start import Start, dry_start
+from service.advisor.shared_work import Begun, Failure, SharedWork
+from service.advisor.start import Start
 from service.advisor.warnings import beyond_memory, warnings
-from service.backends.assignment import count_backends
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.answer import KvCache
-from service.kv_cache.capacity import size_cache
 from service.kv_cache.capture import capture_failure
-from service.kv_cache.formats import UnmodelledCacheDtype
-from service.launch.speculation import UnmodelledSpeculation
 from service.memory.budget import MemoryBudget
 from service.units import gib_text
 
 
-def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
-    """Return what the engine would do with these very flags on this GPU type."""
-    blank = Candidate(
+def dry_run(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, work: SharedWork | None = None
+) -> Candidate:
+    """Return what the engine would do with these very flags on this GPU type.
+
+    ``work`` is what candidates of the same model under the same rules have in common.
+    """
+    work = work or SharedWork(request.model, rules)
+    begun = work.begin(flags, gpu)
+    if begun.start is None:
+        return _without_start(request, flags, rules, gpu, begun.failure)
+    budget = work.budget(begun.start, flags, gpu)
+    start, outcome = begun.start, _outcome(request, flags, begun, budget, gpu)
+    return Candidate(
+        model=request.model.id,
+        flags=flags,
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        resolved_kv_cache_dtype=_stored_dtype(start),
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        block_size=start.layout.block_size,
+        attention_backends=begun.backends,
+        verdict=outcome.verdict,
+        error=outcome.error,
+        memory=budget,
+        kv_cache=outcome.cache,
+        admission=outcome.admission,
+        warnings=outcome.warnings,
+        start=start,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What becomes of a start once its memory is known."""
+
+    verdict: Verdict
+    error: Refusal | None = None
+    cache: KvCache | None = None
+    admission: Admission | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _without_start(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, failure: Failure | None
+) -> Candidate:
+    refused = isinstance(failure, EngineRefusal)
+    return Candidate(
+        model=request.model.id,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         resolved_kv_cache_dtype=None,
@@ -34,28 +75,13 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         pipeline_parallel_size=flags.pipeline_parallel_size,
         block_size=None,
         attention_backends=(),
-        verdict=Verdict.REFUSED,
-        error=None,
+        verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
+        error=_refusal(failure, request, flags, rules, gpu) if isinstance(failure, EngineRefusal) else None,
         memory=None,
         kv_cache=None,
         admission=None,
-        warnings=(),
-        command=serve_command(request.model.id, flags),
+        warnings=() if refused else (str(failure),),
     )
-    try:
-        start = dry_start(request.model.architecture, flags, rules, gpu)
-    except EngineRefusal as refusal:
-        return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
-    except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
-        return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
-    started = replace(
-        blank,
-        resolved_kv_cache_dtype=_stored_dtype(start),
-        block_size=start.layout.block_size,
-        attention_backends=count_backends(start.backends),
-        start=start,
-    )
-    return _with_memory(started, request, flags, start, gpu)
 
 
 def _stored_dtype(start: Start) -> str:
@@ -63,43 +89,32 @@ def _stored_dtype(start: Start) -> str:
     return start.serving.dtype if dtype == "auto" or not start.serving.heeds_cache_dtype else dtype
 
 
-def _with_memory(
-    candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
-) -> Candidate:
-    budget = budget_of(request.model, start, flags, gpu)
-    candidate = replace(candidate, memory=budget)
+def _outcome(
+    request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget, gpu: GpuType
+) -> _Outcome:
+    start, sizing, available = begun.start, begun.sizing, budget.available_kv
+    if start is None or sizing is None:
+        raise ValueError("only a start has a cache")
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
-        return replace(candidate, error=_weights_do_not_fit(budget))
+        return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
     try:
-        cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
+        cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
-        verdict = Verdict.UNCERTAIN if _fits(start, budget.available_kv.high) else Verdict.REFUSED
-        fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
-    verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
+        verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
+        error = _refusal(refusal, request, flags, start.serving.rules, gpu)
+        return _Outcome(verdict, error, warnings=_doubt(verdict, budget))
+    sure = available.low == available.bytes or sizing.fits(available.low)
+    verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
     doubt = (
-        *start.miscounts(start.architecture),
-        *start.fails_when_run,
+        *begun.doubts,
         *_when_captured(start, cache),
         *beyond_memory(cache, budget),
         *_doubt(verdict, budget),
     )
     admission = None if request.workload is None else admission_of(start, cache, request.workload)
-    return replace(
-        candidate,
-        verdict=Verdict.UNCERTAIN if doubt else verdict,
-        kv_cache=cache,
-        admission=admission,
-        warnings=(*doubt, *(() if admission is None else admission.hazards), *warnings(start, cache)),
-    )
-
-
-def _fits(start: Start, available_bytes: int) -> bool:
-    try:
-        size_cache(start.layout, start.serving, available_bytes)
-    except EngineRefusal:
-        return False
-    return True
+    hazards = () if admission is None else admission.hazards
+    said = (*doubt, *hazards, *warnings(start, cache))
+    return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, said)
 
 
 def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:

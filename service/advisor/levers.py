@@ -7,11 +7,11 @@ from typing import Any, Final
 from service.advisor.answer import Candidate, Lever, Verdict
 from service.advisor.candidates import dry_run
 from service.advisor.request import PlanRequest
+from service.advisor.shared_work import SharedWork
 from service.advisor.start import Start
 from service.engines.cache_quality import quality_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 
 COSTS: Final = {
@@ -42,7 +42,7 @@ class Change:
     patch: str | None = None
 
 
-def levers(request: PlanRequest, best: Candidate, rules: EngineRules, gpu: GpuType) -> tuple[Lever, ...]:
+def levers(request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType) -> tuple[Lever, ...]:
     """Return the changes that move anything, those that give most first.
 
     ``best`` is a candidate of this request on this GPU type; without a cache of its own it has no levers.
@@ -50,7 +50,7 @@ def levers(request: PlanRequest, best: Candidate, rules: EngineRules, gpu: GpuTy
     start = best.start
     if best.kv_cache is None or start is None:
         return ()
-    found = (_lever(change, request, best, rules, gpu) for change in _changes(request, start, best))
+    found = (_lever(change, request, best, work, gpu) for change in _changes(request, start, best))
     return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
 
 
@@ -59,20 +59,20 @@ def _gain(lever: Lever) -> tuple[int, float, int]:
 
 
 def _lever(
-    change: Change, request: PlanRequest, best: Candidate, rules: EngineRules, gpu: GpuType
+    change: Change, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
 ) -> Lever | None:
-    flags, changed_rules = best.flags, rules
+    flags, rules = best.flags, work.rules
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
-        changed_rules = replace(rules, **PATCHES[change.patch].rules)
+        rules = replace(rules, **PATCHES[change.patch].rules)
     else:
-        changed_rules = rules_for(RELEASES[-1], request.engine.patches)
+        rules = rules_for(RELEASES[-1], request.engine.patches)
     try:
-        check_flags(flags, changed_rules.release)
+        check_flags(flags, rules.release)
     except UnavailableFlag:
         return None
-    after = dry_run(request, flags, changed_rules, gpu)
+    after = dry_run(request, flags, rules, gpu, work.under(rules))
     if after.verdict is Verdict.REFUSED or not _moves(best, after):
         return None
     return _effect(change, best, after)

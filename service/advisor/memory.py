@@ -1,19 +1,18 @@
-"""From a start to the memory that it leaves for the cache."""
+"""From a start to what its memory budget depends on."""
 
 from service.advisor.request import Model
 from service.advisor.start import Start
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.memory.budget import MemoryBudget
 from service.memory.device import device_total
-from service.memory.estimation import BudgetInputs, estimate_budget
+from service.memory.estimation import BudgetInputs
 
 
-def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
-    """Return the memory budget of the rank with the least room."""
+def budget_inputs(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> BudgetInputs:
+    """Return what the budget of a start depends on."""
     serving = start.serving
     capability = serving.compute_capability
-    inputs = BudgetInputs(
+    return BudgetInputs(
         release=serving.release,
         total=device_total(gpu),
         compute_capability=(capability.major, capability.minor),
@@ -32,4 +31,3 @@ def budget_of(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> Me
         quantization=flags.quantization,
         checkpoint_bytes=model.checkpoint_bytes,
     )
-    return estimate_budget(start.architecture, inputs)

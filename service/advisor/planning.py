@@ -1,6 +1,6 @@
 """Every candidate on every GPU type: a dry run each, ranked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -9,6 +9,7 @@ from service.advisor.candidates import dry_run
 from service.advisor.levers import levers
 from service.advisor.ranking import best_first, reason, serves
 from service.advisor.request import EngineChoice, Objective, PlanRequest
+from service.advisor.shared_work import RecentWork, SharedWork
 from service.advisor.upgrade import upgrades
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
@@ -24,8 +25,8 @@ BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Tokens of a block tried beside what the engine chooses."""
 
 
-def plan(request: PlanRequest) -> Plan:
-    """Dry-run every candidate of a question.
+def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
+    """Dry-run every candidate of a question; what ``recent`` holds of its model need not be worked out anew.
 
     Raises:
         UnknownRelease: the engine's release is not modelled.
@@ -35,7 +36,9 @@ def plan(request: PlanRequest) -> Plan:
     release = find_release(request.engine.version)
     rules = rules_for(release, request.engine.patches)
     check_flags(request.serve, release)
-    plans = tuple(_plan_gpu(request, rules, gpu) for gpu in request.gpus)
+    work = SharedWork(request.model, rules) if recent is None else recent.of(request.model, rules)
+    variants = tuple(_variants(request.serve, rules))
+    plans = tuple(_plan_gpu(request, variants, work, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),
         model=request.model,
@@ -59,21 +62,26 @@ def _verdict(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
     return f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types{workload}."
 
 
-def _plan_gpu(request: PlanRequest, rules: EngineRules, gpu: GpuType) -> GpuPlan:
-    tried = tuple(dry_run(request, flags, rules, gpu) for flags in _variants(request.serve, rules))
-    if not any(map(_might_start, tried)):
-        tried += tuple(dry_run(request, flags, rules, gpu) for flags in _several_nodes(request, tried))
-    candidates = best_first(tried, request.objective, request.workload)
+def _plan_gpu(
+    request: PlanRequest, variants: tuple[ServeFlags, ...], work: SharedWork, gpu: GpuType
+) -> GpuPlan:
+    def tried(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
+        return tuple(dry_run(request, flags, work.rules, gpu, work) for flags in variants)
+
+    found = tried(variants)
+    if not any(map(_might_start, found)):
+        found += tried(_several_nodes(request, found))
+    candidates = best_first(found, request.objective, request.workload)
     if request.objective is Objective.TOKENS and _might_start(candidates[0]):
-        more = tuple(dry_run(request, flags, rules, gpu) for flags in _other_blocks(candidates[0]))
-        candidates = best_first((*tried, *filter(_might_start, more)), request.objective, request.workload)
+        more = filter(_might_start, tried(_other_blocks(candidates[0])))
+        candidates = best_first((*found, *more), request.objective, request.workload)
     best = candidates[0] if _might_start(candidates[0]) else None
     return GpuPlan(
         gpu,
         best,
         candidates,
         reason(candidates, request.objective, request.workload),
-        levers(request, best, rules, gpu) if request.with_levers and best is not None else (),
+        levers(request, best, work, gpu) if request.with_levers and best is not None else (),
     )
 
 

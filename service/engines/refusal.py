@@ -42,3 +42,7 @@ class EngineRefusal(Exception):
         self.message = message
         self.detail = detail
         self.fixes = fixes
+
+    def reworded(self, message: str) -> "EngineRefusal":
+        """Return the same refusal in other words."""
+        return EngineRefusal(self.stage, message, type=self.type, detail=self.detail, fixes=self.fixes)

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import BlockBytes, EngineRules, PackedGroups
 from service.kv_cache.groups import Group, type_key
-from service.kv_cache.specs import CacheKind, LayerCache, page_sizes
-from service.units import ceil_div
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, distinct_specs, page_sizes
+from service.units import ceil_div, round_up
 
 LATENT_FIRST = frozenset({PackedGroups.LATENT_FIRST_PADDED, PackedGroups.LATENT_FIRST})
 
@@ -46,6 +47,22 @@ class _Bucket:
             by_size[layer.spec.page_size].append(layer)
         rounds = list(zip(*by_size.values(), strict=True))
         return (tuple(layer for dealt in rounds[first::count] for layer in dealt) for first in range(count))
+
+
+def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
+    """Return the bytes that one block id costs on a stage: those of its widest group.
+
+    ``packed`` says how they count where pages of several sizes lie side by side.
+    """
+    if len(stage) > 1 and stage[0].uniform_type:
+        return packed_block_bytes(stage, packed)
+    rows = {
+        spec.bytes_per_token
+        for group in stage
+        for spec in distinct_specs(group.layers)
+        if isinstance(spec, AttentionSpec) and spec.aligns_blocks
+    }
+    return round_up(max(group.bytes_per_block for group in stage), lcm(*rows))
 
 
 def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...] | None:

@@ -1,6 +1,6 @@
 """The memory budget of the fullest rank while the engine starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Final
 
@@ -97,7 +97,7 @@ class _Start:
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
-        requested = self._requested()
+        requested = _requested(inputs, self.constants)
         weights = kept_weights(
             self.architecture, self.constants, inputs.deployment.shards, parameters, layers
         )
@@ -133,17 +133,6 @@ class _Start:
             encodes=layers.start == 0 and not deployment.language_model_only,
         )
 
-    def _requested(self) -> Estimate:
-        cut = ceil if self.constants.rounds_up else floor
-        total, share = self.inputs.total, self.inputs.gpu_memory_utilization
-        return Estimate(
-            cut(total.bytes * share),
-            cut(total.low * share),
-            cut(total.high * share),
-            total.basis,
-            f"total x {share:g}; {self.constants.sources['rounds_up']}",
-        )
-
     def _non_torch(self) -> Estimate:
         if self.inputs.unified_memory:
             return from_range(self.constants.unified, Basis.ASSUMED, self.constants.sources["unified"])
@@ -152,3 +141,25 @@ class _Start:
         one, many = growth[max(reached, default=min(growth))]
         several = self.inputs.tensor_parallel_size > 1
         return from_range(many if several else one, Basis.CALIBRATED, self.constants.sources["growth"])
+
+
+def _requested(inputs: BudgetInputs, constants: Constants) -> Estimate:
+    cut = ceil if constants.rounds_up else floor
+    total, share = inputs.total, inputs.gpu_memory_utilization
+    return Estimate(
+        cut(total.bytes * share),
+        cut(total.low * share),
+        cut(total.high * share),
+        total.basis,
+        f"total x {share:g}; {constants.sources['rounds_up']}",
+    )
+
+
+def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
+    """Return the budget of the same start on a device with another total, which takes the same."""
+    requested = _requested(inputs, constants_at(inputs.release))
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    left = budget.available_kv
+    if inputs.kv_cache_memory_bytes is None:
+        left = difference(requested, taken, REMAINDER)
+    return replace(budget, total=inputs.total, requested=requested, available_kv=left)
