@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.advisor.command import serve_command
 from service.advisor.request import EngineChoice, Model
 from service.advisor.start import Start
+from service.advisor.warnings import warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
@@ -104,9 +105,17 @@ class Candidate:
     memory: MemoryBudget | None
     kv_cache: KvCache | None
     admission: Admission | None
-    warnings: tuple[str, ...]
+    doubts: tuple[str, ...]
+    """Why it is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """What the engine settled before it asked for memory, if it came so far."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about it, most telling first."""
+        if self.start is None or self.kv_cache is None:
+            return self.doubts
+        return (*self.doubts, *warnings(self.start, self.kv_cache))
 
     @property
     def command(self) -> str:

@@ -8,7 +8,7 @@ from service.advisor.fixes import fixes_for, memory_fixes
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, Failure, SharedWork
 from service.advisor.start import Start
-from service.advisor.warnings import beyond_memory, warnings
+from service.advisor.warnings import beyond_memory
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
@@ -46,7 +46,7 @@ def dry_run(
         memory=budget,
         kv_cache=outcome.cache,
         admission=outcome.admission,
-        warnings=outcome.warnings,
+        doubts=outcome.doubts,
         start=start,
     )
 
@@ -59,7 +59,7 @@ class _Outcome:
     error: Refusal | None = None
     cache: KvCache | None = None
     admission: Admission | None = None
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def _without_start(
@@ -80,7 +80,7 @@ def _without_start(
         memory=None,
         kv_cache=None,
         admission=None,
-        warnings=() if refused else (str(failure),),
+        doubts=() if refused else (str(failure),),
     )
 
 
@@ -102,7 +102,7 @@ def _outcome(
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
         error = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return _Outcome(verdict, error, warnings=_doubt(verdict, budget))
+        return _Outcome(verdict, error, doubts=_doubt(verdict, budget))
     sure = available.low == available.bytes or sizing.fits(available.low)
     verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
     doubt = (
@@ -113,8 +113,7 @@ def _outcome(
     )
     admission = None if request.workload is None else admission_of(start, cache, request.workload)
     hazards = () if admission is None else admission.hazards
-    said = (*doubt, *hazards, *warnings(start, cache))
-    return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, said)
+    return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
 
 
 def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:

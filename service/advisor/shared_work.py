@@ -57,11 +57,11 @@ class SharedWork:
 
     model: Model
     rules: EngineRules
-    alike: dict[GpuType, Hashable] = field(default_factory=dict, repr=False)
-    """By GPU type, what a start depends on."""
+    alike: dict[Hashable, Hashable] = field(default_factory=dict, repr=False)
+    """By device, what a start depends on."""
     begun: dict[Hashable, Begun] = field(default_factory=dict, repr=False)
     taken: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
-    budgets: dict[tuple[int, bool, Estimate], MemoryBudget] = field(default_factory=dict, repr=False)
+    budgets: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
 
     def under(self, rules: EngineRules) -> "SharedWork":
         """Return the work of the same model under other rules."""
@@ -69,9 +69,10 @@ class SharedWork:
 
     def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
         """Return the start of these flags on a GPU type, or why there is none."""
-        alike = self.alike.get(gpu)
+        device = (gpu.name, gpu.memory_bytes, gpu.compute_capability)
+        alike = self.alike.get(device)
         if alike is None:
-            alike = self.alike[gpu] = (gpu.compute_capability, batch_defaults(self.rules, gpu))
+            alike = self.alike[device] = (gpu.compute_capability, batch_defaults(self.rules, gpu))
         key = (flags, alike)
         found = self.begun.get(key)
         if found is None:
@@ -91,11 +92,11 @@ class SharedWork:
 
     def budget(self, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
         """Return the memory budget of the rank with the least room."""
-        total = device_total(gpu)
-        key = (id(start), gpu.unified_memory, total)
+        sizes = (gpu.memory_bytes, gpu.memory_low_bytes, gpu.memory_high_bytes)
+        key = (id(start), gpu.unified_memory, sizes, gpu.memory_basis, gpu.source)
         found = self.budgets.get(key)
         if found is None:
-            found = self.budgets[key] = self._budget(start, flags, gpu, total)
+            found = self.budgets[key] = self._budget(start, flags, gpu, device_total(gpu))
         return found
 
     def _budget(self, start: Start, flags: ServeFlags, gpu: GpuType, total: Estimate) -> MemoryBudget:

@@ -242,10 +242,7 @@ class CacheSizing:
             max_model_len=length,
             estimated_max_model_len=min(check.longest(available_bytes, length) for check in self.checks),
             groups=request.groups,
-            log_lines=tuple(
-                line.format(tokens=tokens, length=length, concurrency=concurrency)
-                for line in self.serving.rules.report_lines
-            ),
+            report_lines=self.serving.rules.report_lines,
         )
 
     def _num_blocks(self, available_bytes: int) -> int:
