@@ -73,7 +73,7 @@ def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -
         case Objective.ACCURACY:
             return f"The least lossy {served}: {kind} (as published: {quality.effect})."
         case Objective.BALANCED:
-            return f"The least lossy on the fewest GPUs {served}: {kind} (as published: {quality.effect})."
+            return f"On the fewest GPUs, the least lossy {served}: {kind} (as published: {quality.effect})."
 
 
 def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:
