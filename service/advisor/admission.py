@@ -1,5 +1,6 @@
 """How many requests of a workload are let in at once, and what the next one waits for."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from service.advisor.answer import Admission, Waiting
@@ -14,7 +15,7 @@ from service.kv_cache.specs import WINDOWED_KINDS
 def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
     """Return what the release's scheduler makes of a workload, in an idle engine with this cache."""
     prompt, length = workload.prompt_tokens, cache.max_model_len
-    request = admit(start.layout.groups, start.serving, length, prompt, workload.output_tokens)
+    request = admit(start.layout.groups, start.serving, length, min(prompt, length), workload.output_tokens)
     free, limit = cache.num_blocks - 1, start.serving.max_num_seqs
     readable = prompt < length
     at_once = min(request.at_once(free), limit) if readable else 0
@@ -54,7 +55,10 @@ def _waits_for(workload: Workload, at_once: int, limit: int, *, readable: bool) 
 
 
 def _needs(request: RequestAdmission, prompt: int, free: int) -> str:
-    groups = ", ".join(f"{group.blocks:,} {group.kind}" for group in request.groups)
+    alike = Counter((group.blocks, group.kind) for group in request.groups)
+    groups = ", ".join(
+        f"{f'{times} x ' if times > 1 else ''}{blocks:,} {kind}" for (blocks, kind), times in alike.items()
+    )
     return (
         f"A prompt of {prompt:,} tokens must find {request.blocks:,} of {free:,} blocks free ({groups}); "
         f"it holds {request.prefill_blocks:,} at most while it is read, {request.settled_blocks:,} once "

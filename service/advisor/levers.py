@@ -73,15 +73,11 @@ def _lever(
     except UnavailableFlag:
         return None
     after = dry_run(request, flags, rules, gpu, work.under(rules))
-    if after.verdict is Verdict.REFUSED or not _moves(best, after):
+    if after.verdict is Verdict.REFUSED or after.kv_cache is None:
         return None
-    return _effect(change, best, after)
-
-
-def _moves(before: Candidate, after: Candidate) -> bool:
-    return after.kv_cache is not None and (
-        before.kv_cache != after.kv_cache or before.admission != after.admission
-    )
+    lever = _effect(change, best, after)
+    figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
+    return lever if any(figures) or lever.admitted_at_once else None
 
 
 def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:

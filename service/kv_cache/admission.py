@@ -1,8 +1,9 @@
 """Blocks that one request takes of each group: to be let in, to be read, to be answered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, overload
 
 from service.engines.rules import AdmissionGate
 from service.kv_cache.grouping import LOCAL_KINDS
@@ -81,7 +82,7 @@ class RequestAdmission:
 
     def _let_in(self, free_blocks: int, gate: int, held: int) -> int:
         needed = max(gate, self.prefill_blocks)
-        return 0 if needed > free_blocks else 1 + (free_blocks - needed) // held
+        return 0 if needed > free_blocks else 1 + (free_blocks - needed) // max(1, held)
 
 
 def admit(
@@ -92,8 +93,7 @@ def admit(
     Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
     SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
     """
-    steps = prompt_steps(groups, serving, prompt_tokens)
-    begun = (*steps, *range(prompt_tokens + 1, min(prompt_tokens + SETTLED, max_model_len) + 1))
+    begun = prompt_steps(groups, serving, prompt_tokens, max(0, min(SETTLED, max_model_len - prompt_tokens)))
     specs = dict.fromkeys(group.spec for group in groups)
     uses = {spec: _Use(spec, serving, max_model_len, prompt_tokens, begun) for spec in specs}
     last = max(prompt_tokens, min(prompt_tokens + output_tokens, max_model_len) - 1)
@@ -103,24 +103,55 @@ def admit(
         for number in {*numbers[:COUNTED], *numbers[-COUNTED:]}
     )
     counts = tuple(uses[group.spec].admission(group.kind, last) for group in groups)
-    left = sum(uses[group.spec].left_behind(len(steps) - 1) for group in groups)
+    left = sum(uses[group.spec].left_behind(len(begun) - 1) for group in groups)
     return RequestAdmission(counts, peak, left)
 
 
-def prompt_steps(groups: tuple[Group, ...], serving: Serving, prompt_tokens: int) -> tuple[int, ...]:
-    """Return how far a prompt has been read after each step.
+@dataclass(frozen=True, slots=True)
+class PromptSteps(Sequence[int]):
+    """How far a prompt has been read, and the answer begun, after each step."""
+
+    chunks: range
+    """After each step that reads as much as a step may."""
+    rest: tuple[int, ...]
+    """After the others."""
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.chunks) + len(self.rest)
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[int, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> int | tuple[int, ...]:
+        """Return the tokens after a step, or after some steps."""
+        if isinstance(number, slice):
+            return tuple(self[each] for each in range(*number.indices(len(self))))
+        if number < len(self.chunks):
+            return self.chunks[number]
+        return self.rest[number - len(self.chunks)]
+
+
+def prompt_steps(
+    groups: tuple[Group, ...], serving: Serving, prompt_tokens: int, answer_tokens: int = 0
+) -> PromptSteps:
+    """Return the steps in which a prompt is read, and those of some tokens of the answer.
 
     Where states are kept at the ends of blocks, a step reads whole blocks, and the last block alone what is
     left. Source: vLLM 0.24.0, Scheduler._mamba_block_aligned_split.
     """
-    batch = serving.max_num_batched_tokens
+    chunk, whole = serving.max_num_batched_tokens, prompt_tokens
     blocks = {group.spec.block_size for group in groups if isinstance(group.spec, StateSpec)}
-    if serving.mamba_cache_mode != ALIGN or not blocks:
-        return (*range(batch, prompt_tokens, batch), prompt_tokens)
-    block = max(blocks)
-    chunk = batch // block * block or batch
-    whole = prompt_tokens // block * block
-    return tuple(sorted({*range(chunk, prompt_tokens, chunk), *((whole,) if whole else ()), prompt_tokens}))
+    if serving.mamba_cache_mode == ALIGN and blocks:
+        block = max(blocks)
+        chunk = chunk // block * block or chunk
+        whole = prompt_tokens // block * block or prompt_tokens
+    ends = {whole, *range(whole + chunk, prompt_tokens, chunk), prompt_tokens}
+    answer = range(prompt_tokens + 1, prompt_tokens + answer_tokens + 1)
+    return PromptSteps(range(chunk, whole, chunk), (*sorted(ends), *answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +162,7 @@ class _Use:
     serving: Serving
     max_model_len: int
     prompt_tokens: int
-    steps: tuple[int, ...]
-    """How far the prompt has been read, and the answer begun, after each step."""
+    steps: PromptSteps
 
     @property
     def block(self) -> int:
@@ -243,8 +273,10 @@ class _Use:
         """Return the states of earlier steps that are never given back: those with a gap after them."""
         if not (self.keeps_ends and self.serving.batches_behind and self.serving.rules.states_pile_up):
             return 0
-        places = [ceil_div(end, self.spec.block_size) for end in self.steps]
-        return sum(after - place > 1 for place, after in pairwise(places[: number + 1]))
+        block, regular = self.spec.block_size, min(number, len(self.steps.chunks) - 1)
+        leaps = max(0, regular) if self.steps.chunks.step > block else 0
+        later = [ceil_div(end, block) for end in self.steps[max(0, regular) : number + 1]]
+        return leaps + sum(after - place > 1 for place, after in pairwise(later))
 
     def checkpoints(self, start: int, end: int) -> int:
         """Return the states kept besides within one step: at the end of its last whole block."""

@@ -159,3 +159,10 @@ def test_the_windows_of_gemma_4_by_hand() -> None:
     assert counts.whole_prompt_blocks == 1001
     # While it is answered: 1024 tokens span 64 or 65 blocks.
     assert counts.answered_blocks in {64, 65}
+
+
+def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
+    # Read one token at a time, full attention holds the blocks of the prompt and of three tokens more.
+    request = admit((group(16, None), group(16, 1024)), serving("0.32.0", 1), 1 << 31, 1 << 30, 1 << 20)
+    assert request.settled_blocks == (1 << 26) + 1 + 65
+    assert request.prefill_blocks >= request.settled_blocks

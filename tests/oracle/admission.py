@@ -89,7 +89,7 @@ def admission_question(model: str, case: Case, prompt_tokens: int, rules: Engine
         "available_bytes": available,
         "config": words_of_serving(serving),
         "prompt_tokens": prompt,
-        "steps": prompt_steps(layout.groups, serving, prompt),
+        "steps": list(prompt_steps(layout.groups, serving, prompt)),
         "batches_behind": serving.batches_behind,
         "requests": REQUESTS,
         **layers_of(architecture, serving, backends, caches),
