@@ -55,6 +55,8 @@ def reason(candidates: tuple[Candidate, ...], objective: Objective, workload: Wo
     words = [_purpose(best, objective, workload)]
     if best.verdict is Verdict.UNCERTAIN:
         words.append("Whether it starts is uncertain.")
+    if objective is Objective.BALANCED and workload is None:
+        words.append("Without a workload, no loss is weighed against more tokens.")
     more = _denser(candidates, best)
     if more is not None:
         words.append(more)
