@@ -10,6 +10,7 @@ from service.advisor.warnings import warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
+from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.answer import KvCache
@@ -89,8 +90,9 @@ class Admission:
 class Candidate:
     """One way to serve the model on one GPU type."""
 
-    model: str
-    """Its id."""
+    model: Model = field(repr=False)
+    rules: EngineRules = field(repr=False, compare=False)
+    """Of the release that was planned, patches included."""
     flags: ServeFlags
     """What it was planned with."""
     kv_cache_dtype: str
@@ -120,7 +122,7 @@ class Candidate:
     @property
     def command(self) -> str:
         """What starts it."""
-        return serve_command(self.model, self.flags)
+        return serve_command(self.model.id, self.flags, self.rules, self.model.asked_revision)
 
     @property
     def quality(self) -> CacheQuality:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from service.advisor.admission import admission_of
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
-from service.advisor.fixes import fixes_for, memory_fixes
+from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, Failure, SharedWork
 from service.advisor.start import Start
@@ -29,11 +29,12 @@ def dry_run(
     work = work or SharedWork(request.model, rules)
     begun = work.begin(flags, gpu)
     if begun.start is None:
-        return _without_start(request, flags, rules, gpu, begun.failure)
-    budget = work.budget(begun.start, flags, gpu)
-    start, outcome = begun.start, _outcome(request, flags, begun, budget, gpu)
+        return _without_start(request, flags, rules, begun.failure)
+    budget = work.budget(begun.start, flags, gpu, request.free_memory_bytes)
+    start, outcome = begun.start, _outcome(request, flags, begun, budget)
     return Candidate(
-        model=request.model.id,
+        model=request.model,
+        rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         resolved_kv_cache_dtype=_stored_dtype(start),
@@ -63,11 +64,12 @@ class _Outcome:
 
 
 def _without_start(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, failure: Failure | None
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, failure: Failure | None
 ) -> Candidate:
     refused = isinstance(failure, EngineRefusal)
     return Candidate(
-        model=request.model.id,
+        model=request.model,
+        rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         resolved_kv_cache_dtype=None,
@@ -76,7 +78,7 @@ def _without_start(
         block_size=None,
         attention_backends=(),
         verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
-        error=_refusal(failure, request, flags, rules, gpu) if isinstance(failure, EngineRefusal) else None,
+        error=_refusal(failure) if isinstance(failure, EngineRefusal) else None,
         memory=None,
         kv_cache=None,
         admission=None,
@@ -89,26 +91,27 @@ def _stored_dtype(start: Start) -> str:
     return start.serving.dtype if dtype == "auto" or not start.serving.heeds_cache_dtype else dtype
 
 
-def _outcome(
-    request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget, gpu: GpuType
-) -> _Outcome:
+def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:
     start, sizing, available = begun.start, begun.sizing, budget.available_kv
     if start is None or sizing is None:
         raise ValueError("only a start has a cache")
+    refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
+    if refused is not None:
+        return _Outcome(Verdict.REFUSED, refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
-        error = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return _Outcome(verdict, error, doubts=_doubt(verdict, budget))
+        return _Outcome(verdict, _refusal(refusal), doubts=_doubt(verdict, budget))
     sure = available.low == available.bytes or sizing.fits(available.low)
     verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
     doubt = (
         *begun.doubts,
-        *_when_captured(start, cache),
+        *_when_captured(start, sizing.num_blocks(available.low) if sure else cache.num_blocks),
         *beyond_memory(cache, budget),
+        *hardly_free(budget),
         *_doubt(verdict, budget),
     )
     admission = None if request.workload is None else admission_of(start, cache, request.workload)
@@ -116,8 +119,9 @@ def _outcome(
     return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
 
 
-def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:
-    failure = capture_failure(start.layout, start.serving, cache.num_blocks)
+def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:
+    """Say what fails with the least cache that there may be."""
+    failure = capture_failure(start.layout, start.serving, num_blocks)
     if failure is None:
         return ()
     words = (
@@ -138,27 +142,10 @@ def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
     return (words,)
 
 
-def _refusal(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> Refusal:
+def _refusal(refusal: EngineRefusal) -> Refusal:
     return Refusal(
-        type=refusal.type,
-        message=refusal.message,
-        stage=refusal.stage,
-        detail=refusal.detail,
-        fix=_fixes(refusal, request, flags, rules, gpu),
+        type=refusal.type, message=refusal.message, stage=refusal.stage, detail=refusal.detail, fix=()
     )
-
-
-def _fixes(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[str, ...]:
-    if refusal.stage is Stage.MEMORY:
-        return memory_fixes(flags)
-    # Where every cache dtype is a candidate, the others are the fixes.
-    if request.serve.kv_cache_dtype is None:
-        return ()
-    return fixes_for(request.model.architecture, flags, rules, gpu)
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
@@ -168,5 +155,5 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         stage=Stage.MEMORY,
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
+        fix=(),
     )

@@ -1,14 +1,24 @@
 """From a start to what its memory budget depends on."""
 
-from service.advisor.request import Model
+from service.advisor.request import Model, PlanRequest
 from service.advisor.start import Start
+from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.memory.budget import MemoryBudget
 from service.memory.device import device_total
-from service.memory.estimation import BudgetInputs
+from service.memory.estimation import BudgetInputs, estimate_budget
 
 
-def budget_inputs(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -> BudgetInputs:
+def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
+    """Return the memory budget of the rank with the least room."""
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    return estimate_budget(start.architecture, inputs)
+
+
+def budget_inputs(
+    model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+) -> BudgetInputs:
     """Return what the budget of a start depends on."""
     serving = start.serving
     capability = serving.compute_capability
@@ -19,15 +29,25 @@ def budget_inputs(model: Model, start: Start, flags: ServeFlags, gpu: GpuType) -
         gpu_memory_utilization=serving.gpu_memory_utilization,
         max_num_batched_tokens=serving.max_num_batched_tokens,
         max_num_seqs=serving.max_num_seqs,
+        max_model_len=serving.max_model_len,
         tensor_parallel_size=serving.tensor_parallel_size,
         pipeline_parallel_size=serving.pipeline_parallel_size,
         data_parallel_size=flags.data_parallel_size,
         enable_expert_parallel=serving.enable_expert_parallel,
         enforce_eager=serving.enforce_eager,
+        max_cudagraph_capture_size=flags.max_cudagraph_capture_size,
+        speculative_tokens=serving.speculative_tokens,
+        second_runner=serving.second_runner,
         unified_memory=gpu.unified_memory,
         language_model_only=flags.language_model_only,
+        free_memory_bytes=free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,
+        turboquant_layers=frozenset(
+            index
+            for index, mixer in start.architecture.attention_layers
+            if layer_cache_dtype(index, mixer, serving).startswith("turboquant_")
+        ),
         checkpoint_bytes=model.checkpoint_bytes,
     )

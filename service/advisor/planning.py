@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.advisor.answer import Candidate, GpuPlan, Plan, Verdict
-from service.advisor.candidates import dry_run
+from service.advisor.fixes import run_with_fixes
 from service.advisor.levers import levers
 from service.advisor.ranking import best_first, reason, serves
 from service.advisor.request import EngineChoice, Objective, PlanRequest
@@ -66,7 +66,7 @@ def _plan_gpu(
     request: PlanRequest, variants: tuple[ServeFlags, ...], work: SharedWork, gpu: GpuType
 ) -> GpuPlan:
     def tried(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
-        return tuple(dry_run(request, flags, work.rules, gpu, work) for flags in variants)
+        return tuple(run_with_fixes(request, flags, work.rules, gpu, work) for flags in variants)
 
     found = tried(variants)
     if not any(map(_might_start, found)):

@@ -21,7 +21,7 @@ from service.launch.resolution import batch_defaults
 from service.launch.speculation import UnmodelledSpeculation
 from service.memory.budget import Basis, Estimate, MemoryBudget
 from service.memory.device import device_total
-from service.memory.estimation import estimate_budget, on_device
+from service.memory.estimation import BudgetInputs, estimate_budget, on_device
 
 UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
 """What is not known well enough to answer."""
@@ -61,6 +61,7 @@ class SharedWork:
     """By device, what a start depends on."""
     begun: dict[Hashable, Begun] = field(default_factory=dict, repr=False)
     taken: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
+    inputs: dict[Hashable, BudgetInputs] = field(default_factory=dict, repr=False)
     budgets: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
 
     def under(self, rules: EngineRules) -> "SharedWork":
@@ -90,22 +91,29 @@ class SharedWork:
         doubts = (*start.miscounts(start.architecture), *start.fails_when_run)
         return Begun(gpu.name, start, sizing, None, count_backends(start.backends), doubts)
 
-    def budget(self, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
+    def budget(
+        self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+    ) -> MemoryBudget:
         """Return the memory budget of the rank with the least room."""
+        kind = (id(start), gpu.unified_memory, free_memory_bytes)
         sizes = (gpu.memory_bytes, gpu.memory_low_bytes, gpu.memory_high_bytes)
-        key = (id(start), gpu.unified_memory, sizes, gpu.memory_basis, gpu.source)
+        key = (kind, sizes, gpu.memory_basis, gpu.source)
         found = self.budgets.get(key)
         if found is None:
-            found = self.budgets[key] = self._budget(start, flags, gpu, device_total(gpu))
+            inputs = self.inputs.get(kind)
+            if inputs is None:
+                inputs = budget_inputs(self.model, start, flags, gpu, free_memory_bytes)
+                inputs = self.inputs.setdefault(kind, replace(inputs, total=NO_TOTAL))
+            found = self.budgets[key] = self._budget(start, flags, inputs, device_total(gpu))
         return found
 
-    def _budget(self, start: Start, flags: ServeFlags, gpu: GpuType, total: Estimate) -> MemoryBudget:
-        inputs = budget_inputs(self.model, start, flags, gpu)
-        key = (replace(inputs, total=NO_TOTAL), flags.speculative_config)
+    def _budget(self, start: Start, flags: ServeFlags, inputs: BudgetInputs, total: Estimate) -> MemoryBudget:
+        key = (inputs, flags.speculative_config)
+        here = replace(inputs, total=total)
         found = self.taken.get(key)
         if found is None:
-            found = self.taken[key] = estimate_budget(start.architecture, inputs)
-        return found if found.total == total else on_device(found, inputs)
+            found = self.taken[key] = estimate_budget(start.architecture, here)
+        return found if found.total == total else on_device(found, here)
 
 
 def _named(begun: Begun, gpu: GpuType) -> Failure | None:

@@ -20,7 +20,7 @@ from service.api.openapi import DocumentedApp
 from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
-from service.api.routes import engines, gpus, models, operations, plan
+from service.api.routes import engines, explain, gpus, models, operations, plan
 from service.api.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -51,8 +51,8 @@ def create_app(
     metrics = Metrics()
     app.state.services = services
     app.state.metrics = metrics
-    for router in (plan.router, models.router, gpus.router, engines.router, operations.router):
-        app.include_router(router)
+    for routes in (plan, explain, models, gpus, engines, operations):
+        app.include_router(routes.router)
     for error in handled_errors():
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)

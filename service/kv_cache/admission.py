@@ -213,6 +213,8 @@ class _Use:
 
     def whole(self, tokens: int) -> int:
         """Return the blocks of so many tokens, had none been given back."""
+        if self.spec.kind is CacheKind.CIRCULAR_BUFFER:
+            return 1
         if self.spec.kind is CacheKind.CROSS_ATTENTION:
             tokens = self.serving.encoder_tokens
         guessed = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0

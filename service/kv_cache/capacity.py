@@ -229,7 +229,7 @@ class CacheSizing:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
         length = self.settle(available_bytes)
-        request, num_blocks = self.request(length), self._num_blocks(available_bytes)
+        request, num_blocks = self.request(length), self.num_blocks(available_bytes)
         concurrency = num_blocks / request.blocks
         tokens = _tokens(self.layout, self.serving, num_blocks, concurrency, length)
         return KvCache(
@@ -245,7 +245,8 @@ class CacheSizing:
             report_lines=self.serving.rules.report_lines,
         )
 
-    def _num_blocks(self, available_bytes: int) -> int:
+    def num_blocks(self, available_bytes: int) -> int:
+        """Return the blocks of the smallest rank."""
         override = self.serving.num_gpu_blocks_override
         if override is not None:
             return override

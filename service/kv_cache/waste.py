@@ -81,6 +81,8 @@ def _layer_bytes(layer: LayerCache, blocks: int, demand: Demand) -> tuple[int, i
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:
         needed = kept = demand.encoder_tokens
+    elif spec.kind is CacheKind.CIRCULAR_BUFFER:
+        needed = kept = spec.block_size
     else:
         kept = ceil_div(spec.kept_tokens(demand), demand.context_parallel)
         local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size

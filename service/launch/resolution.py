@@ -1,8 +1,5 @@
 """From a caller's flags to a start with every default filled in, or the engine's refusal."""
 
-from collections.abc import Mapping
-from typing import Final
-
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
@@ -13,13 +10,12 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout, speculation, state_caching
+from service.launch import cache_dtype, checkpoint, layout, model_dtype, speculation, state_caching
 from service.launch.context import resolve_max_model_len
+from service.launch.runner import runs_on_second_runner
 from service.launch.serving import Serving
 from service.launch.speculation import Speculation
 from service.units import GIB
-
-STATE_ALIASES: Final[Mapping[str, str]] = {"half": "float16", "float": "float32"}
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Serving:
@@ -36,7 +32,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         raise ValueError(f"{gpu.id} has no compute capability")
     check_model_class(architecture.class_name, rules.release)
     tensor_parallel = flags.tensor_parallel_size or 1
-    dtype = architecture.dtype if flags.dtype == "auto" else STATE_ALIASES.get(flags.dtype, flags.dtype)
+    dtype = model_dtype.resolve(architecture, flags.dtype, gpu, rules)
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
@@ -54,6 +50,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_heads(architecture, tensor_parallel)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+    cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     _check_slots(guessed, batched, seqs, rules)
     caching, mode = state_caching.resolve(architecture, flags, rules, guesses=guessed is not None)
@@ -92,6 +89,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
         heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,
+        second_runner=runs_on_second_runner(architecture, rules, guessed),
     )
 
 
@@ -104,7 +102,7 @@ def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched
 
 def architecture_dtype(asked: str | None, dtype: str) -> str:
     """Return the type of a state: what was asked for, or else the model's own."""
-    return dtype if asked in (None, "auto") else STATE_ALIASES.get(asked, asked)
+    return dtype if asked in (None, "auto") else model_dtype.ALIASES.get(asked, asked)
 
 
 def _recurrent_dtype(
@@ -119,7 +117,7 @@ def _recurrent_dtype(
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
     default = rules.configured_state_dtype.get(architecture.class_name)
     if default is not None:
-        return architecture.state_dtype or default or conv_state
+        return architecture_dtype(architecture.state_dtype or default or None, conv_state)
     return untold
 
 
@@ -204,14 +202,7 @@ def _concurrent_batches(
         return stages
     if stages == 1:
         return 2
-    if guessed is not None and not (guessed.second_runner and guessed.method in rules.second_runner_methods):
-        return stages
-    name = architecture.class_name
-    dense = not (architecture.is_hybrid or architecture.has_experts)
-    second = {"all", name, *(("dense",) if dense else ())}
-    if architecture.quantization is None:
-        second.add(f"unquantized {name}")
-    return stages + (1 if second & rules.second_runner else 0)
+    return stages + (1 if runs_on_second_runner(architecture, rules, guessed) else 0)
 
 
 def _drafts_overlap(guessed: Speculation | None, rules: EngineRules) -> bool:

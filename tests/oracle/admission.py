@@ -78,7 +78,7 @@ def admission_question(model: str, case: Case, prompt_tokens: int, rules: Engine
     caches = layer_caches(
         architecture, serving, backends, resolve_block_sizes(architecture, serving, backends)
     )
-    if any(isinstance(cache.spec, AttentionSpec) and cache.spec.aligns_blocks for cache in caches):
+    if any(isinstance(cache.spec, AttentionSpec) and cache.spec.block_alignment > 1 for cache in caches):
         raise UnaskedAttention(model)
     available = int(case.gib * GIB)
     cache = size_cache(layout, serving, available)
