@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx2
 from fastapi import FastAPI
 
 from service.advisor.planning import plan
+from service.advisor.shared_work import RecentWork
 from service.api.app import create_app
 from service.api.services import Services
 from service.gpus.catalog import gpu_catalog
@@ -28,7 +30,9 @@ def build_services(settings: Settings, http: httpx2.AsyncClient) -> Services:
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog())
+    return Services(
+        plan=partial(plan, recent=RecentWork()), models=models, snapshot=snapshot, gpus=gpu_catalog()
+    )
 
 
 def endpoint_of(settings: Settings) -> Endpoint:

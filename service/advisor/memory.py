@@ -1,6 +1,6 @@
-"""From a start to the memory that it leaves for the cache."""
+"""From a start to what its memory budget depends on."""
 
-from service.advisor.request import PlanRequest
+from service.advisor.request import Model, PlanRequest
 from service.advisor.start import Start
 from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
@@ -12,9 +12,17 @@ from service.memory.estimation import BudgetInputs, estimate_budget
 
 def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
     """Return the memory budget of the rank with the least room."""
-    model, serving = request.model, start.serving
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    return estimate_budget(start.architecture, inputs)
+
+
+def budget_inputs(
+    model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+) -> BudgetInputs:
+    """Return what the budget of a start depends on."""
+    serving = start.serving
     capability = serving.compute_capability
-    inputs = BudgetInputs(
+    return BudgetInputs(
         release=serving.release,
         total=device_total(gpu),
         compute_capability=(capability.major, capability.minor),
@@ -32,7 +40,7 @@ def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuTyp
         second_runner=serving.second_runner,
         unified_memory=gpu.unified_memory,
         language_model_only=flags.language_model_only,
-        free_memory_bytes=request.free_memory_bytes,
+        free_memory_bytes=free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,
@@ -43,4 +51,3 @@ def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuTyp
         ),
         checkpoint_bytes=model.checkpoint_bytes,
     )
-    return estimate_budget(start.architecture, inputs)

@@ -71,3 +71,5 @@ class PlanRequest:
     objective: Objective = Objective.BALANCED
     free_memory_bytes: int | None = None
     """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""
+    with_levers: bool = False
+    """Whether to work out levers, which takes some thirty starts for each GPU type."""

@@ -129,8 +129,16 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     rules = rules_for(find_release(engine.version))
     model = await _with_draft(await _model(body, services, rules), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
-    objective = Objective(body.objective)
-    return PlanRequest(model, gpus, engine, flags, workload, objective, body.free_memory_bytes)
+    return PlanRequest(
+        model,
+        gpus,
+        engine,
+        flags,
+        workload,
+        Objective(body.objective),
+        body.free_memory_bytes,
+        with_levers="levers" in body.include,
+    )
 
 
 def answer_question(question: PlanRequest, services: Services) -> Plan:
