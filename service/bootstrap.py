@@ -8,35 +8,55 @@ from fastapi import FastAPI
 
 from service.advisor.planning import plan
 from service.api.app import create_app
-from service.api.services import Services
+from service.api.bell import Bell
+from service.api.services import Probes, Services
 from service.gpus.catalog import gpu_catalog
 from service.hub.client import HubClient
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.settings import Settings
+from service.store.database import Database
+from service.store.jobs import JobStore
+from service.store.measurements import MeasurementStore
+from service.store.tokens import TokenStore
 
 
-def build_services(settings: Settings, http: httpx2.AsyncClient) -> Services:
+def build_database(settings: Settings) -> Database:
+    """Return the database, which nothing touches before it is needed.
+
+    Raises:
+        InvalidDatabase: the address is none of a database that is supported.
+    """
+    return Database(settings.database_url)
+
+
+def build_services(
+    settings: Settings, http: httpx2.AsyncClient, database: Database | None = None
+) -> Services:
     """Wire what answers questions.
 
     Raises:
-        ValueError: the Hub's endpoint is not a plain http(s) address.
+        ValueError: the Hub's endpoint is not a plain http(s) address, or the database's is none.
     """
+    database = database or build_database(settings)
     token = settings.hf_token.get_secret_value() if settings.hf_token else None
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog())
+    probes = Probes(JobStore(database), MeasurementStore(database), TokenStore(database), Bell())
+    return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 
 def build_app(settings: Settings) -> FastAPI:
     """Build the application; its connections are closed when it shuts down."""
     http = httpx2.AsyncClient()
+    database = build_database(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with http:
             yield
+        await database.close()
 
-    services = build_services(settings, http)
+    services = build_services(settings, http, database)
     return create_app(services, cors_origins=settings.cors_origins, lifespan=lifespan)

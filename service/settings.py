@@ -1,11 +1,15 @@
 """What the environment says. Nothing else reads it."""
 
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.hub.client import PUBLIC_ENDPOINT
+
+DATABASE: Final = ".local/share/dryserve/dryserve.db"
+"""Below the home of whoever runs the service; nothing is made there before there is something to keep."""
 
 
 class Settings(BaseSettings):
@@ -17,6 +21,8 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins of web pages that may ask, separated by commas; none by default."""
+    database_url: str = Field(default_factory=lambda: f"sqlite:///{Path.home() / DATABASE}")
+    """Of probes and measurements: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))

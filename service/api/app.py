@@ -20,7 +20,8 @@ from service.api.openapi import DocumentedApp
 from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
-from service.api.routes import engines, gpus, models, operations, plan
+from service.api.routes import engines, gpus, leases, models, operations, plan, probes
+from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -51,8 +52,8 @@ def create_app(
     metrics = Metrics()
     app.state.services = services
     app.state.metrics = metrics
-    for router in (plan.router, models.router, gpus.router, engines.router, operations.router):
-        app.include_router(router)
+    for part in (plan, models, gpus, engines, probes, leases, operations):
+        app.include_router(part.router)
     for error in handled_errors():
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
@@ -61,8 +62,8 @@ def create_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors_origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Content-Type", REQUEST_ID],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Content-Type", "Authorization", IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID],
         )
     app.add_middleware(Observation, metrics=metrics)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from service.probe.measurements import MeasuredModel
 from service.units import GIB
 
 MAX_WALL_SECONDS: Final = 3600
@@ -77,8 +78,7 @@ class Alloc:
 class Engine:
     """Start the engine on a model of made-up weights."""
 
-    config: Mapping[str, Any]
-    """The model's config.json."""
+    model: MeasuredModel
     flags: Mapping[str, Any]
     """Flags of the engine by its own names, from the same closed list as a plan's."""
     release: str
@@ -108,7 +108,5 @@ class Spec:
     work: Work
     target: Target = Target()
     limits: Limits = Limits()
-    question: Mapping[str, Any] | None = None
-    """The plan that it is held against, as the body of a POST with the model's config inside."""
     predicted: Mapping[str, Any] = field(default_factory=dict)
-    """What that plan said, when the probe was asked for."""
+    """What the plan said when the probe was asked for: ``memory`` and ``kv_cache`` of a candidate."""

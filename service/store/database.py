@@ -12,6 +12,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, event, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
@@ -46,8 +47,9 @@ class Database:
         if driver is None:
             raise InvalidDatabase(f"{parsed.get_backend_name()} is none of {', '.join(DRIVERS)}")
         self.url = parsed.set(drivername=driver)
-        options: dict[str, Any] = {"connect_args": {"timeout": PATIENCE_SECONDS}}
-        self._engine = create_async_engine(self.url, pool_pre_ping=True, **options)
+        # A file is opened anew each time, so that no connection belongs to one event loop.
+        pool: dict[str, Any] = {"poolclass": NullPool} if self.embedded else {"pool_pre_ping": True}
+        self._engine = create_async_engine(self.url, connect_args={"timeout": PATIENCE_SECONDS}, **pool)
         if self.embedded:
             event.listen(self._engine.sync_engine, "connect", _prepare_sqlite)
             event.listen(self._engine.sync_engine, "begin", _begin_sqlite)

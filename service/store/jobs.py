@@ -10,12 +10,12 @@ from sqlalchemy import Row, Select, and_, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.documents import SPEC, written
 from service.probe import life
 from service.probe.jobs import Kind, Spec
 from service.probe.life import Ending, Job, Lease, Rule
 from service.probe.states import HELD, State
 from service.store.database import Database
-from service.store.documents import SPEC, written
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
 

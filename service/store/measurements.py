@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.documents import MEASUREMENT, RESULT
 from service.probe.life import Ending
 from service.probe.measurements import Measurement, digest
 from service.store.database import Database
-from service.store.documents import MEASUREMENT, RESULT
 from service.store.tables import MEASUREMENTS
 
 

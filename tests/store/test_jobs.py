@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from service.documents import RESULT, written
 from service.probe import life
 from service.probe.jobs import Engine, Inventory, Kind, Limits, Spec, Target
 from service.probe.life import Ending, Lease, LeaseLost, ResultConflict
-from service.probe.measurements import Measurement, Outcome, Result
+from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result
 from service.probe.states import State
 from service.store.database import Database
-from service.store.documents import RESULT, written
 from service.store.jobs import JobNotFound, JobStore, KeyReused, Offer
 from service.store.measurements import MeasurementStore
 from tests.probe.test_measurements import MEASURED
@@ -33,8 +33,9 @@ async def leased(jobs: JobStore, offer: Offer = OFFER) -> tuple[str, Lease]:
 
 
 async def test_a_job_comes_back_as_it_was_asked_for(jobs: JobStore) -> None:
-    work = Engine({"architectures": ["X"], "n": [1]}, {"block_size": 16}, "0.32.0", 2, 1, 64, 10)
-    spec = Spec(work, Target("H100", label="a", gpus=2), Limits(force=True), {"model": "m"}, {"b": 1})
+    model = MeasuredModel("a/b", {"architectures": ["X"], "n": [1]}, 7)
+    work = Engine(model, {"block_size": 16}, "0.32.0", 2, 1, 64, 10)
+    spec = Spec(work, Target("H100", label="a", gpus=2), Limits(force=True), {"memory": {"total": 1}})
     job, new = await jobs.add(spec, None, "digest")
     assert new
     assert await jobs.get(job.id) == job
