@@ -25,6 +25,7 @@ from service.api.text.commands import render_commands
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
+from service.commands import tokens, worker
 from service.logs import configure_logs
 from service.options import with_options
 from service.settings import Settings
@@ -153,6 +154,8 @@ def _exit_code(answer: Plan) -> Exit:
 
 
 cli.command()(with_options(plan))
+cli.command()(worker.worker)
+cli.add_typer(tokens.cli)
 
 
 def main() -> None:

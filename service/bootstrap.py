@@ -43,7 +43,8 @@ def build_services(
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    probes = Probes(JobStore(database), MeasurementStore(database), TokenStore(database), Bell())
+    jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
+    probes = Probes(jobs, MeasurementStore(database), TokenStore(database), Bell())
     return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 

@@ -1,17 +1,15 @@
 """What every test may ask for."""
 
-import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 from hypothesis import settings
 
 from service.hub.snapshot import BundledSnapshot
-from tests.store.postgresql import binaries, running_postgresql
+from tests.store.postgresql import binaries, new_database, running_postgresql
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("default")
@@ -50,22 +48,10 @@ def new_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.db"
     server: str = request.getfixturevalue("postgresql")
-    return lambda: _created(server)
+    return lambda: new_database(server)
 
 
 @pytest.fixture
 def database_url(new_database_url: Callable[[], str]) -> str:
     """Return the address of an empty database, of either kind."""
     return new_database_url()
-
-
-def _created(server: str) -> str:
-    name = f"d{uuid.uuid4().hex}"
-
-    async def create() -> None:
-        connection = await asyncpg.connect(f"{server}/postgres")
-        await connection.execute(f"CREATE DATABASE {name}")
-        await connection.close()
-
-    asyncio.run(create())
-    return f"{server}/{name}"

@@ -12,7 +12,7 @@ from service.api.schemas.question import PlanBody
 from service.api.services import Services
 from service.architecture.mistral_format.files import is_params
 from service.documents import MEASUREMENT, RESULT, written
-from service.probe.jobs import Alloc, Engine, Inventory, Limits, Spec, Target
+from service.probe.jobs import CONTEXT_BYTES, Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.life import Ending, Job
 from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result, digest
 
@@ -62,6 +62,9 @@ def _check(plan: PlanBody) -> None:
     for name in sorted(NOT_SENT):
         if getattr(plan.serve, name) is not None:
             raise InputFault(f"/plan/serve/{name}", NotProbeable(f"a probe cannot take {name}"))
+    if (plan.serve.data_parallel_size or 1) > 1:
+        words = "a probe starts one replica; its ranks are those of the others too"
+        raise InputFault("/plan/serve/data_parallel_size", NotProbeable(words))
     if plan.engine.patches:
         raise InputFault("/plan/engine/patches", NotProbeable("a patch is not installed anywhere"))
 
@@ -103,16 +106,19 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
 def _engine(candidate: Candidate, model: MeasuredModel, flags: dict[str, Any], release: str | None) -> Engine:
     if candidate.kv_cache is None or candidate.memory is None:
         raise ValueError("a candidate without a cache is not probed")
-    per_request = sum(group.blocks_per_request for group in candidate.kv_cache.groups)
+    # One request of the maximum length and the null block: what releases insist on.
+    blocks = sum(group.blocks_per_request for group in candidate.kv_cache.groups) + 2
+    memory = candidate.memory
+    terms = (memory.weights, memory.activation, memory.non_torch, memory.cuda_graphs)
+    cache_bytes = blocks * candidate.kv_cache.largest_bytes_per_block
     return Engine(
         model=model,
         flags=flags,
         release=str(release),
         tensor_parallel_size=candidate.tensor_parallel_size,
         pipeline_parallel_size=candidate.pipeline_parallel_size,
-        # One request of the maximum length and the null block: what releases insist on.
-        blocks=per_request + 2,
-        weight_bytes=candidate.memory.weights.bytes,
+        blocks=blocks,
+        bytes=sum(term.high for term in terms) + cache_bytes + CONTEXT_BYTES,
     )
 
 

@@ -86,8 +86,8 @@ class Engine:
     pipeline_parallel_size: int
     blocks: int
     """What the cache is cut down to; the engine measures as if it were not."""
-    weight_bytes: int
-    """What one rank is expected to keep, to find out beforehand whether it fits."""
+    bytes: int
+    """What one rank is expected to take at most, to find out beforehand whether it fits."""
     kind: Literal[Kind.ENGINE] = Kind.ENGINE
 
     @property

@@ -13,7 +13,7 @@ from service.probe.jobs import Spec
 from service.probe.states import ENDED, HELD, TRANSITIONS, State
 
 LEASE_SECONDS: Final = 60
-HEARTBEAT_SECONDS: Final = 15
+BEATS_PER_LEASE: Final = 4
 MAX_ATTEMPTS: Final = 2
 """Leases of one job; a worker that is lost twice is not lost by chance."""
 QUEUE_SECONDS: Final = 3600
@@ -93,23 +93,21 @@ def _moved(job: Job, state: State, now: float) -> Job:
     return replace(job, state=state, updated_at=now)
 
 
-def leased(job: Job, worker: str, now: float) -> Job:
-    """Return a queued job in the hands of a worker, under a new fence."""
+def leased(job: Job, worker: str, now: float, seconds: float = LEASE_SECONDS) -> Job:
+    """Return a queued job in the hands of a worker for so many seconds, under a new fence."""
     held = _moved(replace(job, worker=worker), State.LEASED, now)
-    return replace(
-        held, fence=job.fence + 1, attempts=job.attempts + 1, expires_at=now + LEASE_SECONDS, phase=""
-    )
+    return replace(held, fence=job.fence + 1, attempts=job.attempts + 1, expires_at=now + seconds, phase="")
 
 
-def heartbeat(job: Job, lease: Lease, phase: str, now: float) -> Job:
-    """Return a job whose worker is alive.
+def heartbeat(job: Job, lease: Lease, phase: str, now: float, seconds: float = LEASE_SECONDS) -> Job:
+    """Return a job whose worker is alive, its lease prolonged.
 
     Raises:
         LeaseLost: the job is not this worker's (any more).
     """
     _check(job, lease, now)
     alive = job if job.state is State.RUNNING else _moved(job, State.RUNNING, now)
-    return replace(alive, phase=phase, updated_at=now, expires_at=now + LEASE_SECONDS)
+    return replace(alive, phase=phase, updated_at=now, expires_at=now + seconds)
 
 
 def finished(job: Job, lease: Lease, ending: Ending, now: float) -> Job:

@@ -54,9 +54,12 @@ class Offer:
 class JobStore:
     """The jobs of one database; several services may share it."""
 
-    def __init__(self, database: Database, clock: Clock = time.time) -> None:
+    def __init__(
+        self, database: Database, clock: Clock = time.time, lease_seconds: float = life.LEASE_SECONDS
+    ) -> None:
         self._database = database
         self._clock = clock
+        self.lease_seconds = lease_seconds
 
     async def add(self, spec: Spec, key: str | None, request_digest: str) -> tuple[Job, bool]:
         """Queue a job, or return the one that the same key queued before; and whether it is new.
@@ -112,7 +115,9 @@ class JobStore:
             found = (await connection.execute(query)).first()
             if found is None:
                 return None
-            return await _save(connection, life.leased(_job(found), offer.worker, self._clock()))
+            return await _save(
+                connection, life.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
+            )
 
     async def heartbeat(self, job_id: str, lease: Lease, phase: str) -> Job:
         """Prolong a lease.
@@ -121,7 +126,8 @@ class JobStore:
             JobNotFound: there is no such job.
             LeaseLost: it is not this worker's.
         """
-        return await self._change(job_id, lambda job, now: life.heartbeat(job, lease, phase, now))
+        seconds = self.lease_seconds
+        return await self._change(job_id, lambda job, now: life.heartbeat(job, lease, phase, now, seconds))
 
     async def finish(self, job_id: str, lease: Lease, ending: Ending) -> Job:
         """End a job, and keep what it measured in the same transaction.

@@ -1,15 +1,19 @@
 """A PostgreSQL server of our own, from the binaries of the system's package."""
 
+import asyncio
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import asyncpg
 
 from tests.bench.server import free_port
 
@@ -48,6 +52,19 @@ def running_postgresql(programs: Path) -> Iterator[str]:
                 yield f"postgresql://test@127.0.0.1:{port}"
             finally:
                 server.terminate()
+
+
+def new_database(server: str) -> str:
+    """Make an empty database on a server; return its address."""
+    name = f"d{uuid.uuid4().hex}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(f"{server}/postgres")
+        await connection.execute(f"CREATE DATABASE {name}")
+        await connection.close()
+
+    asyncio.run(create())
+    return f"{server}/{name}"
 
 
 def _unprivileged(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from service.api.schemas.lease import (
 )
 from service.documents import SPEC
 from service.probe.jobs import Kind
-from service.probe.life import HEARTBEAT_SECONDS, LEASE_SECONDS, Lease
+from service.probe.life import BEATS_PER_LEASE, Lease
 from service.store.jobs import Offer
 from service.store.tokens import Token
 
@@ -53,8 +53,8 @@ async def create_lease(body: LeaseBody, services: Parts, worker: Worker) -> Leas
     return LeaseAnswer(
         probe_id=job.id,
         fence=job.fence,
-        ttl_seconds=LEASE_SECONDS,
-        heartbeat_seconds=HEARTBEAT_SECONDS,
+        ttl_seconds=services.probes.jobs.lease_seconds,
+        heartbeat_seconds=services.probes.jobs.lease_seconds / BEATS_PER_LEASE,
         spec=SPEC.dump_python(job.spec, mode="json"),
     )
 
@@ -67,7 +67,7 @@ async def heartbeat(
     lease = Lease(_name(worker, body.node), body.fence)
     job = await services.probes.jobs.heartbeat(probe_id, lease, body.phase)
     services.probes.bell.ring()
-    return HeartbeatAnswer(ttl_seconds=LEASE_SECONDS, cancel=job.cancel_requested)
+    return HeartbeatAnswer(ttl_seconds=services.probes.jobs.lease_seconds, cancel=job.cancel_requested)
 
 
 @router.put("/probes/{probe_id}/result", summary="Hand a result in")
