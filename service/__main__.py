@@ -25,7 +25,7 @@ from service.api.text.commands import render_commands
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
-from service.commands import tokens, worker
+from service.commands import measurements, tokens, worker
 from service.logs import configure_logs
 from service.options import with_options
 from service.settings import Settings
@@ -124,6 +124,7 @@ def plan(
 async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
     async with httpx2.AsyncClient() as http:
         services = build_services(settings, http)
+        await services.probes.learned.refresh()
         question = await plan_request(read_body(document), services)
     return answer_question(question, services)
 
@@ -156,6 +157,7 @@ def _exit_code(answer: Plan) -> Exit:
 cli.command()(with_options(plan))
 cli.command()(worker.worker)
 cli.add_typer(tokens.cli)
+cli.add_typer(measurements.cli)
 
 
 def main() -> None:

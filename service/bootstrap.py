@@ -1,12 +1,16 @@
 """The only place where parts are wired together."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx2
 from fastapi import FastAPI
 
+from service.advisor.answer import Plan
 from service.advisor.planning import plan
+from service.advisor.request import PlanRequest
 from service.api.app import create_app
 from service.api.bell import Bell
 from service.api.services import Probes, Services
@@ -17,8 +21,10 @@ from service.hub.source import ModelSource
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
+from service.store.learned import LearnedCalibration
 from service.store.measurements import MeasurementStore
 from service.store.tokens import TokenStore
+from service.upkeep import upkeep
 
 
 def build_database(settings: Settings) -> Database:
@@ -44,8 +50,14 @@ def build_services(
     client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
     jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
-    probes = Probes(jobs, MeasurementStore(database), TokenStore(database), Bell())
-    return Services(plan=plan, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
+    measurements = MeasurementStore(database)
+    learned = LearnedCalibration(measurements)
+    probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
+
+    def calibrated(request: PlanRequest) -> Plan:
+        return plan(replace(request, calibration=learned.current))
+
+    return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 
 def build_app(settings: Settings) -> FastAPI:
@@ -55,8 +67,11 @@ def build_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        keeping = asyncio.create_task(upkeep(database, services.probes))
         async with http:
             yield
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
         await database.close()
 
     services = build_services(settings, http, database)

@@ -49,22 +49,17 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
         blank,
-        resolved_kv_cache_dtype=_stored_dtype(start),
+        resolved_kv_cache_dtype=start.stored_dtype,
         block_size=start.layout.block_size,
         attention_backends=count_backends(start.backends),
     )
     return _with_memory(started, request, flags, start, gpu)
 
 
-def _stored_dtype(start: Start) -> str:
-    dtype = start.serving.kv_cache_dtype
-    return start.serving.dtype if dtype == "auto" or not start.serving.heeds_cache_dtype else dtype
-
-
 def _with_memory(
     candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
 ) -> Candidate:
-    budget = budget_of(request.model, start, flags, gpu)
+    budget = budget_of(request.model, start, flags, gpu, request.calibration)
     candidate = replace(candidate, memory=budget)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return replace(candidate, error=_weights_do_not_fit(budget))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.memory.calibration import NOTHING_LEARNED, Calibration
 
 
 class Objective(StrEnum):
@@ -65,3 +66,5 @@ class PlanRequest:
     serve: ServeFlags = field(default_factory=ServeFlags)
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
+    calibration: Calibration = NOTHING_LEARNED
+    """What was measured on real GPUs."""

@@ -66,6 +66,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "result": {"outcome": "refused", "detail": "the GPU is busy"},
         },
     ),
+    "import_measurements": Example(),
     "get_problem": Example({"slug": "unknown-gpu"}),
 }
 """By operation id; operations that are not here take nothing."""

@@ -11,6 +11,7 @@ from service.api.schemas.probe import ProbeBody
 from service.api.schemas.question import PlanBody
 from service.api.services import Services
 from service.architecture.mistral_format.files import is_params
+from service.architecture.reading import with_modelopt_file
 from service.documents import MEASUREMENT, RESULT, written
 from service.probe.jobs import CONTEXT_BYTES, Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.life import Ending, Job
@@ -83,7 +84,8 @@ def _settled(plan: PlanBody) -> PlanBody:
 async def _config(plan: PlanBody, services: Services) -> dict[str, Any]:
     config = plan.config
     if config is None:
-        config = dict((await services.models.resolve(str(plan.model), plan.revision)).config)
+        fetched = await services.models.resolve(str(plan.model), plan.revision)
+        config = dict(with_modelopt_file(fetched.config, fetched.quantization_config))
     if not config or is_params(config):
         raise InputFault("/plan/model", NotProbeable("only models with a config.json can be started"))
     return config

@@ -10,6 +10,7 @@ from service.gpus.catalog import GpuCatalog
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.store.jobs import JobStore
+from service.store.learned import LearnedCalibration
 from service.store.measurements import MeasurementStore
 from service.store.tokens import TokenStore
 
@@ -22,6 +23,7 @@ class Probes:
     measurements: MeasurementStore
     tokens: TokenStore
     bell: Bell
+    learned: LearnedCalibration
 
 
 @dataclass(frozen=True, slots=True)

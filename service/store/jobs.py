@@ -94,6 +94,8 @@ class JobStore:
 
     async def latest(self, state: State | None, limit: int, before: Job | None = None) -> tuple[Job, ...]:
         """Return jobs, the newest first."""
+        if not self._database.exists:
+            return ()
         query = select(JOBS).order_by(JOBS.c.created_at.desc(), JOBS.c.id.desc()).limit(limit)
         if state is not None:
             query = query.where(JOBS.c.state == state)

@@ -1,7 +1,7 @@
 """Measurements: written once, never changed."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,13 +26,15 @@ class MeasurementStore:
             kept = [await insert_measurement(connection, each, self._clock()) for each in measurements]
         return sum(kept)
 
-    async def all(self) -> tuple[Measurement, ...]:
+    async def by_digest(self) -> Mapping[str, Measurement]:
         """Return every measurement, the oldest first; none where there is no database yet."""
         if not self._database.exists:
-            return ()
-        query = select(MEASUREMENTS.c.document).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
+            return {}
+        columns = (MEASUREMENTS.c.digest, MEASUREMENTS.c.document)
+        query = select(*columns).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
         async with self._database.reading() as connection:
-            return tuple(MEASUREMENT.validate_json(text) for text in await connection.scalars(query))
+            found = await connection.execute(query)
+            return {row.digest: MEASUREMENT.validate_json(row.document) for row in found}
 
     async def state(self) -> tuple[int, float]:
         """Return what changes when a measurement is added: their number, and when the last one came."""

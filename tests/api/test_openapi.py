@@ -24,7 +24,7 @@ OPERATIONS = [
 def _is_probe(case: ParameterSet) -> bool:
     """Whether an operation needs a token and a job; tests of probes ask these examples."""
     operation: Any = case.values[2]
-    return not {"probes", "workers"}.isdisjoint(operation["tags"])
+    return not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
 
 
 def test_the_committed_document_is_current(app: FastAPI) -> None:

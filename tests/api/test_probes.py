@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.app import create_app
-from service.api.examples import EXAMPLES, H100, NODE
+from service.api.examples import EXAMPLES, H100, NODE, PROBE_ID
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
@@ -26,7 +28,7 @@ RANK = {
     "available_kv": {"bytes": 50 * GIB, "how": "measured"},
 }
 MEASUREMENT = {
-    "measured_at": 1.75e9,
+    "measured_at": time.time(),
     "device": {"name": H100, "compute_capability": "9.0", "total_bytes": 85_028_896_768},
     "utilization": 0.9,
     "ranks": [RANK],
@@ -125,6 +127,9 @@ ALLOWED = {
     ("GET", "/probes"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/probes/{id}"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/probes/{id}/events"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/calibrations"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/measurements"): {Scope.OPERATOR, Scope.READER},
+    ("POST", "/measurements"): {Scope.OPERATOR},
     ("POST", "/leases"): {Scope.WORKER},
     ("POST", "/probes/{id}/heartbeat"): {Scope.WORKER},
     ("PUT", "/probes/{id}/result"): {Scope.WORKER},
@@ -161,7 +166,7 @@ def test_every_operation_of_probes_is_in_the_table(served: tuple[FastAPI, TokenS
         (method.upper(), path.replace("probe_id", "id"))
         for path, methods in paths.items()
         for method, operation in methods.items()
-        if not {"probes", "workers"}.isdisjoint(operation["tags"])
+        if not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
     }
     assert told == set(ALLOWED)
 
@@ -302,5 +307,73 @@ async def test_plans_do_without_a_database(tmp_path_factory: pytest.TempPathFact
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 1))
     async with Client(transport=transport, base_url="http://localhost") as client:
         assert (await client.post("/plan", json=PROBE["plan"])).status_code == 200
-        reply = await client.get("/probes")
+        assert (await client.get("/probes")).json() == {"probes": []}
+        reply = await client.get(f"/probes/{PROBE_ID}")
         assert (reply.status_code, reply.json()["type"]) == (503, "/problems/store-unavailable")
+
+
+async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    plan = {**PLAN, "serve": {**PLAN["serve"], "kv_cache_dtype": "auto"}}
+    before = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
+    assert before["non_torch"]["evidence"] is None
+
+    await queued(operator)
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    computed = before["non_torch"]["bytes"]
+    names = ("weights", "activation", "cuda_graphs")
+    rank = {name.replace("cuda_graphs", "graphs_estimated"): before[name]["bytes"] for name in names}
+    rank |= {"non_torch": computed + GIB, "available_kv": before["available_kv"]["bytes"] - GIB}
+    told = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
+    result = {
+        "outcome": "measured",
+        "measurement": {**MEASUREMENT, "measured_at": time.time(), "ranks": [told]},
+    }
+    body = {"node": NODE, "fence": lease["fence"], "result": result}
+    assert (await worker.put(f"/probes/{lease['probe_id']}/result", json=body)).status_code == 200
+
+    after = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
+    assert after["non_torch"]["bytes"] == computed + GIB
+    assert after["non_torch"]["basis"] == "measured"
+    assert after["available_kv"]["bytes"] == before["available_kv"]["bytes"] - GIB
+    evidence = after["available_kv"]["evidence"]
+    assert (evidence["level"], evidence["count"], evidence["age_days"]) == ("exact", 1, 0)
+
+    other = {**PLAN, "model": "Qwen/Qwen3-32B", "serve": {"tensor_parallel_size": 1, "max_model_len": 4096}}
+    memory = (await operator.post("/plan", json=other)).json()["plans"][0]["candidates"][0]["memory"]
+    assert memory["non_torch"]["evidence"]["level"] == "gpu_and_release"
+    assert memory["weights"]["evidence"] is None
+
+    listed = (await operator.get("/calibrations")).json()["calibrations"]
+    terms = {each["level"]: each for each in listed if each["term"] == "non_torch"}
+    assert set(terms) == {"exact", "gpu_and_release"}
+    assert terms["gpu_and_release"]["residual_bytes"] == GIB
+    assert terms["exact"]["model"] == "Qwen3ForCausalLM"
+
+
+async def test_measurements_are_carried_from_one_service_to_another(
+    bearer: Callable[..., Any], tmp_path: Path
+) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    await queued(operator)
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    body = {"node": NODE, "fence": 1, "result": MEASURED}
+    await worker.put(f"/probes/{lease['probe_id']}/result", json=body)
+    exported = await operator.get("/measurements")
+    assert exported.headers["content-type"] == "application/x-ndjson"
+
+    database = Database(f"sqlite:///{tmp_path}/other.db")
+    app = create_app(build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(), database))
+    token = await TokenStore(database).create("op", Scope.OPERATOR)
+    headers = {"Authorization": f"Bearer {token}"}
+    async with Client(transport=httpx2.ASGITransport(app=app), base_url="http://o", headers=headers) as other:
+        for new in (1, 0):
+            reply = await other.post("/measurements", content=exported.content)
+            assert reply.json() == {"measurements": 1, "new": new}
+        assert (await other.get("/measurements")).content == exported.content
+        assert (await other.get("/calibrations")).json()["calibrations"]
+        late = re.sub(rb'"measured_at":[0-9.]+', b'"measured_at":99999999999.0', exported.content)
+        bad = await other.post("/measurements", content=late + b"\n{}\nnonsense")
+        assert bad.status_code == 422
+        assert [error["pointer"] for error in bad.json()["errors"]] == ["/1", "/3", "/4"]
+    await database.close()

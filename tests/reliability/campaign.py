@@ -23,7 +23,7 @@ from service.store.database import Database
 from service.store.tokens import Scope, TokenStore
 from tests.bench.server import free_port
 
-SERVICES, WORKERS = 2, 3
+SERVICES, WORKERS = 2, 4
 LEASE_SECONDS = 3
 PATIENCE_SECONDS = 900
 AUDIT = {
@@ -147,9 +147,9 @@ def _processes(url: str, folder: Path, ports: list[int], token: str) -> Iterator
     ]
     for number in range(WORKERS):
         server = f"http://127.0.0.1:{ports[number % len(ports)]}"
-        options = ["--server", server, "--token-file", str(folder / "token"), "--node", f"node-{number}"]
-        state = ["--state", str(folder / f"state-{number}")]
-        command = [*program, "worker", *options, *state]
+        state = str(folder / f"state-{number}")
+        command = [sys.executable, "-m", "tests.reliability.slow_worker"]
+        command += [server, str(folder / "token"), f"node-{number}", state]
         processes.append(Process(command, environment, folder / f"worker-{number}.log"))
     with ExitStack() as stack:
         for process in processes:

@@ -37,7 +37,8 @@ async def test_replicas_that_start_together_migrate_once(database_url: str) -> N
 
 async def test_looking_makes_no_file(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/sub/none.db")
-    assert await MeasurementStore(database).all() == ()
+    assert await MeasurementStore(database).by_digest() == {}
+    assert await JobStore(database).latest(None, 1) == ()
     assert await MeasurementStore(database).state() == (0, 0.0)
     assert await TokenStore(database).find("dry_0_0") is None
     assert not (tmp_path / "sub").exists()
@@ -63,7 +64,7 @@ async def unreachable(tmp_path: Path) -> AsyncIterator[list[Database]]:
 async def test_a_database_out_of_reach_is_told(unreachable: list[Database]) -> None:
     for database in unreachable:
         with pytest.raises(StoreUnavailable):
-            await JobStore(database).latest(None, 1)
+            await JobStore(database).sweep()
 
 
 def test_only_two_kinds_are_known() -> None:

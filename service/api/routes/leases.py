@@ -77,6 +77,7 @@ async def put_result(probe_id: ProbeId, body: ResultBody, services: Parts, worke
     ending = ending_of(await jobs.get(probe_id), body.node, body.result)
     job = await jobs.finish(probe_id, Lease(_name(worker, body.node), body.fence), ending)
     services.probes.bell.ring()
+    await services.probes.learned.refresh()
     return ResultAnswer(state=job.state, digest=ending.digest)
 
 
