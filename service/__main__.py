@@ -25,7 +25,7 @@ from service.api.text.commands import render_commands
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
-from service.commands import measurements, tokens, worker
+from service.commands import manifest, measurements, probe, tokens, worker
 from service.logs import configure_logs
 from service.options import with_options
 from service.settings import Settings
@@ -65,6 +65,10 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
+    *,
+    local_worker: Annotated[
+        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
+    ] = False,
 ) -> None:
     """Answer over HTTP."""
     settings = Settings()
@@ -72,7 +76,7 @@ def serve(
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
     uvicorn.run(
-        build_app(settings),
+        build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None),
         host=host,
         port=port,
         log_config=None,
@@ -155,7 +159,9 @@ def _exit_code(answer: Plan) -> Exit:
 
 
 cli.command()(with_options(plan))
+cli.command()(with_options(probe.probe))
 cli.command()(worker.worker)
+cli.command()(manifest.manifest)
 cli.add_typer(tokens.cli)
 cli.add_typer(measurements.cli)
 

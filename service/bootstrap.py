@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import httpx2
@@ -18,6 +18,7 @@ from service.gpus.catalog import gpu_catalog
 from service.hub.client import HubClient
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
+from service.launching.local import local_worker as run_local_worker
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
@@ -60,15 +61,20 @@ def build_services(
     return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 
-def build_app(settings: Settings) -> FastAPI:
-    """Build the application; its connections are closed when it shuts down."""
+def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI:
+    """Build the application; its connections are closed when it shuts down.
+
+    ``local_worker``: the service's own address, for a worker on this host; ``None`` for no such worker.
+    """
     http = httpx2.AsyncClient()
     database = build_database(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         keeping = asyncio.create_task(upkeep(database, services.probes))
-        async with http:
+        async with http, AsyncExitStack() as stack:
+            if local_worker is not None:
+                await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
             yield
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

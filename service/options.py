@@ -19,8 +19,10 @@ Annotation: TypeAlias = Any
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes keywords one option for each parameter of a plan."""
-    parameters = tuple(_options())
+    """Give a command that takes keywords one option for each parameter of a plan, beside its own."""
+    told = inspect.signature(command).parameters.values()
+    own = (parameter for parameter in told if get_origin(parameter.annotation) is Annotated)
+    parameters = (*_options(), *own)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command

@@ -39,6 +39,7 @@ def worker(  # noqa: PLR0913 - one for each option
     host_memory: Annotated[
         bool, typer.Option("--host-memory", help="Let the host's memory stand in for a GPU.")
     ] = False,
+    tied: Annotated[bool, typer.Option("--tied", help="End when standard input closes.")] = False,
     state: Annotated[Path | None, typer.Option(help="Folder for locks and results on their way.")] = None,
 ) -> None:
     """Ask a service for probes, run them on this node's GPUs, hand the results in. Nothing listens here."""
@@ -53,18 +54,23 @@ def worker(  # noqa: PLR0913 - one for each option
         on_host=host_memory,
     )
     try:
-        asyncio.run(_work(settings, server, token_file.read_text("utf-8").strip(), once=once))
+        asyncio.run(_work(settings, server, _headers(token_file), once=once, tied=tied))
     except Denied as denied:
         typer.echo(f"The service does not accept the token: {denied}", err=True)
         raise typer.Exit(DENIED) from None
 
 
-async def _work(node: Node, server: str, token: str, *, once: bool) -> None:
-    headers = {"Authorization": f"Bearer {token}"}
+def _headers(token_file: Path) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token_file.read_text('utf-8').strip()}"}
+
+
+async def _work(node: Node, server: str, headers: dict[str, str], *, once: bool, tied: bool) -> None:
     devices = HostMemory() if node.on_host else Nvml()
     async with httpx2.AsyncClient(base_url=server, headers=headers) as http:
         worker = Worker(node, devices, ServiceClient(http, node.name))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)
+        if tied:
+            loop.add_reader(sys.stdin.fileno(), worker.stop)
         await worker.work(once=once)

@@ -160,7 +160,7 @@ class Run:
                 (str(self._node.python), str(CHILDREN / script)),
                 job,
                 wall_seconds=self._spec.limits.wall_seconds,
-                environment=_environment(folder, devices),
+                environment=environment_of(folder, devices),
             )
             try:
                 await self._watch(child, devices, reserve)
@@ -218,7 +218,7 @@ def _largest_share(devices: Sequence[DeviceState], reserve: int) -> float:
     return max(0.01, int(share * 100) / 100)
 
 
-def _environment(folder: Path, devices: Sequence[DeviceState]) -> dict[str, str]:
+def environment_of(folder: Path, devices: Sequence[DeviceState]) -> dict[str, str]:
     """Return what a child gets to see, beside what its keeper lets through."""
     settings = {
         "VLLM_CACHE_ROOT": str(folder / "cache"),

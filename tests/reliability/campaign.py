@@ -51,14 +51,12 @@ class Process:
     environment: dict[str, str]
     log: Path
     running: "subprocess.Popen[bytes] | None" = None
-    starts: int = 0
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.running = subprocess.Popen(  # noqa: S603 - our own
                 self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=log
             )
-        self.starts += 1
 
     def kill(self, number: int = signal.SIGKILL) -> int | None:
         if self.running is None:
@@ -121,7 +119,7 @@ async def campaign(url: str, folder: Path, *, jobs: int, kills: int, seed: int =
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {operator}"}, timeout=10) as http:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_ask(http, ports, jobs, account))
-                tasks.create_task(_kill(processes, kills, chance, account))
+                tasks.create_task(_kill(processes, jobs, kills, chance, account))
             await _all_ended(database, account)
         for process in processes[SERVICES:]:
             assert process.kill(signal.SIGTERM) == 0, "a worker that is told to end ends in order"
@@ -176,15 +174,18 @@ async def _ask(http: httpx2.AsyncClient, ports: list[int], jobs: int, account: A
                 assert reply.status_code >= 500, reply.text
 
 
-async def _kill(processes: list[Process], kills: int, chance: random.Random, account: Account) -> None:
-    await asyncio.sleep(2)
-    for _ in range(kills):
+async def _kill(
+    processes: list[Process], jobs: int, kills: int, chance: random.Random, account: Account
+) -> None:
+    """Kill processes while jobs come in, evenly over all of them, and start each again."""
+    for number in range(kills):
+        while len(account.acknowledged) < jobs * (number + 1) / (kills + 1):
+            await asyncio.sleep(0.02)
         process = chance.choice(processes)
         process.kill()
         account.kills += 1
         await asyncio.sleep(chance.uniform(0, 0.5))
         process.start()
-        await asyncio.sleep(chance.uniform(0.3, 2))
 
 
 async def _all_ended(database: Database, account: Account) -> None:

@@ -17,6 +17,7 @@ async def test_nothing_is_lost_when_services_and_workers_are_killed(
     assert account.faults() == []
     assert len(account.acknowledged) == 300
     assert account.kills == 10
+    assert account.requeued > 0, "no kill found a worker at work"
     assert Counter(account.states.values())[State.SUCCEEDED] >= 290
 
 
