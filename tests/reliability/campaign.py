@@ -179,7 +179,7 @@ async def _kill(
 ) -> None:
     """Kill processes while jobs come in, evenly over all of them, and start each again."""
     for number in range(kills):
-        while len(account.acknowledged) < jobs * (number + 1) / (kills + 1):
+        while len(account.acknowledged) < jobs * (number + 1) / (kills + 1):  # noqa: ASYNC110 - others ask
             await asyncio.sleep(0.02)
         process = chance.choice(processes)
         process.kill()
