@@ -14,6 +14,7 @@ from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers
+from service.launch.model_dtype import check_supported
 from service.launch.resolution import resolve
 from service.launch.rotary_size import as_read_by
 from service.launch.serving import Serving
@@ -102,5 +103,6 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
     architecture, serving = settled(architecture, flags, rules, gpu)
+    check_supported(serving.dtype, gpu)
     backends = build_model(architecture, serving)
     return Start(architecture, serving, backends, lay_out(architecture, serving, backends))

@@ -22,6 +22,8 @@ from service.architecture.quantization import read_quantization
 from service.architecture.rotary import read_rotary_tables
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
+STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
+"""Types that a recurrent state may have: vLLM 0.32.0, utils/torch_utils.py STR_DTYPE_TO_TORCH_DTYPE."""
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
 """Where multimodal wrappers keep the part that generates text."""
 
@@ -90,7 +92,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         media_heads=_media_heads(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
         supports_tensor=family.supports_tensor,
-        state_dtype=text.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype") or None,
+        state_dtype=_state_dtype(text),
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
         told_head_size=text.optional_integer("head_dim"),
         attention_layers_told=family.attention_layers_told,
@@ -121,11 +123,29 @@ def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLaye
 def _entry(config: Config) -> tuple[str, Family | Wrapper]:
     names = config.texts("architectures")
     if not names:
-        raise InvalidConfig("/architectures", "No model architectures are specified")
+        raise InvalidConfig("/architectures", f"No model architectures are specified{_likely_class(config)}")
     for name in names:
         if name in KNOWN:
             return name, KNOWN[name]
     raise UnknownArchitecture(names[0])
+
+
+def _state_dtype(text: Config) -> str | None:
+    """Return the type that a config wants recurrent states in."""
+    for name in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+        told = text.text(name)
+        if told and told not in STATE_DTYPES:
+            raise InvalidConfig(text.at(name), f"is none of {', '.join(STATE_DTYPES)}")
+        if told:
+            return told
+    return None
+
+
+def _likely_class(config: Config) -> str:
+    """Return a hint at the class that goes by a config's ``model_type``, in the field's way of naming."""
+    stem = config.text("model_type").replace("_", "").replace("-", "").lower()
+    likely = [name for name in KNOWN if stem and name.lower() == f"{stem}forcausallm"]
+    return f"; {likely[0]} generates text for this model_type" if likely else ""
 
 
 def text_part(config: Config) -> Config:

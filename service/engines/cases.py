@@ -53,6 +53,25 @@ class LatentBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class RowAlignedBlock:
+    """A backend of sparse MLA for which the bytes of a block over all layers are whole rows."""
+
+    backend: str
+    slots: bool | None = None
+    """Only with rows that are slots of fixed bytes, or only with other ones; ``None`` with both."""
+    capability_major: int | None = None
+    """The only generation of GPUs."""
+
+    def applies(self, backend: str, capability_major: int, *, slots: bool) -> bool:
+        """Whether a layer's rows align blocks."""
+        return (
+            backend == self.backend
+            and self.slots in {None, slots}
+            and self.capability_major in {None, capability_major}
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class KernelBlock:
     """Tokens of which the block of a hybrid is a multiple."""
 

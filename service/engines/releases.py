@@ -129,18 +129,25 @@ KEY_SINCE: Final[Mapping[str, Version]] = {
 def find_release(text: str | None) -> Version:
     """Return the modelled release that a version names; post, dev and local parts map to their release.
 
+    A build between two releases is on its way to the later one, whatever number it was given in advance
+    (vLLM counts up the patch number: ``0.23.1rc1.dev531`` is what became 0.24.0).
+
     Raises:
         UnknownRelease: it is no version, or none that is modelled.
     """
     if text is None:
         return RELEASES[-1]
     try:
-        release = Version(Version(text.removeprefix("v")).base_version)
+        version = Version(text.removeprefix("v"))
     except InvalidVersion as error:
         raise UnknownRelease(text) from error
-    if release not in RELEASES:
+    release = Version(version.base_version)
+    if release in RELEASES:
+        return release
+    later = [known for known in RELEASES if known > release] if release > RELEASES[0] else []
+    if not version.is_prerelease or not later:
         raise UnknownRelease(text)
-    return release
+    return later[0]
 
 
 @cache

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.engines.cases import ActivationTypes, BatchDefaults, KernelBlock, LatentBlock, StateCheckpoint
+from service.engines.cases import (
+    ActivationTypes,
+    BatchDefaults,
+    KernelBlock,
+    LatentBlock,
+    RowAlignedBlock,
+    StateCheckpoint,
+)
 
 
 class ParamsFile(StrEnum):
@@ -213,7 +220,8 @@ class EngineRules:
     windows_count_earlier_tokens: bool
     latent_kind: str
     reused_picks_need_no_indexer: bool
-    sparse_rows_align_blocks: bool
+    skip_alignment_packing: Mapping[str, str]
+    row_aligned_blocks: tuple[RowAlignedBlock, ...]
     states_come_last: bool
     uniform_type: bool
     uniform_type_per_stage: bool
@@ -278,6 +286,7 @@ class EngineRules:
     state_block_is_block: bool
     state_caching: StateCaching
     state_cache_modes: tuple[str, ...]
+    unstable_in_float16: frozenset[str]
     state_dtypes: tuple[str, ...]
     state_block_needs_caching: bool
     unchunked_states_refusal: str
@@ -344,6 +353,7 @@ PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
     tuple[KernelBlock, ...]: _cases(KernelBlock),
     tuple[StateCheckpoint, ...]: _cases(StateCheckpoint),
     tuple[ActivationTypes, ...]: _cases(ActivationTypes),
+    tuple[RowAlignedBlock, ...]: _cases(RowAlignedBlock),
     bool: _exactly(bool),
     int: _exactly(int),
     str: _exactly(str),

@@ -8,7 +8,7 @@ from service.architecture.layers import Attention, LatentAttention, TokenMixer
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engines.rules import HybridBlockSize
-from service.kv_cache.formats import CacheFormat, Packing, cache_format, of_heads, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, Packing, cache_format, of_heads, sized_by
 from service.kv_cache.states import checkpoint_alignment, largest_state
 from service.launch.serving import Serving
 from service.launch.state_caching import ALL, NONE
@@ -176,8 +176,9 @@ def aligned_with_skipped(
     Source: vLLM 0.25.0 to 0.33.0, Platform._align_heterogeneous_kv_block_size.
     """
     exact = cache_format(serving.kv_cache_dtype, serving.dtype)
-    # The first layer's backend does the packing; a skipped first layer's knows no TurboQuant.
-    primary = _token_bytes(mixer, serving, unpacked(exact) if exact.packing is Packing.TURBOQUANT else exact)
+    packers = serving.rules.skip_alignment_packing.items()
+    known = frozenset(packing for packing, packer in packers if packer in {"", first.name})
+    primary = _token_bytes(mixer, serving, sized_by(exact, known))
     skipped = _token_bytes(mixer, serving, cache_format("auto", serving.dtype))
     if skipped == primary:
         return sizes

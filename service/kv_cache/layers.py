@@ -23,7 +23,7 @@ from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.compressed import BYTES, HALVES, compressed_cache, indexer_bytes
-from service.kv_cache.formats import CacheFormat, cache_format, of_heads, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, Slot, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
@@ -185,7 +185,10 @@ def _latent(
         head_size_v=0,
         format=exact,
         strided=backend.indexes_kv_by_block_stride,
-        aligns_blocks=mixer.indexer is not None and serving.rules.sparse_rows_align_blocks,
+        aligns_blocks=any(
+            case.applies(backend.name, serving.compute_capability.major, slots=isinstance(exact, Slot))
+            for case in serving.rules.row_aligned_blocks
+        ),
     )
 
 

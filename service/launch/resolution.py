@@ -1,8 +1,5 @@
 """From a caller's flags to a start with every default filled in, or the engine's refusal."""
 
-from collections.abc import Mapping
-from typing import Final
-
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
@@ -13,13 +10,11 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout, speculation, state_caching
+from service.launch import cache_dtype, checkpoint, layout, model_dtype, speculation, state_caching
 from service.launch.context import resolve_max_model_len
 from service.launch.serving import Serving
 from service.launch.speculation import Speculation
 from service.units import GIB
-
-STATE_ALIASES: Final[Mapping[str, str]] = {"half": "float16", "float": "float32"}
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Serving:
@@ -36,7 +31,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         raise ValueError(f"{gpu.id} has no compute capability")
     check_model_class(architecture.class_name, rules.release)
     tensor_parallel = flags.tensor_parallel_size or 1
-    dtype = architecture.dtype if flags.dtype == "auto" else STATE_ALIASES.get(flags.dtype, flags.dtype)
+    dtype = model_dtype.resolve(architecture, flags.dtype, gpu, rules)
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
@@ -104,7 +99,7 @@ def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched
 
 def architecture_dtype(asked: str | None, dtype: str) -> str:
     """Return the type of a state: what was asked for, or else the model's own."""
-    return dtype if asked in (None, "auto") else STATE_ALIASES.get(asked, asked)
+    return dtype if asked in (None, "auto") else model_dtype.ALIASES.get(asked, asked)
 
 
 def _recurrent_dtype(
@@ -119,7 +114,7 @@ def _recurrent_dtype(
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
     default = rules.configured_state_dtype.get(architecture.class_name)
     if default is not None:
-        return architecture.state_dtype or default or conv_state
+        return architecture_dtype(architecture.state_dtype or default or None, conv_state)
     return untold
 
 

@@ -28,6 +28,7 @@ from service.kv_cache.capacity import bytes_per_block, size_cache
 from service.launch.speculation import UnmodelledSpeculation
 
 GPU_OF_CAPABILITY = {
+    "7.5": "t4-16gb",
     "8.0": "a100-sxm-80gb",
     "8.6": "a10g-24gb",
     "8.9": "l40s-48gb",

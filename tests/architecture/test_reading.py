@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from service.architecture.reading import UnknownArchitecture, read_architecture,
 from service.architecture.recurrence import GatedDeltaNet
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
+from tests.accuracy.recorded import RECURRENT
 
 SNAPSHOT = BundledSnapshot()
 
@@ -88,6 +90,16 @@ def test_no_architecture_at_all_is_said_in_the_engines_words() -> None:
         read_architecture(read_document({}))
 
 
+@pytest.mark.parametrize(
+    ("model_type", "hint"),
+    [("minimax_m2", "; MiniMaxM2ForCausalLM generates text for this model_type"), ("no_such", "")],
+)
+def test_a_class_that_goes_by_the_model_type_is_hinted_at(model_type: str, hint: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_architecture(read_document({"model_type": model_type}))
+    assert str(caught.value).endswith(f"No model architectures are specified{hint}")
+
+
 def test_modelopts_own_file_counts_only_where_the_config_is_silent() -> None:
     stated = {"quantization_config": {"quant_method": "fp8"}}
     assert with_modelopt_file(stated, {"quant_method": "modelopt"}) is stated
@@ -137,3 +149,17 @@ def test_a_mutated_config_is_read_or_refused_and_nothing_else(
     section[dice.choice(sorted(section))] = value
     with suppress(InvalidConfig, UnknownArchitecture):
         assert read_architecture(read_document(document)).layers
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field"),
+    [
+        ("JambaForCausalLM/Jamba-v0.1", {"mamba_expand": 0}, "/mamba_expand"),
+        ("Lfm2ForCausalLM/LFM2-350M", {"conv_L_cache": 1}, "/conv_L_cache"),
+        ("JambaForCausalLM/Jamba-v0.1", {"mamba_ssm_cache_dtype": "silu"}, "/mamba_ssm_cache_dtype"),
+    ],
+)
+def test_a_state_without_bytes_or_of_no_type(name: str, change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_architecture(read_document({**RECURRENT.configs[name], **change}))
+    assert caught.value.pointer == field

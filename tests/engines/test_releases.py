@@ -52,6 +52,19 @@ def test_the_cache_dtypes_of_0_20_2_are_those_that_it_lists() -> None:
     assert list(rules_for(Version("0.20.2")).kv_cache_dtypes) == CACHE_DTYPES_IN_0_20_2
 
 
+@pytest.mark.parametrize(
+    ("text", "release"), [("0.23.1rc1.dev531+gf1d4", "0.24.0"), ("0.19.2.dev7", "0.20.0")]
+)
+def test_a_build_between_two_releases_is_on_its_way_to_the_later_one(text: str, release: str) -> None:
+    assert find_release(text) == Version(release)
+
+
+@pytest.mark.parametrize("text", ["0.23.1", "0.23.1.post1", "0.33.1.dev4", "0.10.1rc1", "0.1.dev1"])
+def test_what_no_release_follows_or_was_is_refused(text: str) -> None:
+    with pytest.raises(UnknownRelease):
+        find_release(text)
+
+
 @pytest.mark.parametrize("text", ["0.19.0", "v0.19.0", "0.19.0.post1", "0.19.0+cu129", "0.19.0.dev3"])
 def test_post_local_and_dev_versions_map_to_their_release(text: str) -> None:
     assert find_release(text) == Version("0.19.0")

@@ -43,7 +43,7 @@ def _lfm2(text: Config) -> tuple[DecoderLayer, ...]:
     full = replace(attention(text), query_key_norm=QueryKeyNorm.PER_HEAD)
     state = ShortConvolution(
         channels=text.integer("conv_dim", "hidden_size"),
-        conv_kernel=text.count("conv_L_cache"),
+        conv_kernel=text.count("conv_L_cache", minimum=2),
         bias=text.boolean("conv_bias"),
     )
     types = layer_types(text)
@@ -228,9 +228,10 @@ def _ling_network(text: Config, index: int) -> FeedForward:
 def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.19.0, models/olmo_hybrid.py; transformers 5.19, OlmoHybridConfig."""
     hidden, heads = text.integer("hidden_size"), text.count("num_attention_heads")
-    full = replace(attention(text), head_size=hidden // heads, head_size_v=hidden // heads, qkv_bias=False)
+    size = max(1, hidden // heads)
+    full = replace(attention(text), head_size=size, head_size_v=size, qkv_bias=False)
     keys = text.count("linear_num_key_heads", default=heads)
-    width = text.optional_integer("linear_key_head_dim") or int(0.75 * hidden / keys)
+    width = text.optional_integer("linear_key_head_dim") or max(1, int(0.75 * hidden / keys))
     state = GatedDeltaNet(
         num_key_heads=keys,
         num_value_heads=text.count("linear_num_value_heads", default=heads),

@@ -31,7 +31,10 @@ def _rank(text: Config, key: str) -> int:
 
 
 def _expanded(text: Config, key: str) -> int:
-    return int(text.number(key, 2) * text.integer("hidden_size"))
+    width = int(text.number(key, 2) * text.integer("hidden_size"))
+    if width < 1:
+        raise InvalidConfig(text.at(key), "leaves no channel of hidden_size")
+    return width
 
 
 def _mamba(text: Config) -> tuple[DecoderLayer, ...]:
