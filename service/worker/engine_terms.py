@@ -60,6 +60,12 @@ def _put(readings: dict[str, Any], name: str, size: int | None, how: str = "meas
         readings[name] = {"bytes": int(size), "how": how}
 
 
+def cache_bytes(made: Raw) -> int:
+    """Return what the tensors of a cache take together."""
+    sizes = made["tensor_bytes"]
+    return int(max(sizes, default=0) if made["overlaid"] else sum(sizes))
+
+
 def cache(reports: Sequence[Raw]) -> dict[str, int] | None:
     """Return the cache as it would be without the override, by the rank with the least room."""
     told = [raw for raw in reports if raw.get("cache") and raw.get("available_kv_cache_memory_bytes")]
@@ -67,7 +73,7 @@ def cache(reports: Sequence[Raw]) -> dict[str, int] | None:
         return None
     least = min(told, key=lambda raw: int(raw["available_kv_cache_memory_bytes"]))
     made = least["cache"]
-    per_block = sum(made["tensor_bytes"]) // made["num_blocks"]
+    per_block = cache_bytes(made) // made["num_blocks"]
     return {
         "num_blocks": int(least["available_kv_cache_memory_bytes"]) // per_block,
         "bytes_per_block": per_block,

@@ -29,6 +29,7 @@ from service.units import GIB
 from service.worker.child import CHILDREN, Child
 from service.worker.client import ServiceClient
 from service.worker.devices import HOST_NAME, HostMemory
+from service.worker.engine_terms import cache_bytes
 from service.worker.loop import Worker
 from service.worker.node import Node
 from service.worker.running import environment_of
@@ -97,7 +98,7 @@ def differences(plan: Json, engine: Json) -> list[str]:
             sorted(tuple(group[name] for name in fields) for group in cache["groups"])
             for cache in (ours, theirs)
         ),
-        "bytes": (ours["num_blocks"] * ours["bytes_per_block"], sum(theirs["tensor_bytes"])),
+        "bytes": (ours["num_blocks"] * ours["bytes_per_block"], cache_bytes(theirs)),
     }
     return [f"{name}: planned {a}, the engine has {b}" for name, (a, b) in compared.items() if a != b]
 

@@ -47,5 +47,11 @@ def _cache(config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a class of t
         }
         for group in config.kv_cache_groups
     ]
-    sizes = [int(tensor.size) for tensor in config.kv_cache_tensors]
-    return {"num_blocks": config.num_blocks, "tensor_bytes": sizes, "groups": groups}
+    tensors = [each for each in config.kv_cache_tensors if not getattr(each, "host_resident", False)]
+    return {
+        "num_blocks": config.num_blocks,
+        "tensor_bytes": [int(tensor.size) for tensor in tensors],
+        # Later releases lay every group over one allocation, whose whole size each of them tells.
+        "overlaid": any(hasattr(tensor, "layer_stride") for tensor in tensors),
+        "groups": groups,
+    }
