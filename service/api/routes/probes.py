@@ -10,15 +10,13 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from service.api.auth import Operator, Reader
 from service.api.probing import spec_of
 from service.api.routes.parts import Parts
-from service.api.schemas.probe import ProbeAnswer, ProbeBody, ProbeList
+from service.api.schemas.probe import ProbeAnswer, ProbeBody, ProbeList, ProbeQuery
 from service.probe.life import Job
 from service.probe.measurements import digest
-from service.probe.states import State
 
 router = APIRouter(tags=["probes"])
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-MAX_LISTED: Final = 200
 POLL_SECONDS: Final = 1.0
 """How long a change by another replica may go unseen."""
 
@@ -50,19 +48,11 @@ async def create_probe(
 
 
 @router.get("/probes", summary="List probes")
-async def list_probes(
-    services: Parts,
-    reader: Reader,
-    state: State | None = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 50,
-    before: Annotated[
-        str | None, Query(pattern=r"^[0-9a-f]{32}$", max_length=32, description="Only older ones than this")
-    ] = None,
-) -> ProbeList:
+async def list_probes(services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()]) -> ProbeList:
     """List probes, the newest first."""
     del reader
-    last = None if before is None else await services.probes.jobs.get(before)
-    found = await services.probes.jobs.latest(state, limit, last)
+    last = None if query.before is None else await services.probes.jobs.get(query.before)
+    found = await services.probes.jobs.latest(query.state, query.limit, last)
     return ProbeList(probes=[ProbeAnswer.of(job) for job in found])
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from service.api.schemas.model_config import Input, Output
 from service.api.schemas.question import PlanBody
@@ -45,6 +45,18 @@ class ProbeBody(Input):
     plan: PlanBody | None = Field(default=None, description="What to measure, with exactly one GPU")
     target: TargetInput = Field(default_factory=TargetInput)
     limits: LimitsInput = Field(default_factory=LimitsInput)
+
+
+class ProbeQuery(Input):
+    """Which probes to list."""
+
+    model_config = ConfigDict(strict=False)
+
+    state: State | None = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    before: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)] | None = Field(
+        default=None, description="Only older ones than this"
+    )
 
 
 class ProbeAnswer(Output):
