@@ -21,6 +21,7 @@ FENCE_SECONDS: Final = 5.0
 """So long before its lease ends a job is stopped that could not be prolonged: the GPU is fenced, too."""
 
 _log = structlog.stdlib.get_logger("dryserve.worker")
+LONGEST_DETAIL: Final = 2000
 RunOf = Callable[[Node, Devices, Spec], Run]
 
 
@@ -98,7 +99,7 @@ class Worker:
         _log.info("job taken", probe=assignment.probe_id, kind=assignment.spec.work.kind.value)
         beating = asyncio.create_task(self._keep_alive(assignment, run))
         try:
-            result = await run.result()
+            result = await _result(run)
             if self._stopping.is_set() and run.stopped:
                 return  # nobody cancelled it: another worker may run it once the lease ends
             spooled = Spooled(assignment.probe_id, assignment.fence, result)
@@ -163,3 +164,13 @@ class Worker:
             wait = seconds * random.uniform(0.5, 1.5)  # noqa: S311 - spreads workers, keeps no secret
             await asyncio.wait_for(self._stopping.wait(), wait)
         return min(2 * seconds, LONGEST_PAUSE)
+
+
+async def _result(run: Run) -> dict[str, Any]:
+    """Run a job; whatever goes wrong with it is its result, and no end of the worker."""
+    try:
+        result = await run.result()
+    except Exception as error:  # noqa: BLE001 - the next job may be a better one
+        _log.exception("job failed")
+        result = {"outcome": "failed", "detail": f"{type(error).__name__}: {error}"}
+    return {**result, "detail": result.get("detail", "")[:LONGEST_DETAIL]}

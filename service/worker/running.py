@@ -105,9 +105,13 @@ class Run:
         """
         limits = self._spec.limits
         demand = _demand(limits, needed, self._node)
-        found, reasons, reserve = [], [], 0
+        found: list[DeviceState] = []
+        reasons: list[str] = []
+        reserve = 0
         samples = await self._looks()
         for states in samples.values():
+            if len(found) >= number:
+                break
             if not self._matches(states[-1]):
                 continue
             reserve = reserve_of(states[-1], self._node.reserve_bytes, demand)

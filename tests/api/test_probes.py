@@ -377,3 +377,8 @@ async def test_measurements_are_carried_from_one_service_to_another(
         assert bad.status_code == 422
         assert [error["pointer"] for error in bad.json()["errors"]] == ["/1", "/3", "/4"]
     await database.close()
+
+
+async def test_a_bad_parameter_is_told_by_its_own_name(bearer: Callable[..., Any]) -> None:
+    reply = await (await bearer(Scope.READER)).get("/probes", params={"state": "asleep"})
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/state")
