@@ -1,11 +1,12 @@
-"""The command line: `dryserve plan`, `dryserve serve`, `dryserve openapi`."""
+"""The command line: `dryserve plan`, `dryserve explain`, `dryserve serve`, `dryserve openapi`."""
 
 import asyncio
+import inspect
 import json
 import sys
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import httpx2
 import typer
@@ -15,23 +16,32 @@ from pydantic import ValidationError
 from service import __version__
 from service.advisor.answer import Plan, Verdict
 from service.api.examples import EXAMPLES
+from service.api.logged import logged_question
 from service.api.openapi import openapi_yaml
 from service.api.problems import handled_errors, problem_of
 from service.api.questions import answer_question, invalid_question, plan_request, read_body
-from service.api.replies import Format
+from service.api.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.question import PlanParameters
-from service.api.text.commands import render_commands
+from service.api.schemas.question import Format, PlanParameters
+from service.api.text.commands import COMMANDS
+from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
 from service.commands import manifest, measurements, probe, tokens, worker
+from service.explanation.answer import Explanation
 from service.logs import configure_logs
-from service.options import with_options
+from service.options import option, with_options
 from service.settings import Settings
+from service.startup_log.log import StartupLog, read_log
 
 MAX_CONNECTIONS: Final = 256
 GRACE_SECONDS: Final = 10
+Drawn: TypeAlias = Literal["json", "table"]
+"""What an explanation can be written as."""
+MAX_LOG_BYTES: Final = 64 << 20
+"""Read of a log's file: a start is at its beginning, and what follows is traffic."""
+LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
 
 
 class Exit(IntEnum):
@@ -145,10 +155,10 @@ def _written(answer: Plan, form: Format) -> str:
     match form:
         case "table":
             return render_plan(answer)
-        case "command":
-            return render_commands(answer)
         case "json":
             return PlanAnswer.of(answer).model_dump_json() + "\n"
+        case "command" | "docker" | "kubernetes":
+            return COMMANDS[form](answer)
 
 
 def _exit_code(answer: Plan) -> Exit:
@@ -158,8 +168,48 @@ def _exit_code(answer: Plan) -> Exit:
     return Exit.UNCERTAIN if Verdict.UNCERTAIN in verdicts else Exit.DOES_NOT_START
 
 
-cli.command()(with_options(plan))
-cli.command()(with_options(probe.probe))
+def explain(
+    *,
+    file: typer.FileBinaryRead,
+    config: Path | None,
+    format: Drawn | None,  # noqa: A002 - the option's own name
+    **flags: Any,  # noqa: ANN401 - checked by ExplainParameters
+) -> None:
+    """Explain the startup log in FILE: what agrees with the plan, what differs, why it failed.
+
+    Exits with 0 when it is explained, 2 on bad input.
+    """
+    try:
+        document = ExplainParameters(**flags).document()
+        if config is not None:
+            document["config"] = dict(parse_config(config.read_bytes()).fields)
+        body = ExplainBody.model_validate(document)
+        log = read_log(file.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
+        explanation = asyncio.run(_explanation(log, body, Settings()))
+    except ValidationError as error:
+        raise _refused(invalid_question(error.errors(include_url=False))) from None
+    except OSError as error:
+        raise _refused(error) from None
+    except handled_errors() as error:
+        raise _refused(error) from None
+    table = format == "table" or (format is None and sys.stdout.isatty())
+    answer = ExplanationAnswer.of(explanation)
+    typer.echo(render_explanation(explanation) if table else answer.model_dump_json() + "\n", nl=False)
+
+
+async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -> Explanation:
+    async with httpx2.AsyncClient() as http:
+        question = await logged_question(log, body, build_services(settings, http))
+    return question.explain(log)
+
+
+cli.command()(with_options(plan, PlanParameters, Format))
+cli.command()(with_options(probe.probe, PlanParameters, Format))
+cli.command()(
+    with_options(
+        explain, ExplainParameters, Drawn, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
+    )
+)
 cli.command()(worker.worker)
 cli.command()(manifest.manifest)
 cli.add_typer(tokens.cli)

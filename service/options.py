@@ -1,4 +1,4 @@
-"""The options of `dryserve plan`, made from the parameters of a plan so that flags are told in one place."""
+"""The options of a command, made from its parameters so that flags are told in one place."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 
 import typer
 
-from service.api.replies import Format
-from service.api.schemas.question import PlanParameters
+from service.api.schemas.serve import FlagsInput
 
 CONFIG: Final = typer.Option("--config", help="A config.json to plan without any Hub.", exists=True)
 FORMAT: Final = typer.Option("--format", help="Left out: a table on a terminal, JSON elsewhere.")
@@ -18,31 +17,36 @@ Annotation: TypeAlias = Any
 """A type as it is written, for which the language has no type of its own."""
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes keywords one option for each parameter of a plan, beside its own."""
+def with_options(
+    command: Callable[..., None], taken: type[FlagsInput], forms: Annotation, *more: inspect.Parameter
+) -> Callable[..., None]:
+    """Give a command that takes keywords one option for each parameter that it takes, its own, and ``more``.
+
+    ``forms`` are the ways in which it can write its answer.
+    """
     told = inspect.signature(command).parameters.values()
     own = (parameter for parameter in told if get_origin(parameter.annotation) is Annotated)
-    parameters = (*_options(), *own)
+    parameters = (*more, *_options(taken), option("format", forms | None, FORMAT), *own)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
-def _options() -> Iterator[inspect.Parameter]:
-    for name, field in PlanParameters.model_fields.items():
+def _options(taken: type[FlagsInput]) -> Iterator[inspect.Parameter]:
+    for name, field in taken.model_fields.items():
         kind, words, flag = _plain(field.annotation), field.description, name.replace("_", "-")
         if field.is_required():
-            yield _parameter(name, kind, typer.Argument(help=words), inspect.Parameter.empty)
+            yield option(name, kind, typer.Argument(help=words), inspect.Parameter.empty)
         elif bool in get_args(kind):
-            yield _parameter(name, kind, typer.Option(f"--{flag}/--no-{flag}", help=words))
+            yield option(name, kind, typer.Option(f"--{flag}/--no-{flag}", help=words))
         else:
-            yield _parameter(name, kind, typer.Option(f"--{flag}", help=words))
-    yield _parameter("config", Path | None, CONFIG)
-    yield _parameter("format", Format | None, FORMAT)
+            yield option(name, kind, typer.Option(f"--{flag}", help=words))
+    yield option("config", Path | None, CONFIG)
 
 
-def _parameter(name: str, kind: Annotation, option: object, default: object = None) -> inspect.Parameter:
-    annotation = Annotated[kind, option]
+def option(name: str, kind: Annotation, how: object, default: object = None) -> inspect.Parameter:
+    """Return one parameter of a command, by Typer's own description of it."""
+    annotation = Annotated[kind, how]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

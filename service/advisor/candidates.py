@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.command import serve_command
-from service.advisor.fixes import fixes_for, memory_fixes
+from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest, Workload
 from service.advisor.start import Start, dry_start
@@ -39,12 +39,12 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
         kv_cache=None,
         admission=None,
         warnings=(),
-        command=serve_command(request.model.id, flags),
+        command=serve_command(request.model.id, flags, rules, request.model.asked_revision),
     )
     try:
         start = dry_start(request.model.architecture, flags, rules, gpu)
     except EngineRefusal as refusal:
-        return replace(blank, error=_refusal(refusal, request, flags, rules, gpu))
+        return replace(blank, error=_refusal(refusal))
     except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
         return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
     started = replace(
@@ -59,22 +59,28 @@ def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: Gp
 def _with_memory(
     candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
 ) -> Candidate:
-    budget = budget_of(request.model, start, flags, gpu, request.calibration)
+    budget = budget_of(request, start, flags, gpu)
     candidate = replace(candidate, memory=budget)
+    refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
+    if refused is not None:
+        return replace(candidate, error=refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return replace(candidate, error=_weights_do_not_fit(budget))
     try:
         cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
     except EngineRefusal as refusal:
-        verdict = Verdict.UNCERTAIN if _fits(start, budget.available_kv.high) else Verdict.REFUSED
-        fixes = _refusal(refusal, request, flags, start.serving.rules, gpu)
-        return replace(candidate, verdict=verdict, error=fixes, warnings=_doubt(verdict, budget))
-    verdict = Verdict.STARTS if _fits(start, budget.available_kv.low) else Verdict.UNCERTAIN
+        most = _sized(start, budget.available_kv.high)
+        verdict = Verdict.REFUSED if most is None else Verdict.UNCERTAIN
+        error = _refusal(refusal)
+        return replace(candidate, verdict=verdict, error=error, warnings=_doubt(verdict, budget))
+    least = _sized(start, budget.available_kv.low)
+    verdict = Verdict.UNCERTAIN if least is None else Verdict.STARTS
     doubt = (
         *start.miscounts(start.architecture),
         *start.fails_when_run,
-        *_when_captured(start, cache),
+        *_when_captured(start, least or cache),
         *beyond_memory(cache, budget),
+        *hardly_free(budget),
         *_doubt(verdict, budget),
     )
     return replace(
@@ -86,15 +92,15 @@ def _with_memory(
     )
 
 
-def _fits(start: Start, available_bytes: int) -> bool:
+def _sized(start: Start, available_bytes: int) -> KvCache | None:
     try:
-        size_cache(start.layout, start.serving, available_bytes)
+        return size_cache(start.layout, start.serving, available_bytes)
     except EngineRefusal:
-        return False
-    return True
+        return None
 
 
 def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:
+    """Say what fails with the least cache that there may be."""
     failure = capture_failure(start.layout, start.serving, cache.num_blocks)
     if failure is None:
         return ()
@@ -116,27 +122,10 @@ def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
     return (words,)
 
 
-def _refusal(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> Refusal:
+def _refusal(refusal: EngineRefusal) -> Refusal:
     return Refusal(
-        type=refusal.type,
-        message=refusal.message,
-        stage=refusal.stage,
-        detail=refusal.detail,
-        fix=_fixes(refusal, request, flags, rules, gpu),
+        type=refusal.type, message=refusal.message, stage=refusal.stage, detail=refusal.detail, fix=()
     )
-
-
-def _fixes(
-    refusal: EngineRefusal, request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[str, ...]:
-    if refusal.stage is Stage.MEMORY:
-        return memory_fixes(flags)
-    # Where every cache dtype is a candidate, the others are the fixes.
-    if request.serve.kv_cache_dtype is None:
-        return ()
-    return fixes_for(request.model.architecture, flags, rules, gpu)
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
@@ -146,7 +135,7 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         stage=Stage.MEMORY,
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=("raise --tensor-parallel-size", "take a quantized checkpoint"),
+        fix=(),
     )
 
 

@@ -2,26 +2,48 @@
 
 import json
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 from service.engines.flags import ServeFlags
+from service.engines.releases import FLAG_DEFAULTS
+from service.engines.rules import EngineRules
 from service.engines.speculation import SpeculativeConfig
 
 DEFAULTS: Final = ServeFlags()
-ONLY_WHEN_CHOSEN: Final = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"}
-"""Flags that a plan always settles, and the value that needs no mention."""
 
 
-def serve_command(model: str, flags: ServeFlags) -> str:
-    """Return the ``vllm serve`` line for these flags; none that equal their defaults."""
-    words = ["vllm", "serve", model]
+def serve_command(model: str, flags: ServeFlags, rules: EngineRules, revision: str | None = None) -> str:
+    """Return the ``vllm serve`` line for these flags, quoted for a shell; none that equal their defaults.
+
+    ``revision`` is the branch, tag or commit that was asked for, where it is not the model's own default.
+    """
+    words = ["vllm", "serve", _positional(model)]
+    if revision is not None:
+        words += _option("--revision", revision)
+    for name, value in _told(flags, rules):
+        words += _flag(name, value)
+    return shlex.join(words)
+
+
+def _told(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
+    """Yield the flags whose values are not what the release takes by itself."""
     for field in fields(flags):
         value = getattr(flags, field.name)
-        if value == getattr(DEFAULTS, field.name) or value == ONLY_WHEN_CHOSEN.get(field.name):
-            continue
-        words += _flag(field.name, value)
-    return shlex.join(words)
+        if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules):
+            yield field.name, value
+
+
+def _defaults(name: str, rules: EngineRules) -> tuple[Any, ...]:
+    if name == "gpu_memory_utilization":
+        return (rules.gpu_memory_utilization / 100,)
+    return FLAG_DEFAULTS[name].at(rules.release) if name in FLAG_DEFAULTS else ()
+
+
+def _positional(word: str) -> str:
+    """Return a word that no parser takes for an option; a directory of the same name is the same."""
+    return f"./{word}" if word.startswith("-") else word
 
 
 def _flag(name: str, value: Any) -> list[str]:  # noqa: ANN401 - whatever the field holds
@@ -30,10 +52,24 @@ def _flag(name: str, value: Any) -> list[str]:  # noqa: ANN401 - whatever the fi
         return [option]
     if value is False:
         return ["--no-" + option.removeprefix("--")]
-    if name == "kv_cache_memory_bytes":
-        return ["--kv-cache-memory-bytes", str(value)]
     if isinstance(value, SpeculativeConfig):
-        return [option, json.dumps(value.document())]
+        return _members(option, value.document())
     if isinstance(value, tuple):
         return [option, *map(str, value)]
-    return [option, str(value)]
+    return _option(option, str(value)) if isinstance(value, str) else [option, str(value)]
+
+
+def _members(option: str, document: Mapping[str, Any]) -> list[str]:
+    """Return an object key by key, so that a shell needs no quotes.
+
+    Source: vLLM 0.10.2 to 0.33.0, FlexibleArgumentParser: a value that is JSON is read as such.
+    """
+    words: list[str] = []
+    for key, value in document.items():
+        words += _option(f"{option}.{key}", value if isinstance(value, str) else json.dumps(value))
+    return words
+
+
+def _option(option: str, value: str) -> list[str]:
+    """Return an option and its value, joined where the value would be taken for an option itself."""
+    return [f"{option}={value}"] if value.startswith("-") else [option, value]

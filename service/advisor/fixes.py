@@ -1,71 +1,166 @@
-"""Single changes that get past a refusal, each tried before it is named."""
+"""Single changes that get past a refusal, each planned before it is named."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
+from service.advisor.answer import Candidate, Verdict
+from service.advisor.candidates import dry_run
+from service.advisor.memory import budget_of
+from service.advisor.request import PlanRequest
 from service.advisor.start import dry_start
-from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import PATCHES, RELEASES, rules_for
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.formats import UnmodelledCacheDtype
-from service.launch.speculation import UnmodelledSpeculation
+from service.kv_cache.capacity import size_cache
+from service.kv_cache.capture import capture_failure
 
-Attempt: TypeAlias = tuple[str, ServeFlags, EngineRules]
-"""What to say, and the start that it describes."""
-
-MOST: Final = 4
+MOST: Final = 5
 """Fixes named at most."""
+FEW_GPUS: Final = 4
+"""Questions about more GPU types than this are answered without fixes."""
 NEAREST_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head", "fp8", "fp8_e4m3", "bfloat16", "auto")
 """Cache dtypes worth trying instead, the smallest first."""
+CHOSEN_BY_THE_ENGINE: Final = (
+    "attention_backend",
+    "block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "quantization",
+    "mamba_cache_mode",
+    "mamba_block_size",
+    "kv_cache_dtype_skip_layers",
+    "enable_prefix_caching",
+    "enable_chunked_prefill",
+    "async_scheduling",
+)
+"""Flags that the engine chooses well by itself where they are left out."""
+UTILIZATIONS: Final = (0.95, 0.97)
+SMALL_BATCH: Final = 2048
+RANKS: Final = (1, 2, 4, 8, 16)
 
 
-def fixes_for(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[str, ...]:
-    """Return single changes with which the engine gets as far as asking for memory."""
-    sources = (_patched, _other_dtypes, _other_releases)
-    attempts = (attempt for source in sources for attempt in source(flags, rules))
-    working = (
-        words
-        for words, changed, changed_rules in attempts
-        if _starts(architecture, changed, changed_rules, gpu)
-    )
-    return tuple(islice(working, MOST))
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A single change: what to say, and the start that it describes."""
+
+    words: str
+    flags: ServeFlags
+    rules: EngineRules
 
 
-def memory_fixes(flags: ServeFlags) -> tuple[str, ...]:
-    """Return what leaves more room for the cache, or asks less of it."""
-    fixes = ["lower --max-model-len, or pass --max-model-len -1 to let the engine fit it"]
+def run_with_fixes(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
+    """Return what the engine would do, and of a refusal what gets past it.
+
+    Where a question leaves the cache dtype open, the other candidates are the fixes, but for the length;
+    where it is about many GPU types, the other types are.
+    """
+    candidate = dry_run(request, flags, rules, gpu)
+    if candidate.error is None or len(request.gpus) > FEW_GPUS:
+        return candidate
+    tried = _tried(request, flags, rules, gpu, candidate.error.stage)
+    working = (attempt.words for attempt in tried if starts(request, attempt, gpu))
+    return replace(candidate, error=replace(candidate.error, fix=tuple(islice(working, MOST))))
+
+
+def _tried(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, stage: Stage
+) -> Iterator[Attempt]:
+    if request.serve.kv_cache_dtype is not None:
+        if stage is not Stage.MEMORY:
+            return attempts(flags, rules)
+        return memory_attempts(request, flags, rules, gpu)
+    return _shorter(request, flags, rules, gpu) if stage is Stage.MEMORY else iter(())
+
+
+def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType) -> bool:
+    """Whether the engine gets a cache, and nothing is known that fails once it has one.
+
+    Bytes that are given beyond the device's own stay in doubt and are no reason against a change.
+    """
+    candidate = dry_run(request, attempt.flags, attempt.rules, gpu)
+    if candidate.verdict is not Verdict.UNCERTAIN:
+        return candidate.verdict is Verdict.STARTS
+    if candidate.kv_cache is None:
+        return False
+    start = dry_start(request.model.architecture, attempt.flags, attempt.rules, gpu)
+    captured = capture_failure(start.layout, start.serving, candidate.kv_cache.num_blocks)
+    return captured is None and not start.fails_when_run
+
+
+def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+    """Yield single changes that can get past a refusal before memory is known, none of them tried."""
+    for source in (_patched, _other_dtypes, _left_out, _other_ranks, _other_releases):
+        yield from source(flags, rules)
+
+
+def memory_attempts(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> Iterator[Attempt]:
+    """Yield single changes that ask less of the memory or leave more of it, none of them tried."""
+    yield from _shorter(request, flags, rules, gpu)
     if flags.kv_cache_memory_bytes is None:
-        fixes.append("raise --gpu-memory-utilization")
-    return (*fixes, "raise --tensor-parallel-size", "choose a smaller --kv-cache-dtype")
+        told = flags.gpu_memory_utilization or rules.gpu_memory_utilization / 100
+        for share in UTILIZATIONS:
+            if share > told:
+                changed = replace(flags, gpu_memory_utilization=share)
+                yield Attempt(f"--gpu-memory-utilization {share}", changed, rules)
+        changed = replace(flags, max_num_batched_tokens=SMALL_BATCH)
+        yield Attempt(f"--max-num-batched-tokens {SMALL_BATCH}", changed, rules)
+    yield from _other_dtypes(flags, rules)
+    yield from (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
+
+
+def _shorter(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Iterator[Attempt]:
+    """Yield the longest request that the memory holds."""
+    try:
+        start = dry_start(request.model.architecture, flags, rules, gpu)
+        available = budget_of(request, start, flags, gpu).available_kv.bytes
+        fitted = size_cache(start.layout, replace(start.serving, fit_max_model_len=True), available)
+    except EngineRefusal:
+        return
+    length = fitted.max_model_len
+    if 0 < length < start.serving.max_model_len:
+        yield Attempt(f"--max-model-len {length}", replace(flags, max_model_len=length), rules)
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for patch in PATCHES.values():
-        yield f"patch {patch.id} ({patch.status})", flags, replace(rules, **patch.rules)
+        changed = replace(rules, **patch.rules)
+        if changed != rules:
+            yield Attempt(f"patch {patch.id} ({patch.status})", flags, changed)
 
 
 def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for dtype in NEAREST_DTYPES:
         if dtype in rules.kv_cache_dtypes and dtype != flags.kv_cache_dtype:
-            yield f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules
+            yield Attempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules)
+
+
+def _left_out(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+    blank = ServeFlags()
+    for name in CHOSEN_BY_THE_ENGINE:
+        untold = getattr(blank, name)
+        if getattr(flags, name) != untold:
+            yield Attempt(f"without --{name.replace('_', '-')}", replace(flags, **{name: untold}), rules)
+
+
+def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+    for ranks in RANKS:
+        if ranks != flags.tensor_parallel_size:
+            yield Attempt(
+                f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
+            )
+
+
+def _more_ranks(changed: ServeFlags, flags: ServeFlags) -> bool:
+    return (changed.tensor_parallel_size or 1) > (flags.tensor_parallel_size or 1)
 
 
 def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for release in RELEASES:
         if release > rules.release:
-            yield f"vLLM {release}", flags, rules_for(release)
-
-
-def _starts(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> bool:
-    try:
-        start = dry_start(architecture, flags, rules, gpu)
-    except (EngineRefusal, UnmodelledCacheDtype, UnmodelledSpeculation):
-        return False
-    return start.layout.refusal is None and not start.fails_when_run
+            yield Attempt(f"vLLM {release}", flags, rules_for(release))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.advisor.answer import GpuPlan, Plan, Verdict
-from service.advisor.candidates import dry_run
+from service.advisor.fixes import run_with_fixes
 from service.advisor.ranking import best_first
 from service.advisor.request import EngineChoice, PlanRequest
 from service.advisor.upgrade import upgrades
@@ -39,7 +39,7 @@ def plan(request: PlanRequest) -> Plan:
 
 def _plan_gpu(request: PlanRequest, rules: EngineRules, gpu: GpuType) -> GpuPlan:
     candidates = best_first(
-        tuple(dry_run(request, flags, rules, gpu) for flags in _variants(request.serve, rules)),
+        tuple(run_with_fixes(request, flags, rules, gpu) for flags in _variants(request.serve, rules)),
         request.objective,
     )
     best = candidates[0] if candidates[0].verdict is not Verdict.REFUSED else None

@@ -54,6 +54,8 @@ class Model:
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where the Hub or the snapshot tells."""
     note: str | None = None
+    asked_revision: str | None = None
+    """The branch, tag or commit that was asked for; none for what the engine takes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +68,7 @@ class PlanRequest:
     serve: ServeFlags = field(default_factory=ServeFlags)
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
+    free_memory_bytes: int | None = None
+    """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""
     calibration: Calibration = NOTHING_LEARNED
     """What was measured on real GPUs."""

@@ -13,10 +13,10 @@ from service.kv_cache.capacity import CacheLayout, lay_out, uncuttable_blocks
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
-from service.launch.layout import check_layers, check_missing_layers
+from service.launch.layout import check_layers, check_missing_layers, check_shared_caches
 from service.launch.model_dtype import check_supported
+from service.launch.release_reading import as_read_by
 from service.launch.resolution import resolve
-from service.launch.rotary_size import as_read_by
 from service.launch.serving import Serving
 
 
@@ -73,6 +73,7 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
+    check_shared_caches(architecture, serving.pipeline_parallel_size)
     return backends
 
 

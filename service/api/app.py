@@ -20,7 +20,7 @@ from service.api.openapi import DocumentedApp
 from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
-from service.api.routes import calibrations, engines, gpus, leases, models, operations, plan, probes
+from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
 from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.services import Services
 
@@ -52,8 +52,8 @@ def create_app(
     metrics = Metrics()
     app.state.services = services
     app.state.metrics = metrics
-    for part in (plan, models, gpus, engines, probes, leases, calibrations, operations):
-        app.include_router(part.router)
+    for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
+        app.include_router(routes.router)
     for error in handled_errors():
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)

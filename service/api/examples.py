@@ -47,6 +47,16 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "get_plan": Example({"model": MODEL, "gpu": ["rtx-3090-24gb"], "engine_version": "0.19.0", **SERVE}),
+    "explain_log": Example(
+        body={
+            "log": "Initializing a V1 LLM engine (v0.19.0) with config: model='google/gemma-4-31B-it', "
+            "dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=2, kv_cache_dtype=auto\n"
+            "Available KV cache memory: 11.54 GiB\nGPU KV cache size: 25,200 tokens\n"
+            "Maximum concurrency for 131,072 tokens per request: 1.87x\n",
+            "gpu": "rtx-3090-24gb",
+            "serve": {"max_num_batched_tokens": 2048},
+        }
+    ),
     "list_models": Example({"search": "gemma"}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),

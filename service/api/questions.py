@@ -53,6 +53,8 @@ from service.launch.config_format import read_files
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
+DEFAULT_REVISION: Final = "main"
+"""The branch that the engine takes by itself."""
 SERVE_DEPTH: Final = 2
 """Names down to a flag: `serve` and its own."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
@@ -125,7 +127,8 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     rules = rules_for(find_release(engine.version))
     model = await _with_draft(await _model(body, services, rules), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
-    return PlanRequest(model, gpus, engine, flags, workload, Objective(body.objective))
+    objective = Objective(body.objective)
+    return PlanRequest(model, gpus, engine, flags, workload, objective, body.free_memory_bytes)
 
 
 def answer_question(question: PlanRequest, services: Services) -> Plan:
@@ -211,7 +214,8 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
         return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
-    return read_model(await services.models.resolve(body.model, body.revision), rules)
+    model = read_model(await services.models.resolve(body.model, body.revision), rules)
+    return replace(model, asked_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 
 
 def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:

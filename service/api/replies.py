@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.problems import MEDIA_TYPE, problem_of
+from service.api.schemas.question import Format
 
-Format: TypeAlias = Literal["json", "table", "command"]
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 

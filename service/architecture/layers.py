@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import NgramConvolution, Recurrence
 
 OVERLAPPING_RATIO: Final = 4
 """vLLM 0.20.0 to 0.33.0, DeepseekCompressor.overlap."""
@@ -33,8 +33,10 @@ class QueryKeyNorm(StrEnum):
     NONE = "none"
     PER_HEAD = "per_head"
     """One weight per head dimension, shared by all heads."""
+    PER_HEAD_FLOAT32 = "per_head_float32"
+    """The same in 32 bits."""
     KEYS_PER_HEAD = "keys_per_head"
-    """The same for keys alone; queries are normalized without weights (Domyn Edge)."""
+    """One for keys alone; queries are normalized without weights (Domyn Edge)."""
     FULL = "full"
     """One weight per projected channel."""
     WHOLE = "whole"
@@ -52,6 +54,30 @@ class BlockIndexer:
     head_dim: int
     top_k: int
     """Blocks picked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIndexer:
+    """What picks groups of tokens, by one key each, that attention with heads looks at (Qwen4 Exp)."""
+
+    num_heads: int
+    head_dim: int
+    group_size: int
+    """Tokens whose keys become one."""
+    keeps_positions: bool
+    """Keys of an unfinished group go with their positions, which images have on three axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionIndexer:
+    """What picks regions of tokens for groups of heads, by a summary each (Step 5)."""
+
+    num_heads: int
+    head_dim: int
+    providers: int
+    """Groups of heads that pick for themselves, one for each key head."""
+    region_size: int
+    """Tokens of a region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +156,16 @@ class Attention:
 
     What comes before the heads part, keys and values included, is then on every rank.
     """
+    linear_weights: bool = False
+    """The weights are those of linear attention, whole on every rank (MiniMax as transformers runs it)."""
+    flash: bool = False
+    """The layer's class takes FlashAttention without asking which backend fits (Step 5)."""
     block_indexer: BlockIndexer | None = None
     """Sparse attention over picked blocks; ``None`` looks at all."""
+    group_indexer: GroupIndexer | None = None
+    """The same over picked groups of tokens."""
+    region_indexer: RegionIndexer | None = None
+    """The same over regions that groups of heads pick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +204,12 @@ class LatentAttention:
     """A projection yields one gate per head (HY V4)."""
     sinks: bool = False
     """One learned logit per head joins every softmax, where some backend can do so (HY V4)."""
+    sliding_window: int | None = None
+    """Tokens that a query sees, itself included (Dots 3 Note); ``None`` sees all."""
+    row_size: int | None = None
+    """Elements that one token keeps, where rows are padded to those of other layers (Dots 3 Note)."""
+    rotary_norm: bool = False
+    """The rotary part is normalized, and gates of heads are whole on every rank (Dots 3 Note)."""
 
     @property
     def head_size(self) -> int:
@@ -239,10 +279,12 @@ class MixtureOfExperts:
     """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
     """Choices of the router that no expert stands behind (LongCat)."""
+    banks: int = 0
+    """Banks of routed experts that the layers have in common, each for every so many; 0: one per layer."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
-    latent_norm: bool = False
-    """Those vectors are normalized on their way back (Kimi K3)."""
+    latent_norms: int = 0
+    """Norms of those vectors: on their way back (Kimi K3), or on both (Muse Spark)."""
     least_width: int = 0
     """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
 
@@ -290,6 +332,14 @@ class HyperConnections:
 
 
 @dataclass(frozen=True, slots=True)
+class GatedResiduals:
+    """The same with norms of their own, read through a low rank and written by a weight each (Qwen4 Exp)."""
+
+    copies: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderLayer:
     """One block of the decoder: what mixes tokens, and what transforms each."""
 
@@ -299,6 +349,8 @@ class DecoderLayer:
     """Normalization weights of the hidden size."""
     beside: Recurrence | None = None
     """What mixes tokens in parallel to the attention (Falcon-H1)."""
+    before: NgramConvolution | None = None
+    """What the last few tokens together add before the mixer (Qwen4 Exp)."""
     mixer_name: str = ""
     """The mixer's module in checkpoints, where it is not called after its kind."""
     feed_forward_name: str = "mlp"

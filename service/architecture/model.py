@@ -9,6 +9,7 @@ from service.architecture.drafts import NO_DRAFTS, Draft, DraftSources
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
+    GatedResiduals,
     HyperConnections,
     LatentAttention,
     MixtureOfExperts,
@@ -81,7 +82,7 @@ class ModelArchitecture:
     """Encoders of other media, as far as they are known."""
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
-    hyper_connections: HyperConnections | None = None
+    hyper_connections: HyperConnections | GatedResiduals | None = None
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
@@ -95,6 +96,10 @@ class ModelArchitecture:
     """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
     counted_layers: int | None = None
     """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
+    counted_state: Recurrence | None = None
+    """A state that blocks are aligned with, whether or not a layer keeps it."""
+    attending_layers: tuple[DecoderLayer, ...] = ()
+    """The layers as releases take them that leave the class to transformers, where all attend."""
     only_backend: str | None = None
     """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1
@@ -143,7 +148,7 @@ class ModelArchitecture:
         return (
             (index, mixer)
             for index, layer in enumerate(self.built_layers)
-            for mixer in (layer.mixer, layer.beside)
+            for mixer in (layer.before, layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )
 

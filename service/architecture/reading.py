@@ -108,6 +108,10 @@ def read_architecture(config: Config) -> ModelArchitecture:
         weights_checked=family.weights_checked,
         counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
         encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
+        counted_state=family.counted_state(text),
+        attending_layers=()
+        if family.attending_layers is None
+        else _sharing_equal_mixers(family.attending_layers(text)),
         only_backend=family.only_backend,
         attentions_per_layer=family.attentions_per_layer,
         drafts=read_own_draft(class_name, text, family),

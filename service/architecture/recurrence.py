@@ -81,6 +81,19 @@ class ShortConvolution:
 
 
 @dataclass(frozen=True, slots=True)
+class NgramConvolution:
+    """A convolution with gaps over what the last tokens together look up, whole on each rank (Qwen4 Exp)."""
+
+    channels: int
+    """Over all copies of the hidden state."""
+    conv_kernel: int
+    dilation: int
+    """Tokens between two that the convolution looks at."""
+    embedding_size: int
+    """Width of what is looked up, in a table that is not on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
 class LinearAttention:
     """Attention without a softmax, as a decaying matrix per head (MiniMax)."""
 
@@ -107,6 +120,7 @@ Recurrence: TypeAlias = (
     | Mamba
     | Mamba2
     | ShortConvolution
+    | NgramConvolution
     | LinearAttention
     | GroupedLinearAttention
 )
@@ -119,6 +133,7 @@ STATE_KINDS: dict[type[Recurrence], str] = {
     Mamba: "mamba1",
     Mamba2: "mamba2",
     ShortConvolution: "short_convolution",
+    NgramConvolution: "ngram_convolution",
     LinearAttention: "linear_attention",
     GroupedLinearAttention: "bailing_linear_attention",
 }

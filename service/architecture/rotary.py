@@ -1,11 +1,18 @@
 """Tables of cosines and sines that rotary embeddings keep beside the weights."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.layers import Attention, DecoderLayer, LatentAttention
+from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, LatentAttention
+
+UNROTATED: Final = frozenset({"gpt2", "jamba", "nemotron_h", "opt"})
+"""Model types without rotary embeddings (vLLM 0.19.0, gpt2.py, jamba.py, nemotron_h.py, opt.py)."""
+UNSCALED_WINDOWS: Final = frozenset({"olmo3"})
+"""Sliding layers turn unscaled (vLLM 0.24.0, Olmo2Attention)."""
+IN_FLOAT32: Final = frozenset({"gpt_oss"})
+"""Model types whose tables are in float32 (vLLM 0.19.0, OAIAttention)."""
 
 SCALED_LENGTHS: Final = frozenset({"linear", "dynamic"})
 ORIGINAL_LENGTHS: Final = frozenset({"yarn", "deepseek_yarn"})
@@ -21,11 +28,14 @@ class RotaryTable:
     multimodal: bool = False
     """Positions in three dimensions (M-RoPE)."""
     interleaved: bool = False
+    base: str = ""
+    """What the angles are powers of, as the config spells it: each base has a table of its own."""
+    float32: bool = False
 
 
 def read_rotary_tables(text: Config, layers: tuple[DecoderLayer, ...]) -> tuple[RotaryTable, ...]:
     """Return the distinct tables of a model's layers; none when it names no length."""
-    if "max_position_embeddings" not in text:
+    if "max_position_embeddings" not in text or text.text("model_type") in UNROTATED:
         return ()
     return tuple(dict.fromkeys(_tables(text, layers)))
 
@@ -36,7 +46,35 @@ def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTa
         if isinstance(mixer, LatentAttention):
             yield _table(text, _scaling(text, sliding=False), mixer.qk_rope_head_dim)
         elif isinstance(mixer, Attention):
-            yield _table(text, _scaling(text, sliding=mixer.sliding_window is not None), mixer.head_size)
+            yield _attention_table(text, mixer, sliding=mixer.sliding_window is not None)
+        elif isinstance(mixer, CompressedAttention):
+            yield _compressed_table(text, mixer)
+
+
+def _attention_table(text: Config, mixer: Attention, *, sliding: bool) -> RotaryTable:
+    scaling = _scaling(text, sliding=sliding)
+    local = "rope_local_base_freq" if _is_local(text, sliding=sliding) else "rope_theta"
+    told = text.fields.get(local) if scaling is None else scaling.fields.get(local, text.fields.get(local))
+    unscaled = sliding and text.text("model_type") in UNSCALED_WINDOWS
+    return replace(
+        _table(text, scaling, mixer.head_size),
+        base=f"{told} unscaled" if unscaled else str(told),
+        float32=text.text("model_type") in IN_FLOAT32,
+    )
+
+
+def _compressed_table(text: Config, mixer: CompressedAttention) -> RotaryTable:
+    """Layers that compress have another base than those with the window alone.
+
+    Source: vLLM 0.32.0, models/deepseek_v4/common/rope.py; both tables are in float32.
+    """
+    name = "compress_rope_theta" if mixer.compresses else "rope_theta"
+    return RotaryTable(
+        text.integer("max_position_embeddings"),
+        mixer.qk_rope_head_dim,
+        base=str(text.fields.get(name)),
+        float32=True,
+    )
 
 
 def _scaling(text: Config, *, sliding: bool) -> Config | None:
@@ -44,8 +82,13 @@ def _scaling(text: Config, *, sliding: bool) -> Config | None:
     for name in ("rope_parameters", "rope_scaling"):
         section = text.section(name)
         if section is not None:
-            return section.section(kind) or (None if _is_local(text, sliding=sliding) else section)
+            return section.section(kind) or (None if _is_unscaled(text, sliding=sliding) else section)
     return None
+
+
+def _is_unscaled(text: Config, *, sliding: bool) -> bool:
+    told = text.text("model_type") in UNSCALED_WINDOWS
+    return _is_local(text, sliding=sliding) or (sliding and told)
 
 
 def _is_local(text: Config, *, sliding: bool) -> bool:

@@ -184,7 +184,13 @@ def _select(
         )
     if isinstance(mixer, LatentAttention) and mixer.sinks:
         return _with_sinks(request, chosen, serving)
-    return _selected(request, chosen, serving)
+    selected = _selected(request, chosen, serving)
+    if isinstance(mixer, LatentAttention) and mixer.row_size is not None:
+        # What is selected is built first, and then replaced.
+        return unselected_backend(
+            UnselectedLayer.PADDED_LATENT, serving.release, serving.compute_capability, request=request
+        )
+    return selected
 
 
 def _selected(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
@@ -223,16 +229,19 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
     """Return the kind of a layer whose class names its backend itself."""
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
-    if not isinstance(mixer, Attention):
-        return None
-    if mixer.block_indexer is not None:
-        return UnselectedLayer.BLOCK_SPARSE
-    if mixer.stored_sinks:
-        return UnselectedLayer.STORED_SINKS
-    if mixer.convolutions is not None:
-        return UnselectedLayer.CONVOLVED_ATTENTION
+    if isinstance(mixer, LatentAttention):
+        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
-    return UnselectedLayer.DIFFERING_VALUES if differ else None
+    named = {
+        UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
+        UnselectedLayer.GROUP_SPARSE: mixer.group_indexer is not None,
+        UnselectedLayer.REGION_SPARSE: mixer.region_indexer is not None,
+        UnselectedLayer.PINNED_FLASH_ATTENTION: mixer.flash,
+        UnselectedLayer.STORED_SINKS: bool(mixer.stored_sinks),
+        UnselectedLayer.CONVOLVED_ATTENTION: mixer.convolutions is not None,
+        UnselectedLayer.DIFFERING_VALUES: differ,
+    }
+    return next((kind for kind, applies in named.items() if applies), None)
 
 
 def _request(
@@ -280,6 +289,7 @@ def _request(
         mm_prefix=serving.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
+        shares_cache=mixer.shares_cache_of is not None,
         index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,

@@ -102,6 +102,7 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     ),
     "attn_type": _within(lambda s: s.request.attn_type),
     "sinks": _is(lambda s: s.request.sinks),
+    "shares_cache": _is(lambda s: s.request.shares_cache),
     "mm_prefix": _is(lambda s: s.request.mm_prefix),
     "logits_soft_cap": _is(lambda s: s.request.logits_soft_cap),
     "flash_attn_available": Predicate(int, lambda s, version: version in s.flash_attn_available),

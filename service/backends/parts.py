@@ -7,8 +7,10 @@ from service.architecture.layers import (
     Attention,
     CachePart,
     CompressedAttention,
+    GroupIndexer,
     Indexer,
     LatentAttention,
+    RegionIndexer,
     TokenMixer,
 )
 from service.backends.unselected import UnselectedLayer
@@ -17,6 +19,14 @@ from service.engines.rules import EngineRules
 _BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER,
     CachePart.CONVOLUTIONS: UnselectedLayer.PACKED_CONVOLUTIONS,
+}
+_BESIDE_GROUPED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.GROUP_INDEXER,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.GROUP_INDEXER,
+}
+_BESIDE_REGIONS: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.REGION_SUMMARIES,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.REGION_RING,
 }
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
@@ -33,17 +43,17 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
     Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention; 0.33.0,
-    InklingAttention.
+    InklingAttention, Qwen4ExpQSAAttention and Step5Attention.
     """
     match mixer:
-        case Attention(block_indexer=None, convolutions=None) | LatentAttention(indexer=None):
+        case Attention():
+            return _of_heads(mixer)
+        case LatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
             return (CachePart.ATTENTION,)
-        case Attention(convolutions=None) | LatentAttention():
+        case LatentAttention():
             return CachePart.INDEXER, CachePart.ATTENTION
-        case Attention():
-            return CachePart.CONVOLUTIONS, CachePart.ATTENTION
         case CompressedAttention():
             indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
             own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
@@ -51,9 +61,25 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
     assert_never(mixer)
 
 
+def _of_heads(mixer: Attention) -> tuple[CachePart, ...]:
+    if mixer.region_indexer is not None:
+        return CachePart.ATTENTION, CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR
+    if mixer.group_indexer is not None:
+        return CachePart.INDEXER_COMPRESSOR, CachePart.INDEXER, CachePart.ATTENTION
+    if mixer.block_indexer is not None:
+        return CachePart.INDEXER, CachePart.ATTENTION
+    if mixer.convolutions is not None:
+        return CachePart.CONVOLUTIONS, CachePart.ATTENTION
+    return (CachePart.ATTENTION,)
+
+
 def kinds_beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
     """Return the kinds of caches that a layer may have beside its attention's own."""
     match mixer:
+        case Attention(group_indexer=GroupIndexer()):
+            return _BESIDE_GROUPED
+        case Attention(region_indexer=RegionIndexer()):
+            return _BESIDE_REGIONS
         case Attention():
             return _BESIDE_HEADS
         case LatentAttention():

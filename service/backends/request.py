@@ -43,6 +43,8 @@ class AttentionRequest:
     """Attention is bidirectional over the tokens of one image (Gemma 3, multimodal Gemma 4)."""
     sliding_window: bool = False
     logits_soft_cap: bool = False
+    shares_cache: bool = False
+    """The layer reads the cache of an earlier one."""
     head_size_v: int | None = None
     """Where values are of another size than keys (MiMo V2); None: the same."""
     qk_nope_head_dim: int | None = None

@@ -50,6 +50,10 @@ def spoken(template: str, subject: Subject, device_name: str = "") -> str:
     return template.format(
         device_name=device_name,
         capability=subject.capability,
+        major=subject.capability.major,
+        minor=subject.capability.minor,
+        dtype=request.dtype,
+        head_size=request.head_size,
         chosen=subject.chosen,
         kv_cache_dtype=request.kv_cache_dtype,
         num_heads=request.num_heads,

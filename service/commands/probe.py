@@ -15,8 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from service.api.questions import invalid_question
-from service.api.replies import Format
-from service.api.schemas.question import PlanParameters
+from service.api.schemas.question import Format, PlanParameters
 from service.architecture.config import InvalidConfig, parse_config
 from service.probe.states import ENDED, State
 from service.units import gib_text

@@ -34,6 +34,8 @@ class ServeFlags:
     enable_chunked_prefill: bool | None = None
     async_scheduling: bool | None = None
     enforce_eager: bool = False
+    max_cudagraph_capture_size: int | None = None
+    """Tokens of the largest CUDA graph; 0 captures none."""
     disable_hybrid_kv_cache_manager: bool = False
     mamba_cache_mode: str | None = None
     mamba_block_size: int | None = None

@@ -120,6 +120,10 @@ FLAG_SINCE: Final[Mapping[str, Version]] = {
     name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
 }
 """First release of the flags that not every release has."""
+FLAG_DEFAULTS: Final[Mapping[str, Timeline[tuple[Any, ...]]]] = {
+    name: Timeline.parse(name, changes, tuple) for name, changes in _DATA["defaults"].items()
+}
+"""What a release takes for a flag that is left out; nothing where model, GPU or other flags decide."""
 KEY_SINCE: Final[Mapping[str, Version]] = {
     name: Version(key["since"]) for name, key in _DATA["speculative_config"].items()
 }

@@ -222,6 +222,7 @@ class EngineRules:
     reused_picks_need_no_indexer: bool
     skip_alignment_packing: Mapping[str, str]
     row_aligned_blocks: tuple[RowAlignedBlock, ...]
+    padded_rows_align_blocks: bool
     states_come_last: bool
     uniform_type: bool
     uniform_type_per_stage: bool
@@ -229,6 +230,7 @@ class EngineRules:
     page_refusal: str
     group_size_percent: int
     packed_groups: PackedGroups
+    packed_states: frozenset[str]
     packed_block_bytes: BlockBytes
     packed_check_bytes: BlockBytes
     concurrency_count: ConcurrencyCount
@@ -262,13 +264,14 @@ class EngineRules:
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool
+    left_to_transformers: frozenset[str]
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]
     pipeline_unsplittable: frozenset[str]
     pipeline_unready: Mapping[str, str]
     whole_prompt_batches: bool
     miscounted_layers: Mapping[str, str]
-    unrepeated_kv_heads: frozenset[str]
+    unrepeated_kv_heads: Mapping[str, str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]
     gpu_memory_utilization: int
@@ -281,10 +284,12 @@ class EngineRules:
     encoders_may_cache_prefixes: bool
     async_scheduling: AsyncScheduling
     second_runner: frozenset[str]
+    free_memory_refusal: str
     hybrid_prefix_caching: bool
     attention_free_prefix_caching: bool
     state_block_is_block: bool
     state_caching: StateCaching
+    float_caches_match: bool
     state_cache_modes: tuple[str, ...]
     unstable_in_float16: frozenset[str]
     state_dtypes: tuple[str, ...]

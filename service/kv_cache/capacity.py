@@ -67,14 +67,16 @@ def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
     ``packed`` says how they count where pages of several sizes lie side by side.
     """
     if len(stage) > 1 and stage[0].uniform_type:
-        return packed_block_bytes(stage, packed)
-    rows = {
-        spec.bytes_per_token
+        size = packed_block_bytes(stage, packed)
+    else:
+        size = max(group.bytes_per_block for group in stage)
+    aligned = {
+        spec.block_alignment
         for group in stage
         for spec in distinct_specs(group.layers)
-        if isinstance(spec, AttentionSpec) and spec.aligns_blocks
+        if isinstance(spec, AttentionSpec)
     }
-    return round_up(max(group.bytes_per_block for group in stage), lcm(*rows))
+    return round_up(size, lcm(*aligned))
 
 
 def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> CacheLayout:

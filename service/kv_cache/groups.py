@@ -69,11 +69,13 @@ def type_key(spec: LayerSpec) -> tuple[object, ...]:
     """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""
     if isinstance(spec, StateSpec):
         pages = (spec.pages_per_request, spec.speculative_pages)
-        return (CacheKind.MAMBA, spec.block_size, *pages, spec.page_size)
+        return (CacheKind.MAMBA, spec.block_size, *pages, spec.page_size, spec.replicated)
     if spec.kind in WINDOWED_KINDS:
         return (spec.kind, spec.block_size, spec.sliding_window)
     if spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION:
         return (CacheKind.CHUNKED_LOCAL_ATTENTION, spec.block_size, spec.attention_chunk_size)
     if spec.kind is CacheKind.CROSS_ATTENTION:
         return (CacheKind.CROSS_ATTENTION, spec.block_size)
+    if spec.kind is CacheKind.CIRCULAR_BUFFER:
+        return (CacheKind.CIRCULAR_BUFFER, spec.block_size)
     return (CacheKind.FULL_ATTENTION, spec.block_size)

@@ -1,6 +1,7 @@
 """From the model's layers to what each keeps in the cache."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture.layers import (
@@ -8,13 +9,15 @@ from service.architecture.layers import (
     BlockIndexer,
     CachePart,
     CompressedAttention,
+    GroupIndexer,
     Indexer,
     LatentAttention,
     PackedConvolutions,
+    RegionIndexer,
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import NgramConvolution, Recurrence
 from service.backends.assignment import Backends, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.backends.parts import built_parts
@@ -27,11 +30,19 @@ from service.kv_cache.formats import CacheFormat, Slot, cache_format, of_heads, 
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
+from service.units import round_up
 
 STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
+POSITION_AXES: Final = 3
+POSITION_HALVES: Final = 4
+"""16-bit elements that a position of 64 bits takes: vLLM 0.29.0 to 0.33.0, QSAKeyStateCache."""
+RING_ROW: Final = 1024
+"""Bytes that a token takes in a ring: vLLM 0.33.0, models/step5/nvidia/csa_tail_ring.py."""
+INDEXER_KERNEL_BLOCK: Final = 64
+"""vLLM 0.11.0 to 0.33.0, DeepseekV32IndexerBackend.get_supported_kernel_block_sizes."""
 STATES_WITH_DRAFTS: Final = "qwen3_next"
 """The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
@@ -73,7 +84,8 @@ def _owners(
         if layer.shared is not None and isinstance(layer.mixer, Attention)
     )
     for index, layer in enumerate(architecture.built_layers):
-        for mixer in (layer.beside,) if layer.shared is not None else (layer.mixer, layer.beside):
+        mixers = (layer.beside,) if layer.shared is not None else (layer.before, layer.mixer, layer.beside)
+        for mixer in mixers:
             if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
             if isinstance(mixer, TokenMixer | Recurrence):
@@ -83,7 +95,7 @@ def _owners(
 def _kept(
     mixer: TokenMixer, serving: Serving, backend: AttentionBackend, sizes: BlockSizes
 ) -> tuple[AttentionSpec, ...]:
-    """Return the caches of an attention layer, the attention's own last."""
+    """Return the caches of an attention layer in the order the engine builds them."""
     exact = cache_format(backend.cache_dtype, serving.dtype)
     if backend.plain_cache:
         exact = unpacked(exact)
@@ -95,17 +107,25 @@ def _kept(
         )
     if isinstance(mixer, Attention):
         own = _attention(mixer, serving, backend, sizes, of_heads(exact))
+        if mixer.region_indexer is not None:
+            return _with_regions(mixer.region_indexer, own)
         return *_beside_heads(mixer, serving, sizes), own
     own = _latent(mixer, serving, backend, sizes, exact)
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:
         return (own,)
-    return _indexed(mixer.indexer, serving, sizes), own
+    keys = _indexed(mixer.indexer, serving, sizes)
+    if own.block_alignment > 1 and mixer.row_size is not None and keys.block_size > INDEXER_KERNEL_BLOCK:
+        # Where layers share a block, kernels of a fixed size read whole pieces of it.
+        keys = replace(keys, block_alignment=INDEXER_KERNEL_BLOCK * keys.bytes_per_token)
+    return keys, own
 
 
 def _beside_heads(mixer: Attention, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
     if mixer.block_indexer is not None:
         return (_block_indexed(mixer.block_indexer, serving, sizes),)
+    if mixer.group_indexer is not None:
+        return _group_indexed(mixer.group_indexer, serving, sizes)
     if mixer.convolutions is not None:
         return (_convolved(mixer.convolutions, mixer, serving),)
     return ()
@@ -157,6 +177,79 @@ def _block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -
     )
 
 
+def _group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
+    """Return the caches of an indexer that picks groups: keys of the open one, and a key of each other.
+
+    Source: vLLM 0.29.0 to 0.33.0, models/qwen4_exp/common/qsa_cache.py QSAKeyStateCache and
+    QSACompressedKeyCache.
+
+    Raises:
+        EngineRefusal: the keys of open groups do not fill blocks (stage ``block_size``).
+    """
+    group, size = indexer.group_size, indexer.head_dim
+    ring = round_up(group + serving.speculative_tokens, group)
+    if sizes.block_size % ring:
+        words = f"QSA ring capacity {ring} must divide the attention block size {sizes.block_size}"
+        raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
+    positions = POSITION_AXES * POSITION_HALVES if indexer.keeps_positions else 0
+    return (
+        AttentionSpec(
+            kind=CacheKind.CIRCULAR_BUFFER,
+            block_size=ring,
+            num_kv_heads=1,
+            head_size=round_up(size, POSITION_HALVES) + positions if positions else size,
+            head_size_v=0,
+            format=HALVES,
+        ),
+        AttentionSpec(
+            kind=CacheKind(serving.rules.latent_kind),
+            block_size=sizes.block_size,
+            num_kv_heads=1,
+            head_size=size,
+            head_size_v=0,
+            format=HALVES,
+            tokens_per_state=group,
+        ),
+    )
+
+
+def _with_regions(indexer: RegionIndexer, own: AttentionSpec) -> tuple[AttentionSpec, ...]:
+    """Return keys and values, a summary of each region, and the open region in a page of the first's size.
+
+    Source: vLLM 0.33.0, models/step5/nvidia: Step5DSAAttentionBackend.customize_spec,
+    Step5SparseSummaryCacheLayer and Step5CSATailRing.
+
+    Raises:
+        EngineRefusal: a page does not hold the open region (stage ``page_size``).
+    """
+    # Only prediction layers of its own would ask for more rows.
+    page, region, rows = own.page_size, indexer.region_size, indexer.region_size - 1
+    if page % RING_ROW or page // RING_ROW < rows:
+        words = f"Step5 CSA tail ring needs {rows} rows of {RING_ROW} bytes in one {page}-byte KV page; "
+        raise EngineRefusal(Stage.PAGE_SIZE, f"{words}increase --block-size.")
+    return (
+        replace(own, block_alignment=region * own.bytes_per_token),
+        AttentionSpec(
+            kind=CacheKind.FULL_ATTENTION,
+            block_size=own.block_size,
+            num_kv_heads=1,
+            head_size=indexer.head_dim,
+            head_size_v=0,
+            format=BYTES,
+            tokens_per_state=region,
+        ),
+        AttentionSpec(
+            kind=CacheKind.CIRCULAR_BUFFER,
+            block_size=own.block_size,
+            num_kv_heads=1,
+            head_size=page // (own.block_size * HALVES.head_bytes(1, 0)),
+            head_size_v=0,
+            format=HALVES,
+            block_alignment=RING_ROW,
+        ),
+    )
+
+
 def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSizes) -> StateSpec:
     mode, rules, size = serving.mamba_cache_mode, serving.rules, state_bytes(mixer, serving)
     words = rules.drafted_states_refusal
@@ -171,25 +264,36 @@ def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSiz
         pages_per_request=pages,
         page_size_padded=sizes.state_page,
         speculative_pages=serving.speculative_tokens if mode in rules.drafted_states else 0,
+        replicated=isinstance(mixer, NgramConvolution),
     )
 
 
 def _latent(
     mixer: LatentAttention, serving: Serving, backend: AttentionBackend, sizes: BlockSizes, exact: CacheFormat
 ) -> AttentionSpec:
+    windowed = mixer.sliding_window is not None
+    size = mixer.row_size or mixer.head_size
     return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
+        kind=CacheKind.SLIDING_WINDOW_MLA if windowed else CacheKind(serving.rules.latent_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
-        head_size=mixer.head_size,
+        head_size=size,
         head_size_v=0,
         format=exact,
+        sliding_window=mixer.sliding_window,
         strided=backend.indexes_kv_by_block_stride,
-        aligns_blocks=any(
-            case.applies(backend.name, serving.compute_capability.major, slots=isinstance(exact, Slot))
-            for case in serving.rules.row_aligned_blocks
-        ),
+        block_alignment=exact.head_bytes(size, 0) if _aligns_blocks(mixer, serving, backend, exact) else 1,
     )
+
+
+def _aligns_blocks(
+    mixer: LatentAttention, serving: Serving, backend: AttentionBackend, exact: CacheFormat
+) -> bool:
+    rules = serving.rules
+    if mixer.row_size is not None:
+        return rules.padded_rows_align_blocks and mixer.indexer is not None
+    major, slots = serving.compute_capability.major, isinstance(exact, Slot)
+    return any(case.applies(backend.name, major, slots=slots) for case in rules.row_aligned_blocks)
 
 
 def _attention(

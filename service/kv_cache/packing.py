@@ -1,4 +1,4 @@
-"""Groups of compressed attention (DeepSeek V4), whose pages of several sizes lie side by side."""
+"""Groups of layers whose pages of several sizes lie side by side (DeepSeek V4, Qwen4 Exp)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import BlockBytes, EngineRules, PackedGroups
 from service.kv_cache.groups import Group, type_key
-from service.kv_cache.specs import CacheKind, LayerCache, page_sizes
+from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, page_sizes
 from service.units import ceil_div
 
 LATENT_FIRST = frozenset({PackedGroups.LATENT_FIRST_PADDED, PackedGroups.LATENT_FIRST})
+PACKED_KINDS = frozenset({CacheKind.SLIDING_WINDOW_MLA, CacheKind.CIRCULAR_BUFFER})
+"""Kinds whose backends want all layers of a block side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,16 @@ class _Bucket:
         """Whether there are as many layers of each page size."""
         return len(set(self.counts.values())) == 1
 
+    def widest(self, count: int) -> int:
+        """Return the bytes of a block over the largest of some groups that the layers are dealt out to."""
+        return sum(ceil_div(layers, count) * size for size, layers in self.counts.items())
+
     def split(self, count: int) -> Iterable[tuple[LayerCache, ...]]:
         """Deal out the layers to some groups, one of each page size at a time."""
         by_size: dict[int, list[LayerCache]] = {size: [] for size in self.counts}
         for layer in self.layers:
             by_size[layer.spec.page_size].append(layer)
-        rounds = list(zip(*by_size.values(), strict=True))
+        rounds = list(zip(*by_size.values(), strict=False))
         return (tuple(layer for dealt in rounds[first::count] for layer in dealt) for first in range(count))
 
 
@@ -54,20 +60,49 @@ def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Gro
     Source: vLLM 0.20.0 to 0.28.0, v1/core/kv_cache_utils.py group_and_unify_kv_cache_specs and
     _get_kv_cache_groups_uniform_groups; 0.29.0 to 0.33.0, _get_packed_kv_cache_groups.
     """
-    if all(cache.spec.kind is not CacheKind.SLIDING_WINDOW_MLA for cache in caches):
+    if all(cache.spec.kind not in PACKED_KINDS for cache in caches):
         return None
-    buckets, latent_first = _buckets(caches), rules.packed_groups in LATENT_FIRST
-    if latent_first:
-        buckets.sort(key=lambda bucket: not bucket.latent)
+    if rules.packed_groups not in LATENT_FIRST:
+        return None if len(page_sizes(caches)) == 1 else tuple(_in_order(_buckets(caches), rules))
+    buckets = sorted(_buckets(caches), key=lambda bucket: not bucket.latent)
     if rules.packed_groups is PackedGroups.LATENT_FIRST_PADDED:
         sizes = sorted(page_sizes(buckets[0].layers))
         buckets = [buckets[0], *(_padded(bucket, sizes) for bucket in buckets[1:])]
-    repeats = _repeats_per_group(buckets, rules)
+    repeats = _least_padding([bucket.repeats for bucket in buckets], buckets[0].repeats)
     return tuple(
         Group.of(part, uniform_type=True)
         for bucket in buckets
-        for part in _parts(bucket, repeats, whole=latent_first and bucket.latent)
+        for part in _parts(bucket, 1 if bucket.latent else _count(bucket, repeats))
     )
+
+
+def _in_order(buckets: Sequence[_Bucket], rules: EngineRules) -> Iterable[Group]:
+    """Yield groups in the order of the layers, those of states no wider than others need a block to be."""
+    mixed = (bucket.repeats for bucket in buckets if bucket.balanced and len(bucket.counts) > 1)
+    least = max(mixed, default=0)
+    even = [bucket.repeats for bucket in buckets if bucket.balanced]
+    repeats = _least_padding(even, least) if least else None
+    states = [_is_state(bucket, repeats, rules) for bucket in buckets]
+    widest = max(
+        bucket.widest(len(bucket.layers) if state else _count(bucket, repeats))
+        for bucket, state in zip(buckets, states, strict=True)
+    )
+    for bucket, state in zip(buckets, states, strict=True):
+        count = _count(bucket, repeats)
+        if state:
+            fitting = max(1, widest // bucket.layers[0].spec.page_size)
+            count = max(count, ceil_div(len(bucket.layers), fitting))
+        yield from (Group.of(part, uniform_type=True) for part in _parts(bucket, count))
+
+
+def _is_state(bucket: _Bucket, repeats: int | None, rules: EngineRules) -> bool:
+    """Say whether a bucket may be split down to one layer: of windows, only where no pattern splits any."""
+    kind = bucket.layers[0].spec.kind
+    return kind in rules.packed_states and (repeats is None or kind not in WINDOWED_KINDS)
+
+
+def _count(bucket: _Bucket, repeats: int | None) -> int:
+    return 1 if repeats is None or not bucket.balanced else ceil_div(bucket.repeats, repeats)
 
 
 def _buckets(caches: Iterable[LayerCache]) -> list[_Bucket]:
@@ -102,14 +137,6 @@ def _next_size(page_size: int, sizes: Sequence[int]) -> int:
     return next(size for size in sizes if size >= page_size)
 
 
-def _repeats_per_group(buckets: Sequence[_Bucket], rules: EngineRules) -> int:
-    """Return the layers of one page size that a group has, for the least padding over all groups."""
-    if rules.packed_groups in LATENT_FIRST:
-        return _least_padding([bucket.repeats for bucket in buckets], buckets[0].repeats)
-    mixed = (bucket.repeats for bucket in buckets if bucket.balanced and len(bucket.counts) > 1)
-    return _least_padding([bucket.repeats for bucket in buckets if bucket.balanced], max(mixed, default=1))
-
-
 def _least_padding(counts: Sequence[int], least: int) -> int:
     """Return the size of chunks into which all counts go with the least left over, the larger of equals.
 
@@ -119,8 +146,7 @@ def _least_padding(counts: Sequence[int], least: int) -> int:
     return min(sizes, key=lambda size: (sum(-count % size for count in counts), -size))
 
 
-def _parts(bucket: _Bucket, repeats: int, *, whole: bool) -> Iterable[tuple[LayerCache, ...]]:
-    count = 1 if whole or not bucket.balanced else ceil_div(bucket.repeats, repeats)
+def _parts(bucket: _Bucket, count: int) -> Iterable[tuple[LayerCache, ...]]:
     return (bucket.layers,) if count == 1 else bucket.split(count)
 
 

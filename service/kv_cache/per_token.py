@@ -62,6 +62,11 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
             yield mixer.num_kv_heads * stored.head_bytes(mixer.head_size, mixer.head_size_v), bounded
             if mixer.block_indexer is not None:
                 yield HALVES.head_bytes(mixer.block_indexer.head_dim, 0), False
+            if mixer.region_indexer is not None:
+                yield Fraction(mixer.region_indexer.head_dim, mixer.region_indexer.region_size), False
+            if mixer.group_indexer is not None:
+                keys = HALVES.head_bytes(mixer.group_indexer.head_dim, 0)
+                yield Fraction(keys, mixer.group_indexer.group_size), False
         case LatentAttention():
             yield stored.head_bytes(mixer.head_size, 0), False
             if mixer.indexer is not None and not mixer.indexer.reuses_picks:

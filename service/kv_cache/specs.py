@@ -21,6 +21,7 @@ class CacheKind(StrEnum):
     SLIDING_WINDOW_MLA = "sliding_window_mla"
     CROSS_ATTENTION = "cross_attention"
     SINK_FULL_ATTENTION = "sink_full_attention"
+    CIRCULAR_BUFFER = "circular_buffer"
     MAMBA = "mamba"
     UNIFORM_TYPE = "uniform_type"
 
@@ -51,8 +52,8 @@ class AttentionSpec:
     """Bytes of which a page is a multiple."""
     kernel_block: int | None = None
     """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
-    aligns_blocks: bool = False
-    """Whether the bytes of a block over all layers are a whole number of this layer's rows."""
+    block_alignment: int = 1
+    """Bytes of which a block over all layers is a whole number."""
 
     @property
     def bytes_per_token(self) -> int:
@@ -73,11 +74,13 @@ class AttentionSpec:
         """Return the blocks that one request holds at most.
 
         Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec,
-        ChunkedLocalAttentionSpec and CrossAttentionSpec.
+        ChunkedLocalAttentionSpec, CrossAttentionSpec and CircularBufferSpec.
 
         Raises:
             EngineRefusal: a window does not go with decode context parallelism (stage ``memory``).
         """
+        if self.kind is CacheKind.CIRCULAR_BUFFER:
+            return 1
         if self.kind is CacheKind.CROSS_ATTENTION:
             return ceil_div(demand.encoder_tokens, self.block_size)
         if self.kind in WINDOWED_KINDS and self.sliding_window is not None:
@@ -113,6 +116,8 @@ class StateSpec:
     page_size_padded: int | None = None
     speculative_pages: int = 0
     """States beside those, one per guessed token."""
+    replicated: bool = False
+    """Every rank keeps the whole state."""
 
     @property
     def kind(self) -> CacheKind:

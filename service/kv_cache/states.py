@@ -13,6 +13,7 @@ from service.architecture.recurrence import (
     LinearAttention,
     Mamba,
     Mamba2,
+    NgramConvolution,
     Recurrence,
     ShortConvolution,
     state_kind,
@@ -65,11 +66,18 @@ def state_shape(mixer: Recurrence, ranks: int, drafted: int = 0) -> StateShape:
                 (mixer.conv_kernel - 1 + drafted, width // ranks),
                 (mixer.num_heads // ranks, mixer.head_dim, mixer.state_size),
             )
-        case ShortConvolution():
-            return StateShape((mixer.conv_kernel - 1 + drafted, mixer.channels // ranks), ())
+        case ShortConvolution() | NgramConvolution():
+            return StateShape(_convolved(mixer, ranks, drafted), ())
         case LinearAttention() | GroupedLinearAttention():
             return StateShape((), (mixer.num_heads // ranks, mixer.head_dim, mixer.head_dim))
     assert_never(mixer)
+
+
+def _convolved(mixer: ShortConvolution | NgramConvolution, ranks: int, drafted: int) -> tuple[int, int]:
+    """Return the tail of a convolution that keeps nothing else; gaps make it longer, and it is not split."""
+    if isinstance(mixer, NgramConvolution):
+        return (mixer.conv_kernel - 1) * mixer.dilation + drafted, mixer.channels
+    return mixer.conv_kernel - 1 + drafted, mixer.channels // ranks
 
 
 def state_bytes(mixer: Recurrence, serving: Serving, *, drafted: bool = True) -> int:
@@ -84,9 +92,15 @@ def state_bytes(mixer: Recurrence, serving: Serving, *, drafted: bool = True) ->
 
 
 def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
-    """Return the bytes of the model's largest recurrent state on one rank, as alignment counts them."""
+    """Return the bytes of the model's largest recurrent state on one rank, as alignment counts them.
+
+    Source: vLLM 0.32.0, get_mamba_specs_from_config.
+    """
     drafted = architecture.class_name not in serving.rules.undrafted_alignment
-    return max(state_bytes(mixer, serving, drafted=drafted) for _, mixer in architecture.recurrent_layers)
+    states = [mixer for _, mixer in architecture.recurrent_layers]
+    if architecture.counted_state is not None:
+        states.append(architecture.counted_state)
+    return max(state_bytes(mixer, serving, drafted=drafted) for mixer in states)
 
 
 def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | None:

@@ -56,6 +56,7 @@ def resolve(dtype: str, quantization: Quantization | None, rules: EngineRules) -
     return dtype
 
 
+HALF_FLOATS: Final = frozenset({"float16", "bfloat16"})
 HYBRID_REFUSAL: Final = (
     "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "
     "Boundary layer protection requires uniform attention layers."
@@ -110,6 +111,23 @@ def check_latent(dtype: str, architecture: ModelArchitecture, rules: EngineRules
     words = rules.nvfp4_on_latent_attention_refusal
     if architecture.is_latent and words and dtype in PLAIN_NVFP4:
         raise EngineRefusal(Stage.DTYPE, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_floats(dtype: str, model_dtype: str, rules: EngineRules) -> None:
+    """Refuse a cache of 16-bit floats of another type than the model's, where the release does.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if not rules.float_caches_match or dtype not in HALF_FLOATS or dtype == model_dtype:
+        return
+    allowed = f"`auto` or `{model_dtype}`" if model_dtype in HALF_FLOATS else "`auto`"
+    raise EngineRefusal(
+        Stage.CONFIG,
+        f'VllmConfig: kv_cache_dtype="{dtype}" is incompatible with dtype="{model_dtype}". '
+        f"Please set `--kv-cache-dtype` to {allowed}.",
+        type="ValidationError",
+    )
 
 
 def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchitecture) -> None:

@@ -1,7 +1,10 @@
 """Whether the model can be split as asked: over tensor-parallel ranks and pipeline stages."""
 
+from typing import Final
+
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
@@ -15,6 +18,11 @@ from service.architecture.recurrence import (
 )
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
+
+NGRAMS_UNSPLITTABLE: Final = (
+    "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks do not "
+    "receive the raw input_ids it needs. Please run with PP=1."
+)
 
 
 def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
@@ -79,6 +87,9 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
+    if any(layer.before is not None for layer in architecture.layers):
+        # vLLM 0.29.0 to 0.33.0, Qwen4ExpForConditionalGenerationConfig.verify_and_update_config.
+        raise EngineRefusal(Stage.CONFIG, NGRAMS_UNSPLITTABLE, type="NotImplementedError")
     if not architecture.supports_pipeline or architecture.class_name in rules.pipeline_unsupported:
         raise EngineRefusal(
             Stage.CONFIG,
@@ -102,6 +113,33 @@ def check_missing_layers(
         raise EngineRefusal(Stage.MODEL, words, type=error)
 
 
+def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+    """Refuse pipeline stages that part a layer from the earlier one whose cache it reads.
+
+    Source: vLLM 0.10.2 to 0.33.0, validate_kv_sharing_target.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    for stage in model_stages(architecture, pipeline_parallel_size):
+        for index in stage:
+            mixer = architecture.layers[index].mixer
+            source = mixer.shares_cache_of if isinstance(mixer, Attention) else None
+            if source is not None and source not in stage:
+                reader, owner = (_attention_name(architecture, layer) for layer in (index, source))
+                raise EngineRefusal(
+                    Stage.MODEL,
+                    f"Specified KV sharing target layer for {reader} is not valid: "
+                    f"target layer {owner} is not a valid Attention layer in the model.",
+                    detail=f"Pipeline stages part layer {index} from layer {source}, whose cache it reads.",
+                )
+
+
+def _attention_name(architecture: ModelArchitecture, index: int) -> str:
+    within = "language_model." if architecture.multimodal else ""
+    return f"{within}model.layers.{index}.self_attn.attn"
+
+
 def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules) -> None:
     """Refuse a size by which some layer cannot be built.
 
@@ -113,24 +151,25 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         name = architecture.class_name.removesuffix("ForCausalLM")
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
-    repeated = architecture.class_name not in rules.unrepeated_kv_heads
+    failure = rules.unrepeated_kv_heads.get(architecture.class_name)
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.built_layers):
         if isinstance(mixer, Attention) and mixer.convolutions is not None:
             _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
         if isinstance(mixer, Attention) and mixer.stored_sinks:
             _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
         elif isinstance(mixer, Attention):
-            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, repeated=repeated)
+            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in dict.fromkeys(mixer for _, mixer in architecture.recurrent_layers):
         _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)
 
 
-def _check_kv_heads(heads: int, ranks: int, *, repeated: bool) -> None:
+def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
     """Heads are split, or else each is repeated on as many ranks: vLLM 0.32.0, LlamaAttention."""
-    if heads < ranks and not repeated:
-        raise EngineRefusal(Stage.MODEL, "integer modulo by zero", type="ZeroDivisionError")
+    if heads < ranks and failure is not None:
+        error, _, words = failure.partition(": ")
+        raise EngineRefusal(Stage.MODEL, words.format(heads=heads, ranks=ranks), type=error)
     if heads % ranks and ranks % heads:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 

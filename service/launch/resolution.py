@@ -12,6 +12,7 @@ from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.gpu_type import GpuType
 from service.launch import cache_dtype, checkpoint, layout, model_dtype, speculation, state_caching
 from service.launch.context import resolve_max_model_len
+from service.launch.runner import runs_on_second_runner
 from service.launch.serving import Serving
 from service.launch.speculation import Speculation
 from service.units import GIB
@@ -49,6 +50,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_heads(architecture, tensor_parallel)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+    cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     _check_slots(guessed, batched, seqs, rules)
     caching, mode = state_caching.resolve(architecture, flags, rules, guesses=guessed is not None)
@@ -87,6 +89,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
         heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,
+        second_runner=runs_on_second_runner(architecture, rules, guessed),
     )
 
 
@@ -199,14 +202,7 @@ def _concurrent_batches(
         return stages
     if stages == 1:
         return 2
-    if guessed is not None and not (guessed.second_runner and guessed.method in rules.second_runner_methods):
-        return stages
-    name = architecture.class_name
-    dense = not (architecture.is_hybrid or architecture.has_experts)
-    second = {"all", name, *(("dense",) if dense else ())}
-    if architecture.quantization is None:
-        second.add(f"unquantized {name}")
-    return stages + (1 if second & rules.second_runner else 0)
+    return stages + (1 if runs_on_second_runner(architecture, rules, guessed) else 0)
 
 
 def _drafts_overlap(guessed: Speculation | None, rules: EngineRules) -> bool:

@@ -67,6 +67,8 @@ class Serving:
     """Whether the model's layers are told the type of the cache; else they keep the model's."""
     speculation: Speculation | None = None
     """How tokens are guessed ahead, if they are."""
+    second_runner: bool = False
+    """Whether the engine runs the model on its second model runner."""
 
     @property
     def speculative_tokens(self) -> int:

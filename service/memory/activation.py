@@ -1,7 +1,7 @@
 """The peak of the profile run: one forward pass at full length, and the sampler after it."""
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from service.architecture.layers import (
     Attention,
@@ -22,27 +22,22 @@ from service.architecture.recurrence import (
     LinearAttention,
     Mamba,
     Mamba2,
+    NgramConvolution,
     Recurrence,
     ShortConvolution,
 )
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
-from service.memory.estimates import around, from_range, total
+from service.memory.estimates import around, exact, from_range, total
 from service.memory.modules import Shards
 from service.memory.quantized import FLOAT32
 
-
-def runs_on_second_runner(architecture: ModelArchitecture, constants: Constants) -> bool:
-    """Whether the release runs this model on its second model runner."""
-    choice = constants.runner_v2
-    if choice.everything:
-        return True
-    if architecture.quantization is not None and not choice.quantized:
-        return False
-    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
-    dense = choice.dense and not sparse and not architecture.is_recurrent
-    return architecture.class_name in choice.classes or dense
+LATENT_CONTEXTS: Final = 8
+LATENT_TOKENS: Final = 64 * 1024
+"""Contexts, and tokens at most, whose keys latent attention gathers at once."""
+COMPRESSED_CHUNK: Final = 4
+"""Prompts whose keys compressed attention gathers at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +52,16 @@ class ProfileRun:
     """The rank is on the last pipeline stage."""
     encodes: bool
     """The rank runs the towers."""
+    second_runner: bool
+    """The engine's second model runner runs it."""
+    guesses: bool
+    """Tokens are guessed ahead."""
+    max_model_len: int
 
 
 def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
     """Return the peak of the profile run on one rank."""
-    second = runs_on_second_runner(architecture, constants)
+    second = run.second_runner
     copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
     peak = _peak(architecture, run, copies if run.samples else None)
     below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
@@ -70,25 +70,48 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
         around(peak, peak * (1 - below / 100), peak * (1 + above / 100), Basis.COMPUTED, source),
         from_range(constants.base, Basis.CALIBRATED, constants.sources["base"]),
     ]
+    workspace = _attention_workspace(architecture, run)
+    terms.append(exact(workspace, Basis.COMPUTED, "work space that attention reserves"))
     if run.encodes:
         terms.extend(_encoders(architecture, constants, peak + constants.base.middle))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
+    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
+        terms.append(from_range(constants.compressed, Basis.ASSUMED, constants.sources["compressed"]))
     return total(terms, source)
 
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
     """Return the larger of the forward pass and, where it runs, the sampler."""
-    layers = set(architecture.layers)
+    layers = set(architecture.built_layers)
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
     forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
     if sampler_copies is None:
         return forward
-    logit_bytes = sampler_copies * FLOAT32 + run.element_bytes
+    # Where tokens are guessed, logits are made up for the guesses as well.
+    made_up = 2 if run.guesses and not run.second_runner else 0
+    logit_bytes = sampler_copies * FLOAT32 + (1 + made_up) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     still_there = 0 if _frees_work_space(architecture) else experts
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
+
+
+def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:
+    """Return the bytes in which latent attention gathers the keys of earlier tokens.
+
+    Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
+    """
+    sizes = [0]
+    for mixer in {layer.mixer for layer in architecture.built_layers}:
+        if isinstance(mixer, LatentAttention):
+            tokens = min(LATENT_CONTEXTS * run.max_model_len, LATENT_TOKENS)
+            sizes.append(tokens * mixer.head_size)
+        elif isinstance(mixer, CompressedAttention):
+            groups = -(-run.max_model_len // mixer.compress_ratio) if mixer.compresses else 0
+            rows = groups + mixer.sliding_window + run.tokens
+            sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
+    return max(sizes) * run.element_bytes
 
 
 def _frees_work_space(architecture: ModelArchitecture) -> bool:
@@ -122,6 +145,11 @@ def _encoder(name: str, constants: Constants, decoder_peak: float) -> Estimate:
     )
 
 
+def _residual_width(architecture: ModelArchitecture) -> int:
+    mixing = architecture.hyper_connections
+    return 2 * architecture.hidden_size * (1 if mixing is None else mixing.copies)
+
+
 def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
     """Return the elements per token that are alive at once in a layer, the residual stream included."""
     match layer.mixer:
@@ -140,7 +168,7 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             mixed = _recurrent_width(mixer, shards)
     if layer.beside is not None:
         mixed += _recurrent_width(layer.beside, shards)
-    return 2 * architecture.hidden_size + max(mixed, _dense_width(layer, shards))
+    return _residual_width(architecture) + max(mixed, _dense_width(layer, shards))
 
 
 def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
@@ -157,6 +185,8 @@ def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:
             projected = 2 * (mixer.intermediate_size + mixer.num_groups * mixer.state_size)
         case ShortConvolution():
             projected = 3 * mixer.channels
+        case NgramConvolution():
+            return 4 * mixer.channels
         case LinearAttention() | GroupedLinearAttention():
             projected = 4 * mixer.num_heads * mixer.head_dim
         case _:

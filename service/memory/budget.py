@@ -71,6 +71,8 @@ class MemoryBudget:
     """What CUDA reports as the device's total."""
     requested: Estimate
     """The share that ``gpu_memory_utilization`` grants to the engine."""
+    free: Estimate
+    """What is free when the engine starts: it must not be less than what is requested."""
     weights: WeightsEstimate
     activation: Estimate
     non_torch: Estimate

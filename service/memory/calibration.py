@@ -12,9 +12,7 @@ from math import sqrt
 from typing import Any, Final
 
 from service.architecture.model import ModelArchitecture
-from service.memory.activation import runs_on_second_runner
 from service.memory.budget import Basis, Estimate, Evidence, Level, MemoryBudget
-from service.memory.constants import constants_at
 from service.memory.estimates import difference
 from service.memory.estimation import REMAINDER, BudgetInputs
 from service.units import GIB, MIB
@@ -63,14 +61,19 @@ class Circumstances:
         match level:
             case Level.EXACT:
                 # The terms do not depend on how much of the device is asked for.
-                alike = replace(inputs, total=_ANY, gpu_memory_utilization=0.0, kv_cache_memory_bytes=None)
+                alike = replace(
+                    inputs,
+                    total=_ANY,
+                    gpu_memory_utilization=0.0,
+                    kv_cache_memory_bytes=None,
+                    free_memory_bytes=None,
+                )
                 return (self.gpu_name, self.kv_cache_dtype, self.block_size, alike, self.architecture)
             case Level.GPU:
                 several, staged = inputs.tensor_parallel_size > 1, inputs.pipeline_parallel_size > 1
                 return (self.gpu_name, release, several, staged)
             case Level.RELEASE:
-                second = runs_on_second_runner(self.architecture, constants_at(inputs.release))
-                return (release, second)
+                return (release, inputs.second_runner)
 
 
 _ANY: Final = Estimate(0, 0, 0, Basis.GIVEN, "")

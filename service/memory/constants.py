@@ -26,25 +26,28 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerChoice:
-    """Which models a release runs on its second model runner."""
-
-    classes: frozenset[str]
-    dense: bool
-    """Every model without experts and recurrent layers too."""
-    everything: bool
-    quantized: bool
-    """Whether quantized models among them as well."""
-
-
-@dataclass(frozen=True, slots=True)
 class GraphEstimate:
     """MiB that graphs take, by what is captured."""
 
-    fixed: float
-    base: float
-    layer: float
+    first: float
+    """The first graphs together."""
     experts: float
+    """What experts add to these."""
+    recurrent: float
+    """What recurrent layers add to these."""
+    graph: float
+    """Every other graph."""
+    layer: float
+    """What each layer adds to every other graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargestCapture:
+    """Tokens of the largest graph that a release captures unasked."""
+
+    others: int
+    blackwell: int
+    """On data center cards of Blackwell."""
 
 
 Growth = Mapping[tuple[int, int], tuple[Range, Range]]
@@ -56,22 +59,31 @@ class Constants:
     """What one release adds to the computed terms."""
 
     interleaved_table_factor: int
+    run_by_transformers: frozenset[str]
+    """Classes of the transformers backend, which computes angles as it goes and keeps no rotary tables."""
+    turboquant_splits: int
+    """Parts of a context that decoding takes apart, where every layer keeps room for them; else 0."""
     repacking_percent: Mapping[str, Range]
     slack: Range
     sampler_copies_v1: float
     sampler_copies_v2: float
-    runner_v2: RunnerChoice
     base: Range
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
     recurrent: Range
+    compressed: Range
     spread_percent_v1: tuple[float, float]
     spread_percent_v2: tuple[float, float]
     growth: Growth
     unified: Range
     graphs_reserved: bool
+    graphs_reserved_v2: bool
+    """The same on the second model runner."""
+    largest_capture: LargestCapture
     graph_estimate: GraphEstimate
     graph_spread_percent: tuple[float, float]
+    context: tuple[Range, Range]
+    """What a single rank holds before free memory is first asked for, and what one of several does."""
     rounds_up: bool
     sources: Mapping[str, str]
     """Source of each dated value, by its name."""
@@ -95,15 +107,6 @@ def _by_name(scale: float) -> Callable[[Mapping[str, list[float]]], Mapping[str,
     return lambda raw: {name: _range(values, scale) for name, values in raw.items()}
 
 
-def _runner(raw: Mapping[str, Any]) -> RunnerChoice:
-    return RunnerChoice(
-        classes=frozenset(raw["classes"]),
-        dense=raw["dense"],
-        everything=raw["everything"],
-        quantized=raw.get("quantized", True),
-    )
-
-
 def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
     return {
         (int(text.split(".")[0]), int(text.split(".")[1])): (_mib(ranks["one"]), _mib(ranks["many"]))
@@ -113,22 +116,27 @@ def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
 
 _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "interleaved_table_factor": ("kept", "interleaved_table_factor", int),
+    "run_by_transformers": ("layout", "ends_only", frozenset),
+    "turboquant_splits": ("kept", "turboquant_splits", int),
     "repacking_percent": ("kept", "repacking_percent", _by_name(1)),
     "slack": ("kept", "slack_mib", _mib),
     "sampler_copies_v1": ("activation", "sampler_copies_v1", float),
     "sampler_copies_v2": ("activation", "sampler_copies_v2", float),
-    "runner_v2": ("activation", "runner_v2", _runner),
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
+    "compressed": ("activation", "compressed_mib", _mib),
     "recurrent": ("activation", "recurrent_mib", _mib),
     "spread_percent_v1": ("activation", "spread_percent_v1", _pair),
     "spread_percent_v2": ("activation", "spread_percent_v2", _pair),
     "growth": ("non_torch", "growth_mib", _growth),
     "unified": ("non_torch", "unified_mib", _mib),
     "graphs_reserved": ("graphs", "reserved", bool),
+    "graphs_reserved_v2": ("graphs", "reserved_v2", bool),
+    "largest_capture": ("graphs", "largest", lambda raw: LargestCapture(**raw)),
     "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
     "graph_spread_percent": ("graphs", "spread_percent", _pair),
+    "context": ("request", "context_mib", lambda raw: (_mib(raw["one"]), _mib(raw["many"]))),
     "rounds_up": ("request", "rounding", lambda raw: raw == "up"),
 }
 

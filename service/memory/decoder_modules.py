@@ -16,9 +16,10 @@ from service.architecture.layers import (
     NoAttention,
     NoFeedForward,
     QueryKeyNorm,
+    RegionIndexer,
     SharedBlock,
 )
-from service.architecture.recurrence import Recurrence
+from service.architecture.recurrence import LinearAttention, Recurrence
 from service.memory.compressed_modules import compressed_modules
 from service.memory.modules import Experts, Linear, Modules, Plain, Shards
 from service.memory.recurrent_modules import recurrent_modules
@@ -46,6 +47,8 @@ def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, b
         yield from _adapters(layer, layer.shared, hidden, name, shards)
     if layer.shared is None or layer.shared.owns_weights:
         yield from _block(layer, hidden, name, shards, built)
+    if layer.before is not None:
+        yield from recurrent_modules(layer.before, hidden, f"{name}.ple", shards)
     if layer.beside is not None:
         yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
 
@@ -83,7 +86,7 @@ def _module_name(mixer: Mixer) -> str:
 def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match mixer:
         case Attention():
-            return _attention(mixer, hidden, name, shards, built.shared_projections)
+            return _of_heads(mixer, hidden, name, shards, built)
         case LatentAttention():
             return chain(_latent_attention(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
         case CompressedAttention():
@@ -94,10 +97,16 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
             return recurrent_modules(mixer, hidden, name, shards)
 
 
-def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     if mixer.low_rank is not None:
-        yield from _latent_attention(mixer.low_rank, hidden, name, shards)
-        return
+        return _latent_attention(mixer.low_rank, hidden, name, shards)
+    if mixer.linear_weights:
+        plain = LinearAttention(mixer.num_heads, mixer.head_size)
+        return recurrent_modules(plain, hidden, name, Shards())
+    return _attention(mixer, hidden, name, shards, built.shared_projections)
+
+
+def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
     heads = shards.share(mixer.num_heads)
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
     queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
@@ -112,11 +121,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
     if mixer.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(mixer, hidden, name, values)
-    if mixer.block_indexer is not None:
-        # One matrix yields the indexer's queries, split as keys are, and its key, which every rank has.
-        size = mixer.block_indexer.head_dim
-        outputs = (*outputs, kv_heads * size, size)
-        yield Plain(2 * size)
+    outputs += _picking_outputs(mixer, kv_heads)
     inputs = mixer.input_size or hidden
     yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
     yield Linear(
@@ -125,9 +130,11 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         (hidden,),
         bias=hidden if mixer.output_bias else 0,
     )
-    yield Plain(_norm_elements(mixer, shards, whole=whole))
+    yield Plain(_norm_elements(mixer, shards, whole=whole) + _picking_norms(mixer))
     if mixer.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.region_indexer is not None:
+        yield from _region_indexer(mixer, mixer.region_indexer, hidden, name, shards)
     yield from _convolved(mixer, keys + values, hidden, name, shards)
     if mixer.pass_gate:
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
@@ -137,6 +144,36 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield Plain(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
     if mixer.token_gates:
         yield Plain(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _picking_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
+    """Return what the one matrix of queries, keys and values yields for an indexer beside.
+
+    Source: vLLM 0.33.0, MinimaxM3QKVParallelLinearWithIndexer splits its queries as keys are and has its key
+    on every rank; Qwen4ExpQSAQKVIndexerLinear has both on every rank.
+    """
+    blocks, groups = mixer.block_indexer, mixer.group_indexer
+    if blocks is not None:
+        return kv_heads * blocks.head_dim, blocks.head_dim
+    return () if groups is None else ((groups.num_heads + 1) * groups.head_dim,)
+
+
+def _region_indexer(
+    mixer: Attention, indexer: RegionIndexer, hidden: int, name: str, shards: Shards
+) -> Modules:
+    """Yield what picks regions: queries go with key heads, key and its companion are on every rank.
+
+    Source: vLLM 0.33.0, Step5FusedQKVIndexerLinear, Step5SparseIndexerIndexTPLinear and Step5Attention.
+    """
+    queries = indexer.num_heads // indexer.providers * shards.kv_heads(indexer.providers)
+    yield Linear(f"{name}.qkv_indexer_proj", hidden, ((queries + 2) * indexer.head_dim,))
+    yield Plain(queries * hidden)
+    yield Plain(mixer.num_heads, FLOAT32_BYTES)
+    yield Plain(3 * indexer.head_dim)
+
+
+def _picking_norms(mixer: Attention) -> int:
+    return sum(2 * indexer.head_dim for indexer in (mixer.block_indexer, mixer.group_indexer) if indexer)
 
 
 def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Shards) -> Modules:
@@ -156,20 +193,17 @@ def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Mod
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
-    match mixer.query_key_norm:
-        case QueryKeyNorm.PER_HEAD:
-            return (2 if whole else 1) * mixer.head_size
-        case QueryKeyNorm.KEYS_PER_HEAD:
-            return mixer.head_size
-        case QueryKeyNorm.PER_HEAD_AND_BIAS:
-            return 4 * mixer.head_size
-        case QueryKeyNorm.FULL:
-            return (shards.share(mixer.num_heads) + shards.kv_heads(mixer.num_kv_heads)) * mixer.head_size
-        case QueryKeyNorm.WHOLE:
-            return (mixer.num_heads + mixer.num_kv_heads) * mixer.head_size
-        case QueryKeyNorm.NONE:
-            return 0
-    assert_never(mixer.query_key_norm)
+    """Return the elements of the model's type that weigh queries and keys."""
+    size, heads, kv_heads = mixer.head_size, mixer.num_heads, mixer.num_kv_heads
+    return {
+        QueryKeyNorm.NONE: 0,
+        QueryKeyNorm.PER_HEAD: (2 if whole else 1) * size,
+        QueryKeyNorm.PER_HEAD_FLOAT32: 2 * 2 * size,
+        QueryKeyNorm.KEYS_PER_HEAD: size,
+        QueryKeyNorm.PER_HEAD_AND_BIAS: 4 * size,
+        QueryKeyNorm.FULL: (shards.share(heads) + shards.kv_heads(kv_heads)) * size,
+        QueryKeyNorm.WHOLE: (heads + kv_heads) * size,
+    }[mixer.query_key_norm]
 
 
 def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
@@ -187,7 +221,9 @@ def _latent_attention(mixer: LatentAttention, hidden: int, name: str, shards: Sh
     if mixer.output_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
     if mixer.head_gate:
-        yield Linear(f"{name}.g_proj", hidden, (heads,))
+        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if mixer.rotary_norm else heads,))
+    if mixer.rotary_norm:
+        yield Plain(mixer.qk_rope_head_dim)
     if mixer.sinks:
         # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
         yield Plain(heads, None if mixer.indexer is None else FLOAT32_BYTES)
@@ -250,6 +286,22 @@ def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> in
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    if not network.banks:
+        yield from routed_experts(network, hidden, name, shards, built)
+    if network.shared_intermediate_size:
+        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
+        suffix = "shared_expert" if network.shared_gate else "shared_experts"
+        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
+    if network.shared_gate:
+        yield Plain(hidden)
+    if network.parallel_dense is not None:
+        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+
+
+def routed_experts(
+    network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
+) -> Modules:
+    """Yield a router, its experts, and what leads to them and back where they see narrower vectors."""
     choices = network.num_experts + network.zero_experts
     yield Plain(choices * hidden, FLOAT32_BYTES if network.router_float32 else None)
     if network.router_bias:
@@ -267,15 +319,7 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, 
     if network.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
         yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
-        yield Plain(network.latent_size if network.latent_norm else 0)
-    if network.shared_intermediate_size:
-        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
-        suffix = "shared_expert" if network.shared_gate else "shared_experts"
-        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
-    if network.shared_gate:
-        yield Plain(hidden)
-    if network.parallel_dense is not None:
-        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+        yield Plain(network.latent_norms * network.latent_size)
 
 
 def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:

@@ -8,14 +8,14 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.memory.activation import ProfileRun, activation
-from service.memory.budget import Basis, Estimate, MemoryBudget
+from service.memory.budget import Basis, Estimate, MemoryBudget, WeightsEstimate
 from service.memory.checkpoint import stage_parameters
 from service.memory.constants import Constants, constants_at
 from service.memory.deployment import Deployment
 from service.memory.draft_weights import draft_parameters
 from service.memory.estimates import difference, exact, from_range, total
-from service.memory.graphs import cuda_graphs
-from service.memory.kept import kept_weights
+from service.memory.graphs import Capture, cuda_graphs
+from service.memory.kept import Stage, kept_weights
 from service.memory.online import quantized_online
 
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
@@ -32,20 +32,31 @@ class BudgetInputs:
     gpu_memory_utilization: float
     max_num_batched_tokens: int
     max_num_seqs: int
+    max_model_len: int
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
+    max_cudagraph_capture_size: int | None = None
+    """Tokens of the largest CUDA graph; the release's own choice when ``None``."""
+    speculative_tokens: int = 0
+    """Tokens guessed for one request in one step."""
+    second_runner: bool = False
+    """The engine's second model runner runs the model."""
     unified_memory: bool = False
     """The GPU's memory is the host's."""
     language_model_only: bool = False
+    free_memory_bytes: int | None = None
+    """Bytes that the caller finds free when the engine starts."""
     kv_cache_memory_bytes: int | None = None
     """Bytes for the cache that the caller pins, per rank."""
     dtype: str | None = None
     """Type the engine runs in; the config's own when ``None``."""
     quantization: str | None = None
     """The flag: quantizes an unquantized checkpoint while it loads."""
+    turboquant_layers: frozenset[int] = frozenset()
+    """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where known."""
 
@@ -98,29 +109,28 @@ class _Start:
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
         requested = self._requested()
-        weights = kept_weights(
-            self.architecture, self.constants, inputs.deployment.shards, parameters, layers
-        )
+        weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
-        graphs = cuda_graphs(
-            self.architecture,
-            self.constants,
-            layers=len(layers),
-            sequences=inputs.max_num_seqs,
-            eager=inputs.enforce_eager,
-        )
+        graphs = cuda_graphs(self.architecture, self.constants, self._capture(layers))
         left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
+            free=self._free(),
             weights=weights,
             activation=peak,
             non_torch=non_torch,
             cuda_graphs=graphs,
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
+
+    def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
+        inputs = self.inputs
+        packed = inputs.turboquant_layers.intersection(layers)
+        stage = Stage(inputs.deployment.shards, layers, inputs.max_num_seqs, packed)
+        return kept_weights(self.architecture, self.constants, parameters, stage)
 
     def _profile(self, layers: range) -> ProfileRun:
         deployment = self.inputs.deployment
@@ -131,6 +141,24 @@ class _Start:
             sequences=self.inputs.max_num_seqs,
             samples=layers.stop == len(self.architecture.layers),
             encodes=layers.start == 0 and not deployment.language_model_only,
+            second_runner=self.inputs.second_runner,
+            guesses=self.inputs.speculative_tokens > 0,
+            max_model_len=self.inputs.max_model_len,
+        )
+
+    def _capture(self, layers: range) -> Capture:
+        inputs = self.inputs
+        last = layers.stop == len(self.architecture.layers)
+        drafted = len(self.architecture.built_layers) - layers.stop if last else 0
+        return Capture(
+            layers=len(layers) + drafted,
+            sequences=inputs.max_num_seqs,
+            batch_tokens=inputs.max_num_batched_tokens,
+            step_tokens=1 + inputs.speculative_tokens,
+            compute_capability=inputs.compute_capability,
+            eager=inputs.enforce_eager,
+            second_runner=inputs.second_runner,
+            largest=inputs.max_cudagraph_capture_size,
         )
 
     def _requested(self) -> Estimate:
@@ -143,6 +171,16 @@ class _Start:
             total.basis,
             f"total x {share:g}; {self.constants.sources['rounds_up']}",
         )
+
+    def _free(self) -> Estimate:
+        told = self.inputs.free_memory_bytes
+        if told is not None:
+            return exact(told, Basis.GIVEN, "free_memory_bytes")
+        one, many = self.constants.context
+        several = self.inputs.tensor_parallel_size * self.inputs.pipeline_parallel_size > 1
+        source = self.constants.sources["context"]
+        context = from_range(many if several else one, Basis.CALIBRATED, source)
+        return difference(self.inputs.total, (context,), f"total less the CUDA context; {source}")
 
     def _non_torch(self) -> Estimate:
         if self.inputs.unified_memory:

@@ -1,5 +1,6 @@
 """Memory that a release sets aside for CUDA graphs before it sizes the cache."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.layers import MixtureOfExperts
@@ -9,35 +10,59 @@ from service.memory.constants import Constants
 from service.memory.estimates import around, exact
 from service.units import MIB
 
-LARGEST_CAPTURE: Final = 512
-FULL_LIST: Final = 51
-"""Sizes captured up to 512."""
+DATA_CENTER_BLACKWELL: Final = 10
+"""Major compute capability of the cards that may capture larger batches."""
 
 
-def capture_sizes(sequences: int) -> int:
-    """Return how many batch sizes are captured (vLLM 0.19.0, VllmConfig._set_cudagraph_sizes)."""
-    largest = min(2 * sequences, LARGEST_CAPTURE)
-    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, LARGEST_CAPTURE + 1, 16))
-    return sum(size <= largest for size in sizes)
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one rank captures."""
+
+    layers: int
+    """Layers of the rank's pipeline stage."""
+    sequences: int
+    """Requests that may run at once."""
+    batch_tokens: int
+    """Tokens of one scheduler step."""
+    step_tokens: int
+    """Tokens of one request in a decode step: one, and those guessed ahead."""
+    compute_capability: tuple[int, int]
+    eager: bool
+    """Nothing is captured."""
+    second_runner: bool
+    largest: int | None
+    """Tokens of the largest graph, where the caller says."""
 
 
-def cuda_graphs(
-    architecture: ModelArchitecture, constants: Constants, *, layers: int, sequences: int, eager: bool
-) -> Estimate:
-    """Return what is set aside on a stage of so many layers."""
-    if eager:
-        return exact(0, Basis.COMPUTED, "enforce_eager captures no graphs")
-    if not constants.graphs_reserved:
-        return exact(0, Basis.COMPUTED, constants.sources["graphs_reserved"])
-    estimate = constants.graph_estimate
-    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
-    full = estimate.base + estimate.layer * layers + (estimate.experts if sparse else 0)
-    middle = (estimate.fixed + full * capture_sizes(sequences) / FULL_LIST) * MIB
+def capture_sizes(capture: Capture, default_largest: int) -> tuple[int, ...]:
+    """Return the tokens of each batch that is captured (vLLM 0.19.0, VllmConfig._set_cudagraph_sizes)."""
+    wanted = min(2 * capture.sequences * capture.step_tokens, default_largest)
+    largest = min(capture.batch_tokens, wanted if capture.largest is None else capture.largest)
+    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, 16))
+    return tuple(size for size in sizes if size <= largest)
+
+
+def cuda_graphs(architecture: ModelArchitecture, constants: Constants, capture: Capture) -> Estimate:
+    """Return what is set aside on a pipeline stage."""
+    if capture.eager or capture.largest == 0:
+        return exact(0, Basis.COMPUTED, "nothing is captured")
+    reserved = "graphs_reserved_v2" if capture.second_runner else "graphs_reserved"
+    if not getattr(constants, reserved):
+        return exact(0, Basis.COMPUTED, constants.sources[reserved])
+    middle = _mib(architecture, constants, capture) * MIB
     low, high = constants.graph_spread_percent
-    return around(
-        middle,
-        middle * low / 100,
-        middle * high / 100,
-        Basis.CALIBRATED,
-        constants.sources["graph_estimate"],
-    )
+    source = constants.sources["graph_estimate"]
+    return around(middle, middle * low / 100, middle * high / 100, Basis.CALIBRATED, source)
+
+
+def _mib(architecture: ModelArchitecture, constants: Constants, capture: Capture) -> float:
+    """Return the estimate: a first graph of each kind, and as much again for every other one."""
+    estimate = constants.graph_estimate
+    largest = constants.largest_capture
+    blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
+    sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others)
+    decoding = sum(size <= capture.sequences * capture.step_tokens for size in sizes)
+    graphs = max(0, len(sizes) + decoding - 2)
+    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
+    first = estimate.first + estimate.experts * sparse + estimate.recurrent * architecture.is_recurrent
+    return first + graphs * (estimate.graph + estimate.layer * capture.layers)

@@ -1,28 +1,45 @@
 """What a rank keeps of the weights once they are loaded and repacked."""
 
-from service.architecture.layers import LatentAttention
+from dataclasses import dataclass
+
+from service.architecture.layers import Attention, LatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate, WeightsEstimate
 from service.memory.constants import Constants
 from service.memory.decoder_modules import latent_expansion
 from service.memory.estimates import around, exact, from_range, total
 from service.memory.modules import Shards
+from service.memory.quantized import FLOAT32
 
 BFLOAT16_BYTES = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one rank of a pipeline stage holds."""
+
+    shards: Shards
+    layers: range
+    sequences: int
+    """Requests that may run at once."""
+    turboquant_layers: frozenset[int] = frozenset()
+    """Numbers of the model's layers whose cache is in a TurboQuant type."""
+
+
 def kept_weights(
-    architecture: ModelArchitecture, constants: Constants, shards: Shards, parameters: Estimate, layers: range
+    architecture: ModelArchitecture, constants: Constants, parameters: Estimate, stage: Stage
 ) -> WeightsEstimate:
-    """Return what a stage keeps of its parameters."""
+    """Return what a stage keeps of its parameters, and what is allocated with them."""
+    parts = (
+        (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
+        (rotary_bytes(architecture, constants, stage.layers), "rotary tables"),
+        (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
+    )
     kept = total(
         (
             parameters,
             _repacking(architecture, constants, parameters),
-            exact(
-                _second_expansion(architecture, shards, layers), Basis.COMPUTED, "MLA's absorbed projections"
-            ),
-            exact(rotary_bytes(architecture, constants, layers), Basis.COMPUTED, "rotary tables"),
+            *(exact(size, Basis.COMPUTED, source) for size, source in parts),
             from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
         ),
         parameters.source,
@@ -32,18 +49,37 @@ def kept_weights(
     )
 
 
+def turboquant_buffers(architecture: ModelArchitecture, constants: Constants, stage: Stage) -> int:
+    """Return the bytes that TurboQuant layers reserve for decoding.
+
+    Source: vLLM 0.20.2, Attention._init_turboquant_buffers: partial results of every split, and their sums.
+    """
+    splits = constants.turboquant_splits
+    if not splits:
+        return 0
+    mixers = (architecture.built_layers[index].mixer for index in stage.turboquant_layers)
+    rows = (
+        stage.shards.share(mixer.num_heads) * (splits + 1) * (mixer.head_size + 1)
+        for mixer in mixers
+        if isinstance(mixer, Attention)
+    )
+    return stage.sequences * sum(rows) * FLOAT32
+
+
 def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:
     """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type.
 
     A draft on the last stage has tables of its own where they differ from the model's.
     """
+    if architecture.class_name in constants.run_by_transformers:
+        return 0
     tables = architecture.rotary_tables
     if architecture.draft is not None and layers.stop == len(architecture.layers):
         tables = tuple(dict.fromkeys((*tables, *architecture.draft.rotary_tables)))
     return sum(
         table.positions
         * table.width
-        * BFLOAT16_BYTES
+        * (FLOAT32 if table.float32 else BFLOAT16_BYTES)
         * (_factor(constants, interleaved=table.interleaved) if table.multimodal else 1)
         for table in tables
     )

@@ -47,11 +47,13 @@ class Layout:
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
     mxfp4_rounding: tuple[Rounding, ...]
+    plain_rounding: tuple[Rounding, ...]
 
-    def rounding(self, capability: tuple[int, int]) -> Rounding:
-        """Return how MXFP4 experts are rounded on a GPU."""
-        fitting = [rounding for rounding in self.mxfp4_rounding if rounding.capability <= capability]
-        return max(fitting or self.mxfp4_rounding[:1], key=lambda rounding: rounding.capability)
+    def rounding(self, capability: tuple[int, int], *, mxfp4: bool) -> Rounding:
+        """Return how experts in MXFP4, or unquantized ones, are rounded on a GPU."""
+        told = self.mxfp4_rounding if mxfp4 else self.plain_rounding
+        fitting = [rounding for rounding in told if rounding.capability <= capability]
+        return max(fitting or told[:1], key=lambda rounding: rounding.capability)
 
 
 def _roundings(raw: Mapping[str, list[int]]) -> tuple[Rounding, ...]:
@@ -75,6 +77,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
     "mxfp4_rounding": _roundings,
+    "plain_rounding": _roundings,
 }
 
 

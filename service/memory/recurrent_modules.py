@@ -10,6 +10,7 @@ from service.architecture.recurrence import (
     LinearAttention,
     Mamba,
     Mamba2,
+    NgramConvolution,
     Recurrence,
     ShortConvolution,
 )
@@ -37,6 +38,8 @@ def recurrent_modules(mixer: Recurrence, hidden: int, name: str, shards: Shards)
             yield from _mamba2(mixer, hidden, name, shards)
         case ShortConvolution():
             yield from _short_convolution(mixer, hidden, name, shards)
+        case NgramConvolution():
+            yield from _ngram_convolution(mixer, hidden, name)
         case LinearAttention():
             yield from _linear_attention(mixer, hidden, name, shards)
         case GroupedLinearAttention():
@@ -162,6 +165,13 @@ def _short_convolution(mixer: ShortConvolution, hidden: int, name: str, shards: 
     yield Plain(channels * (mixer.conv_kernel + mixer.bias))
     yield Linear(f"{name}.in_proj", hidden, (channels,) * 3, bias=3 * channels if mixer.bias else 0)
     yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.bias else 0)
+
+
+def _ngram_convolution(mixer: NgramConvolution, hidden: int, name: str) -> Modules:
+    """Source: vLLM 0.29.0 to 0.33.0, Qwen4ExpPLELayer; its table stands in the host's memory."""
+    parts = ("key_proj", "value_proj")
+    yield Linear(f"{name}.kv_proj", mixer.embedding_size, (mixer.channels, hidden), parts)
+    yield Plain((3 + mixer.conv_kernel) * mixer.channels)
 
 
 def _linear_attention(mixer: LinearAttention, hidden: int, name: str, shards: Shards) -> Modules:

@@ -49,15 +49,18 @@ class Sizes:
     def _experts(self, experts: Experts) -> int:
         scheme = self._told_scheme() or self._scheme(experts.name, ())
         if scheme is None:
-            return plain_experts(experts, self.element_bytes)
+            return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
         if scheme.format is WeightFormat.MXFP4:
-            rounding = self.layout.rounding(self.compute_capability)
-            experts = replace(
-                experts,
-                hidden_size=round_up(experts.hidden_size, rounding.hidden),
-                intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
-            )
+            experts = self._rounded(experts, mxfp4=True)
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
+        rounding = self.layout.rounding(self.compute_capability, mxfp4=mxfp4)
+        return replace(
+            experts,
+            hidden_size=round_up(experts.hidden_size, rounding.hidden),
+            intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
+        )
 
     def _told_scheme(self) -> WeightScheme | None:
         """Return how the config says apart that routed experts are stored."""

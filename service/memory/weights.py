@@ -4,18 +4,23 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, LatentAttention, Mixer
+from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer, MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
 from service.engines.releases import rules_for
-from service.memory.decoder_modules import Built, layer_modules
+from service.memory.decoder_modules import Built, layer_modules, routed_experts
 from service.memory.deployment import Deployment
 from service.memory.layout import Layout, layout_at
 from service.memory.modules import Linear, Modules, OutputEmbedding, Plain, Shards
 from service.memory.quantized import FLOAT32
 from service.memory.sizes import Sizes
 from service.memory.tower_modules import tower_modules
+from service.units import round_up
+
+HALF = 2
+GATED_ROWS = 16
+"""vLLM 0.29.0 to 0.33.0, Qwen4Exp's GatedResidual: outputs of a matrix are padded to a multiple of these."""
 
 
 def parameter_bytes(architecture: ModelArchitecture, deployment: Deployment, release: Version) -> int:
@@ -51,7 +56,14 @@ def _stage(
 ) -> Modules:
     shards = deployment.shards
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
+    built = Built(
+        layout.shared_cache_projections,
+        layout.fused_indexer_keys,
+        reused_picks_need_none,
+        layout.widened_experts,
+    )
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
+    yield from _banks(architecture, shards, built)
     for index in layers:
         layer = architecture.layers[index]
         if layer.repeats:
@@ -61,12 +73,7 @@ def _stage(
             architecture.hidden_size,
             f"layers.{architecture.layer_number(index)}",
             shards,
-            Built(
-                layout.shared_cache_projections,
-                layout.fused_indexer_keys,
-                reused_picks_need_none,
-                layout.widened_experts,
-            ),
+            built,
         )
         yield from _per_layer(architecture)
         yield from _side_paths(architecture, shards)
@@ -75,6 +82,14 @@ def _stage(
     if not deployment.language_model_only and (first or layout.towers_on_every_stage):
         for tower in architecture.towers:
             yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+
+
+def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:
+    """Yield experts that layers have in common, on every stage: vLLM 0.28.0, InternS2MobiusModel."""
+    network = architecture.layers[0].feed_forward
+    if isinstance(network, MixtureOfExperts):
+        for index in range(network.banks):
+            yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
 def _is_tied(architecture: ModelArchitecture, layout: Layout) -> bool:
@@ -137,10 +152,14 @@ def _per_layer(architecture: ModelArchitecture) -> Modules:
 def _mixing(architecture: ModelArchitecture) -> Modules:
     """Yield what mixes the copies of the hidden state in a layer.
 
-    Source: vLLM 0.32.0, DeepseekV4DecoderLayer and HYV4HCPreLayer.
+    Source: vLLM 0.32.0, DeepseekV4DecoderLayer, HYV4HCPreLayer and Qwen4Exp's GatedResidual.
     """
     mixing = architecture.hyper_connections
-    if mixing is not None:
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        read = round_up(mixing.rank + mixing.copies, GATED_ROWS)
+        yield Plain(2 * inputs * (1 + read + mixing.rank), HALF)
+    elif mixing is not None:
         inputs = mixing.copies * architecture.hidden_size
         yield Plain(2 * (mixing.rows * inputs + mixing.rows + mixing.scales), FLOAT32)
 
@@ -148,10 +167,13 @@ def _mixing(architecture: ModelArchitecture) -> Modules:
 def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
     """Yield what makes one hidden state of the copies after the last layer.
 
-    Source: vLLM 0.32.0, DeepseekV4Model and HYV4HCHeadLayer.
+    Source: vLLM 0.32.0, DeepseekV4Model, HYV4HCHeadLayer and Qwen4ExpModel.
     """
     mixing = architecture.hyper_connections
-    if mixing is not None and (last or mixing.merged_everywhere):
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        yield Plain(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
+    elif mixing is not None and (last or mixing.merged_everywhere):
         copies = mixing.copies
         yield Plain(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from service.advisor.memory import circumstances_of, inputs_of
-from service.advisor.request import Model
+from service.advisor.request import Model, PlanRequest
 from service.advisor.start import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture
@@ -45,11 +45,12 @@ def predict(measurement: Measurement) -> Prediction:
         architecture = read_architecture(read_document(dict(told.config)))
         model = Model(told.id, None, "measured", architecture, told.checkpoint_bytes)
         flags, gpu = _flags(measurement), _gpu(measurement.device)
+        request = PlanRequest(model, (gpu,), serve=flags)
         start = dry_start(architecture, flags, rules, gpu)
     except _UNPLANNED as error:
         raise NotPredicted(str(error)) from error
-    circumstances = circumstances_of(model, start, flags, gpu)
-    budget = estimate_budget(start.architecture, inputs_of(model, start, flags, gpu))
+    circumstances = circumstances_of(request, start, flags, gpu)
+    budget = estimate_budget(start.architecture, inputs_of(request, start, flags, gpu))
     return Prediction(circumstances, budget)
 
 

@@ -1,8 +1,8 @@
-"""Print how many answers of real releases we agree with.
+"""Print how many answers of real releases we agree with, and how far we are from what real starts logged.
 
 ``python -m tests.accuracy`` replays the rows that the repository keeps;
 ``python -m tests.accuracy ROWS CONFIGS`` a folder of ``cases-<release>.jsonl``, with the
-configs that they name.
+configs that they name. ``--startups`` takes the logged starts of another folder.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.accuracy import startups, startups_rows, weights
 from tests.accuracy.oracle import Verdict, judge, read_rows
 
 BUNDLED = Path(__file__).parent.parent / "data" / "oracle" / "cases.jsonl.gz"
@@ -39,8 +40,17 @@ def main() -> None:
     )
     parser.add_argument("configs", type=Path, nargs="?", help="folder with <org>/<model>/config.json")
     parser.add_argument("--list", type=int, default=30, help="disagreements to list")
+    parser.add_argument("--startups", type=Path, default=startups_rows.DATA, help="folder of startups.jsonl")
     options = parser.parse_args()
-    verdicts = [v for row in read_rows(options.rows) if (v := judge(row, options.configs)) is not None]
+    _answers(options.rows, options.configs, options.list)
+    startups.report(
+        startups.score_rows(startups_rows.read_rows(options.startups)), Console(width=startups.WIDTH)
+    )
+
+
+def _answers(source: Path, configs: Path | None, listed: int) -> None:
+    rows = list(read_rows(source))
+    verdicts = [verdict for row in rows if (verdict := judge(row, configs)) is not None]
     console = Console(width=160)
     console.print(table("release", verdicts, lambda v: str(v.row["engine_version"])))
     console.print(table("family", verdicts, lambda v: v.family))
@@ -51,7 +61,7 @@ def main() -> None:
     console.print(
         f"{len(verdicts) - exact - explained} disagree, {explained} more cannot agree (cause named below)"
     )
-    for verdict in [v for v in verdicts if v.difference is not None][: options.list]:
+    for verdict in [v for v in verdicts if v.difference is not None][:listed]:
         row = verdict.row
         console.print(
             f"{row['id']} {row['engine_version']} {row['config']} {row['serve']} {row['gpu']}: "
@@ -60,6 +70,12 @@ def main() -> None:
             markup=False,
             highlight=False,
             soft_wrap=True,
+        )
+    weighed = [found for row in rows if (found := weights.weigh(row, configs)) is not None]
+    if weighed:
+        console.print(weights.table(weighed))
+        console.print(
+            f"further off: {weights.misses(weighed)}", markup=False, highlight=False, soft_wrap=True
         )
 
 

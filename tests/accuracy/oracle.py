@@ -161,17 +161,15 @@ def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: E
     if not expected["starts"]:
         error = expected["error"]
         return f"starts, but the engine says {error['stage']}: {error['type']} {error['message'][:120]!r}"
-    return _backend_difference(expected, architecture, start) or _cache_difference(
+    return _backend_difference(expected, start) or _cache_difference(
         expected, cache_, _bytes_of_first_stage(start)
     )
 
 
-def _backend_difference(
-    expected: Mapping[str, Any], architecture: ModelArchitecture, start: Start
-) -> str | None:
+def _backend_difference(expected: Mapping[str, Any], start: Start) -> str | None:
     # Backends without a name in the release stand in the rows as the error that asking for it raised.
     theirs = {n: c for n, c in expected["attention_backends"].items() if not n.startswith("error")}
-    counts = layers_by_backend(architecture, start.serving, start.backends)
+    counts = layers_by_backend(start.architecture, start.serving, start.backends)
     ours = {name: count for name, count in counts.items() if name}
     return None if theirs == ours else f"attention_backends: {theirs} != {ours}"
 

@@ -49,7 +49,12 @@ class Recorded:
         return _architecture(self.name, name)
 
 
-RECURRENT, SPARSE, UNEVEN = RECORDINGS = Recorded("recurrent"), Recorded("sparse"), Recorded("uneven")
+RECURRENT, SPARSE, UNEVEN, LATE = RECORDINGS = (
+    Recorded("recurrent"),
+    Recorded("sparse"),
+    Recorded("uneven"),
+    Recorded("late"),
+)
 
 
 @cache

@@ -16,8 +16,12 @@ from rich.table import Table
 from tests.accuracy import startups_summary as summary
 from tests.accuracy.startups_rows import DATA, Row, read_rows
 from tests.accuracy.startups_score import Omitted, Score, Term, score
+from tests.accuracy.startups_split import SEED, is_held_out, part
 from tests.accuracy.startups_summary import Errors
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
+
+WIDTH = 200
+"""Columns that the tables need."""
 
 MEASURED = (Term.WEIGHTS, Term.AVAILABLE, Term.GIVEN, Term.GIVEN_CONCURRENCY, Term.TOKENS, Term.CONCURRENCY)
 JUDGED = (Term.VERDICT, Term.GIVEN_REFUSAL)
@@ -26,7 +30,8 @@ GROUPS: tuple[tuple[str, Callable[[Startup], str]], ...] = (
     ("GPU class", summary.gpu_class),
     ("ranks", summary.ranks),
     ("family", summary.family),
-    ("part", summary.part),
+    ("quantization", summary.quantization),
+    ("part", part),
 )
 
 
@@ -43,10 +48,10 @@ class Board:
         """Return the scores of some terms."""
         return [each for each in self.scores if each.term in terms]
 
-    def modelled(self) -> "Board":
-        """Return the same for releases that the service plans."""
-        kept = tuple(each for each in self.scores if each.startup.modelled)
-        return Board(self.rows, self.startups, kept, self.omitted)
+    def only(self, kept: Callable[[Startup], bool]) -> "Board":
+        """Return the same for some starts."""
+        scores = tuple(each for each in self.scores if kept(each.startup))
+        return Board(self.rows, self.startups, scores, self.omitted)
 
 
 def score_rows(rows: Iterable[Row]) -> Board:
@@ -124,49 +129,89 @@ def _verdicts(board: Board, term: Term) -> Table:
 
 
 def acceptance(board: Board) -> Table:
-    """Return the figures beside the bounds that are wanted."""
-    grid = _grid("wanted and reached", "", "wanted", "reached", "n")
-    weights = Errors.of(each.percent for each in board.of(Term.WEIGHTS))
-    free = Errors.of(each.percent for each in board.of(Term.AVAILABLE))
-    own = Errors.of(each.percent for each in board.of(Term.AVAILABLE) if not each.startup.fitted)
-    small = Errors.of(summary.calibrated(board.scores))
-    for name, wanted, errors in (
-        ("weights, % of themselves", "median 0.5, p90 3", weights),
-        ("available KV, % of the requested", "median 1.5, p90 5", free),
-        ("  of rows held out", "median 1.5, p90 5", own),
-        ("campaign, GiB, calibrated on one 8B model", "p90 0.3", small),
-    ):
-        reached = "-" if errors is None else f"median {errors.median:.2f}, p90 {errors.p90:.2f}"
-        grid.add_row(name, wanted, reached, str(errors.rows if errors else 0))
-    given = board.of(Term.GIVEN)
-    inside = board.of(Term.AVAILABLE)
-    failed = [each for each in board.of(Term.VERDICT) if each.logged == 0]
-    started = [each for each in board.of(Term.VERDICT) if each.logged == 1]
-    for name, wanted, hits in (
-        ("tokens within rounding, memory given", ">= 95 %", [each.hit for each in given]),
-        ("interval holds the logged available KV", "75 to 90 %", [each.hit for each in inside]),
-        ("  of rows held out", "75 to 90 %", [each.hit for each in inside if not each.startup.fitted]),
-        ("failures not called a start", ">= 95 %", [each.hit for each in failed]),
-        ("starts called does_not_start", "<= 3 %", [not each.hit for each in started]),
-    ):
-        grid.add_row(name, wanted, f"{summary.share(hits):.1f} %", str(len(hits)))
+    """Return the figures beside the bounds that are wanted: of all rows, and of those held out."""
+    grid = _grid("wanted and reached", "", "wanted", "all rows", "n", "held out", "n", "fit", "n")
+    for name, wanted, figure in FIGURES:
+        cells: list[str] = []
+        for chosen in (board, board.only(is_held_out), board.only(lambda each: not is_held_out(each))):
+            text, rows = figure(chosen)
+            cells += (text, str(rows))
+        grid.add_row(name, wanted, *cells)
     return grid
 
 
-def _rows(console: Console, board: Board) -> None:
-    parts = summary.next_split(board.startups)
+Figure = Callable[[Board], tuple[str, int]]
+
+
+def _spread(read: Callable[[Board], Iterable[float]]) -> Figure:
+    def figure(board: Board) -> tuple[str, int]:
+        errors = Errors.of(read(board))
+        return ("-", 0) if errors is None else (f"{errors.median:.2f}, {errors.p90:.2f}", errors.rows)
+
+    return figure
+
+
+def _percents(term: Term, *, naive: bool = False) -> Figure:
+    if naive:
+        return _spread(lambda board: [e.naive_percent for e in board.of(term) if e.naive_percent is not None])
+    return _spread(lambda board: [each.percent for each in board.of(term)])
+
+
+def _share(term: Term, hit: Callable[[Score], bool], logged: float | None = None) -> Figure:
+    def figure(board: Board) -> tuple[str, int]:
+        hits = [hit(each) for each in board.of(term) if logged is None or each.logged == logged]
+        return (f"{summary.share(hits):.1f} %" if hits else "-"), len(hits)
+
+    return figure
+
+
+FIGURES: tuple[tuple[str, str, Figure], ...] = (
+    ("weights, % of themselves: median, p90", "0.5, 3", _percents(Term.WEIGHTS)),
+    ("  the naive formula", "", _percents(Term.WEIGHTS, naive=True)),
+    ("available KV, % of the requested: median, p90", "1.5, 5", _percents(Term.AVAILABLE)),
+    ("  the naive formula", "", _percents(Term.AVAILABLE, naive=True)),
+    (
+        "campaign, GiB, calibrated on one 8B model: median, p90",
+        "p90 0.3",
+        _spread(lambda board: summary.calibrated(board.scores)),
+    ),
+    ("tokens within rounding, memory given", ">= 95 %", _share(Term.GIVEN, lambda each: each.hit)),
+    ("interval holds the logged weights", "75 to 90 %", _share(Term.WEIGHTS, lambda each: each.hit)),
+    ("interval holds the logged available KV", "75 to 90 %", _share(Term.AVAILABLE, lambda each: each.hit)),
+    ("failures not called a start", ">= 95 %", _share(Term.VERDICT, lambda each: each.hit, 0)),
+    ("  memory given", ">= 95 %", _share(Term.GIVEN_REFUSAL, lambda each: each.hit, 0)),
+    ("starts called does_not_start", "<= 3 %", _share(Term.VERDICT, lambda each: not each.hit, 1)),
+    ("  memory given", "<= 3 %", _share(Term.GIVEN_REFUSAL, lambda each: not each.hit, 1)),
+)
+
+
+def _rows(board: Board) -> Table:
+    """Return every start on one line, what was predicted before what was logged."""
+    terms = (Term.WEIGHTS, Term.AVAILABLE, Term.TOKENS, Term.GIVEN, Term.CONCURRENCY, Term.VERDICT)
+    grid = _grid("predicted / logged", "id", "model", "start", "part", *terms)
+    scores: dict[str, dict[Term, Score]] = defaultdict(dict)
     for each in board.scores:
-        startup = each.startup
-        version = str(startup.releases[0]) if startup.release_told else "?"
-        console.print(
-            f"{startup.id} {startup.known.model.id} {version} {summary.gpu_class(startup)} "
-            f"{summary.ranks(startup)} [{summary.part(startup)}; next fit: {parts[startup.id]}] {each.term}: "
-            f"logged {each.logged:.2f}, {each.said or f'{each.predicted:.2f}'} "
-            f"({each.low:.2f} to {each.high:.2f}), {each.percent:+.2f} %{'' if each.hit else ' outside'}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        scores[each.startup.id][each.term] = each
+    for startup in board.startups:
+        found = scores[startup.id]
+        if found:
+            cells = (_cell(found.get(term)) for term in terms)
+            grid.add_row(startup.id, startup.known.model.id, _start(startup), part(startup), *cells)
+    return grid
+
+
+def _start(startup: Startup) -> str:
+    version = str(startup.releases[0]) if startup.release_told else "?"
+    return f"{version} {summary.gpu_class(startup)} {summary.ranks(startup)} {summary.quantization(startup)}"
+
+
+def _cell(score: Score | None) -> str:
+    if score is None:
+        return ""
+    if score.term is Term.VERDICT:
+        return f"{score.said} / {'started' if score.logged else 'refused'}"
+    digits = 2 if score.term in {Term.WEIGHTS, Term.AVAILABLE, Term.CONCURRENCY} else 0
+    return f"{score.predicted:.{digits}f} / {score.logged:.{digits}f}{'' if score.hit else ' !'}"
 
 
 def _misses(console: Console, board: Board) -> None:
@@ -191,23 +236,17 @@ def _omissions(console: Console, board: Board) -> None:
         console.print(f"{len(ids)} {reason}: {' '.join(ids)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def report(board: Board, console: Console, *, rows: bool) -> None:
+def report(board: Board, console: Console) -> None:
     """Print a board."""
-    known = board.modelled()
     console.print(f"{board.rows} rows, {len(board.startups)} can be planned")
-    for name, each in (("modelled releases", known), ("all dated releases", board)):
-        grid = acceptance(each)
-        grid.title = f"{grid.title}: {name}"
-        console.print(grid)
+    console.print(acceptance(board))
     for table in _tables(board):
         console.print(table)
-    parts = summary.next_split(board.startups)
+    held_out = sum(map(is_held_out, board.startups))
     console.print(
-        f"next fit, seed {summary.SEED}: {sum(part == 'fit' for part in parts.values())} rows to fit on, "
-        f"{sum(part != 'fit' for part in parts.values())} held out; no model or lab is in both"
+        f"seed {SEED}: constants are fitted on {len(board.startups) - held_out} rows; {held_out} are held out"
     )
-    if rows:
-        _rows(console, board)
+    console.print(_rows(board))
     console.print("outside of the interval, or the wrong verdict:")
     _misses(console, board)
     console.print("not scored:")
@@ -218,9 +257,8 @@ def main() -> None:
     """Score and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path, nargs="?", default=DATA, help="file, or folder of startups.jsonl")
-    parser.add_argument("--rows", dest="each", action="store_true", help="print every comparison")
     options = parser.parse_args()
-    report(score_rows(read_rows(options.rows)), Console(width=160), rows=options.each)
+    report(score_rows(read_rows(options.rows)), Console(width=WIDTH))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,9 @@ def _as_startup(number: int, row: Row) -> Row:
         "other_flags": _quantization(flags) + _dtype(flags),
         "model_loading_gib": logged.get("weights"),
         "available_kv_gib": logged.get("available_kv"),
+        "peak_activation_gib": logged.get("activation_peak"),
+        "non_torch_gib": logged.get("non_torch_increase"),
+        "cuda_graph_estimate_gib": logged.get("cudagraph_est"),
         "kv_cache_tokens": logged.get("kv_tokens"),
         **{name: flags.get(name) for name in _ALIKE},
     }

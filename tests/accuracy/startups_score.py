@@ -86,7 +86,7 @@ class _Open(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     release: Version
     gpu: GpuType
     candidate: Candidate
@@ -114,17 +114,22 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
             yield Omitted(startup.id, term, str(error), startup.source)
 
 
-def _runs(startup: Startup, flags: ServeFlags) -> list[_Run]:
+def runs_of(startup: Startup, flags: ServeFlags) -> list[Run]:
+    """Plan a start under every release and GPU type that it may have had."""
     runs = []
     for release in startup.releases:
         for gpu in startup.gpus:
             try:
                 rules = rules_for(release)
-                request = PlanRequest(startup.known.model, (gpu,), serve=flags)
-                runs.append(_Run(release, gpu, dry_run(request, flags, rules, gpu)))
+                request = _request(startup, gpu, flags)
+                runs.append(Run(release, gpu, dry_run(request, flags, rules, gpu)))
             except LookupError as error:
                 raise _Open("the release's rules are not dated") from error
     return runs
+
+
+def _request(startup: Startup, gpu: GpuType, flags: ServeFlags) -> PlanRequest:
+    return PlanRequest(startup.known.model, (gpu,), serve=flags, free_memory_bytes=startup.free_bytes)
 
 
 def _one(values: list[tuple[float, float, float]], scale: float | None = None) -> tuple[float, float, float]:
@@ -138,7 +143,7 @@ def _one(values: list[tuple[float, float, float]], scale: float | None = None) -
 
 
 def _weights(startup: Startup) -> Score:
-    budgets = [b for run in _runs(startup, startup.flags) if (b := run.candidate.memory)]
+    budgets = [b for run in runs_of(startup, startup.flags) if (b := run.candidate.memory)]
     logged = startup.logged.weights_gib or 0.0
     values = [(b.weights.low / GIB, b.weights.bytes / GIB, b.weights.high / GIB) for b in budgets]
     # Releases keep a little more or less beside the weights: what is left open counts at its worst.
@@ -167,7 +172,7 @@ def _needs_stage(startup: Startup) -> None:
 def _available(startup: Startup) -> Score:
     _needs_budget(startup)
     _needs_stage(startup)
-    budgets = [b for run in _runs(startup, startup.flags) if (b := run.candidate.memory)]
+    budgets = [b for run in runs_of(startup, startup.flags) if (b := run.candidate.memory)]
     if not budgets:
         raise _Open("refused before memory is known")
     requested = budgets[0].requested.bytes / GIB
@@ -187,7 +192,7 @@ def _available(startup: Startup) -> Score:
     )
 
 
-def _pinned(startup: Startup) -> list[tuple[_Run, _Run, _Run]]:
+def _pinned(startup: Startup) -> list[tuple[Run, Run, Run]]:
     """Plan with the logged memory: the least, the middle and the most that it can stand for."""
     _needs_stage(startup)
     gib = startup.logged.available_gib or 0.0
@@ -196,7 +201,7 @@ def _pinned(startup: Startup) -> list[tuple[_Run, _Run, _Run]]:
     if told is not None:
         sizes = (told, told, told)
     least, middle, most = (
-        _runs(startup, replace(startup.flags, kv_cache_memory_bytes=max(1, size))) for size in sizes
+        runs_of(startup, replace(startup.flags, kv_cache_memory_bytes=max(1, size))) for size in sizes
     )
     return list(zip(least, middle, most, strict=True))
 
@@ -205,6 +210,8 @@ def _given(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple
     values = []
     for runs in _pinned(startup):
         low, middle, high = (read(run.candidate) for run in runs)
+        if not startup.release_told and runs[1].candidate.memory is None:
+            continue  # what ran got so far: another release
         if middle is None or high is None:
             raise _Open("refused with the logged memory")
         values.append((middle if low is None else low, middle, high))
@@ -237,7 +244,7 @@ def _given_refusal(startup: Startup) -> Score:
 def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[float, float, float]:
     _needs_budget(startup)
     values = []
-    for run in _runs(startup, startup.flags):
+    for run in runs_of(startup, startup.flags):
         middle, budget = read(run.candidate), run.candidate.memory
         if middle is None or budget is None:
             raise _Open("refused from the flags alone")
@@ -247,16 +254,16 @@ def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[
     return _one(values)
 
 
-def _pinned_run(startup: Startup, run: _Run, size: int) -> Candidate:
+def _pinned_run(startup: Startup, run: Run, size: int) -> Candidate:
     flags = replace(startup.flags, kv_cache_memory_bytes=max(1, size))
-    request = PlanRequest(startup.known.model, (run.gpu,), serve=flags)
+    request = _request(startup, run.gpu, flags)
     return dry_run(request, flags, rules_for(run.release), run.gpu)
 
 
 def _tokens(startup: Startup) -> Score:
     value = _free(startup, lambda c: c.kv_cache.tokens if c.kv_cache else None)
     logged = float(startup.logged.tokens or 0)
-    budget = next(run.candidate.memory for run in _runs(startup, startup.flags))
+    budget = next(run.candidate.memory for run in runs_of(startup, startup.flags))
     available = naive_available(startup, budget.requested.bytes) if budget else None
     naive = naive_tokens(startup, available) if available is not None else None
     return _score(startup, Term.TOKENS, logged, value, whole=logged, naive=naive)
@@ -272,7 +279,7 @@ def _verdict(startup: Startup) -> Score:
     failure = startup.logged.failure
     if failure is not None and not foreseeable(failure):
         raise _Open(f"failed for a reason that no plan can foresee: {failure}")
-    runs = _runs(startup, startup.flags)
+    runs = runs_of(startup, startup.flags)
     if not startup.gpu_told and not _before_memory(runs):
         raise _Open("GPU not told, or not in the catalog")
     if not startup.utilization_told and not _before_memory(runs):
@@ -282,7 +289,7 @@ def _verdict(startup: Startup) -> Score:
     return _judged(startup, Term.VERDICT, {run.candidate.verdict for run in runs})
 
 
-def _before_memory(runs: list[_Run]) -> bool:
+def _before_memory(runs: list[Run]) -> bool:
     return all(run.candidate.memory is None and run.candidate.error is not None for run in runs)
 
 

@@ -1,10 +1,8 @@
 """Errors by release, GPU, ranks and family; and what calibrating on one small model would bring."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from random import Random
 from statistics import median, quantiles
 
 from packaging.version import Version
@@ -13,7 +11,6 @@ from service.advisor.answer import Verdict
 from tests.accuracy.startups_score import Score, Term
 from tests.accuracy.startups_told import Startup
 
-SEED = 4
 REGIMES = ("0.11", "0.18", "0.20", "0.27")
 """Releases that changed how memory is profiled."""
 SMALL_MODEL = "meta-llama/Llama-3.1-8B"
@@ -72,44 +69,10 @@ def family(startup: Startup) -> str:
     return startup.known.model.architecture.class_name
 
 
-def lab(startup: Startup) -> str:
-    """Return who published the log."""
-    owner = re.search(r"github\.com/([^/]+)", startup.source)
-    return owner[1] if owner else startup.source
-
-
-def part(startup: Startup) -> str:
-    """Return whether today's constants were fitted on the row."""
-    return "fitted" if startup.fitted else "held out"
-
-
-def next_split(startups: Iterable[Startup], seed: int = SEED) -> dict[str, str]:
-    """Return the part of each id in the next fit: models and labs are dealt out whole.
-
-    Rows that share a model or a lab share a part, so no part knows the other's.
-    """
-    each = list(startups)
-    root: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        while root.setdefault(name, name) != name:
-            name = root[name]
-        return name
-
-    for startup in each:
-        root[find(f"model {startup.known.config}")] = find(f"lab {lab(startup)}")
-    groups: dict[str, list[Startup]] = defaultdict(list)
-    for startup in each:
-        groups[find(f"lab {lab(startup)}")].append(startup)
-    names = sorted(groups)
-    Random(seed).shuffle(names)
-    sizes = {"fit": 0, "held out": 0}
-    parts: dict[str, str] = {}
-    for name in names:
-        smaller = min(sizes, key=lambda each: (sizes[each], each))
-        sizes[smaller] += len(groups[name])
-        parts |= dict.fromkeys((startup.id for startup in groups[name]), smaller)
-    return parts
+def quantization(startup: Startup) -> str:
+    """Return how the weights are quantized: by the checkpoint, or while they load."""
+    told = startup.known.model.architecture.quantization
+    return startup.flags.quantization or ("none" if told is None else told.method)
 
 
 def share(hits: Sequence[bool]) -> float:

@@ -15,6 +15,7 @@ from service.gpus.gpu_type import GpuType, inline_gpu
 from service.units import GIB
 from tests.accuracy.startups_models import KnownModel, NoConfig, find_model
 from tests.accuracy.startups_rows import DATA, Row
+from tests.accuracy.startups_speculation import UntoldSpeculation, read_speculation
 
 _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text("utf-8"))
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
@@ -39,6 +40,9 @@ class Logged:
     concurrency_len: int | None
     failure: str | None
     """Type of the error; ``None`` for a start that succeeded."""
+    activation_gib: float | None
+    non_torch_gib: float | None
+    graph_estimate_gib: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ class Startup:
     flags: ServeFlags
     utilization_told: bool
     length_told: bool
+    free_bytes: int | None
+    """Free on each GPU when the engine started."""
     logged: Logged
-    fitted: bool
-    """The constants of the budget were fitted on it."""
     cause: str | None
     """Why it cannot agree, or which rule is missing, where a reader found out."""
 
@@ -83,7 +87,7 @@ def read_startup(row: Row) -> Startup:
     told = str(row.get("other_flags") or "")
     releases = _releases(row)
     gpus = _gpus(row)
-    flags = _flags(row, told)
+    flags = _flags({**row, **_READINGS["told"].get(row["id"], {})}, told)
     if "LLM(" in told and flags.max_num_batched_tokens is None:
         flags = replace(flags, max_num_batched_tokens=_offline_batch(gpus))
     whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", told) is not None
@@ -98,8 +102,8 @@ def read_startup(row: Row) -> Startup:
         flags=flags,
         utilization_told=whole or flags.gpu_memory_utilization is not None,
         length_told=whole or flags.max_model_len is not None,
+        free_bytes=None if row.get("initial_free_gib") is None else round(row["initial_free_gib"] * GIB),
         logged=_logged(row),
-        fitted=row["id"] in _READINGS["fitted"]["rows"] or row["id"][0] == _READINGS["fitted"]["campaign"],
         cause=_READINGS["causes"].get(row["id"]),
     )
 
@@ -118,8 +122,6 @@ def _check(row: Row) -> None:
         "a fork, or no CUDA GPU": row["non_upstream_or_non_gpu"],
         "possibly the same start as another row": row.get("possible_duplicate_of"),
         "no model told": not row.get("model"),
-        "speculative decoding is not modelled": row.get("speculative_config")
-        and not re.fullmatch(r"off|none", row["speculative_config"]),
         "LoRA adapters are not modelled": "LoRA" in told,
         "a hand-made pipeline partition is not modelled": "VLLM_PP_LAYER_PARTITION" in told,
         "a config overridden on the command line": re.search(r"hf[-_]overrides", told),
@@ -183,6 +185,9 @@ def _logged(row: Row) -> Logged:
         concurrency=row.get("max_concurrency"),
         concurrency_len=row.get("max_concurrency_len"),
         failure=failure,
+        activation_gib=row.get("peak_activation_gib"),
+        non_torch_gib=row.get("non_torch_gib"),
+        graph_estimate_gib=row.get("cuda_graph_estimate_gib"),
     )
 
 
@@ -202,6 +207,7 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "data_parallel_size": int,
     "decode_context_parallel_size": int,
     "block_size": int,
+    "max_cudagraph_capture_size": int,
 }
 _WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "kv_cache_dtype")
 _SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only")
@@ -215,7 +221,24 @@ def _told(text: str, name: str) -> str | None:
 
 
 def _flags(row: Row, text: str) -> ServeFlags:
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {**_numbers(row, text), **_switches(row, text)}
+    for name in _WORDS:
+        spelt = row.get(name) or _told(text, name)
+        if spelt:
+            values[name] = _word(str(spelt))
+    if re.search(r"quantization'?[ :]+'?fp8\b", text) and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
+        values["quantization"] = "fp8"
+    values.setdefault("max_model_len", row.get("max_concurrency_len"))
+    values.setdefault("kv_cache_dtype", "auto")
+    try:
+        values["speculative_config"] = read_speculation(row.get("speculative_config"))
+    except UntoldSpeculation as error:
+        raise NotScored(f"speculative decoding: {error}") from error
+    return _with_ranks(ServeFlags(**values), row, text)
+
+
+def _numbers(row: Row, text: str) -> dict[str, float]:
+    values = {}
     for name, parse in _NUMBERS.items():
         given = row.get(name)
         spelt = _told(text, name)
@@ -223,22 +246,22 @@ def _flags(row: Row, text: str) -> ServeFlags:
             given = parse(spelt)
         if given is not None:
             values[name] = given
-    for name in _WORDS:
-        spelt = row.get(name) or _told(text, name)
-        if spelt:
-            values[name] = _word(str(spelt))
-    for name in _SWITCHES:
-        if row.get(name) or re.search(rf"--{name.replace('_', '[-_]')}\b(?! *=? *false)", text):
-            values[name] = True
-    if re.search(r"enable[-_]prefix[-_]caching", text):
+    return values
+
+
+def _switches(row: Row, text: str) -> dict[str, bool]:
+    values = {
+        name: True
+        for name in _SWITCHES
+        if row.get(name) or re.search(rf"--{name.replace('_', '[-_]')}\b(?! *=? *false)", text)
+    }
+    if "enable_prefix_caching" in row:
+        values["enable_prefix_caching"] = row["enable_prefix_caching"]
+    elif re.search(r"enable[-_]prefix[-_]caching", text):
         values["enable_prefix_caching"] = not re.search(
             r"no[-_]enable[-_]prefix|caching\W+false", text, re.IGNORECASE
         )
-    if re.search(r"quantization'?[ :]+'?fp8\b", text) and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
-        values["quantization"] = "fp8"
-    values.setdefault("max_model_len", row.get("max_concurrency_len"))
-    values.setdefault("kv_cache_dtype", "auto")
-    return _with_ranks(ServeFlags(**values), row, text)
+    return values
 
 
 def _with_ranks(flags: ServeFlags, row: Row, text: str) -> ServeFlags:

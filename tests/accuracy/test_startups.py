@@ -11,18 +11,14 @@ from tests.accuracy.startups import Board, report, score_rows
 from tests.accuracy.startups_naive import naive_tokens, naive_weights
 from tests.accuracy.startups_rows import DATA, read_rows
 from tests.accuracy.startups_score import Term
-from tests.accuracy.startups_summary import Errors, calibrated, lab, next_split, refused, share
+from tests.accuracy.startups_split import Part, is_held_out, lab, part
+from tests.accuracy.startups_summary import Errors, calibrated, refused, share
 from tests.accuracy.startups_told import NotScored, read_startup
 
 
 @pytest.fixture(scope="module")
 def board() -> Board:
     return score_rows(read_rows(DATA))
-
-
-@pytest.fixture(scope="module")
-def known(board: Board) -> Board:
-    return board.modelled()
 
 
 def test_every_row_is_scored_or_named_with_a_reason(board: Board) -> None:
@@ -60,8 +56,8 @@ def test_the_campaign_is_within_its_bound_once_calibrated_on_one_model(board: Bo
     assert errors.p90 <= 0.3
 
 
-def test_tokens_follow_from_the_logged_memory(known: Board) -> None:
-    scores = known.of(Term.GIVEN)
+def test_tokens_follow_from_the_logged_memory(board: Board) -> None:
+    scores = board.of(Term.GIVEN)
 
     assert len(scores) >= 49
     assert share([each.hit for each in scores]) >= 95
@@ -116,16 +112,17 @@ def test_the_naive_formula_is_the_usual_one() -> None:
     assert naive_tokens(startup, GIB) == GIB / 65_536
 
 
-def test_the_next_fit_keeps_models_and_labs_apart(board: Board) -> None:
-    parts = next_split(board.startups)
+def test_the_parts_of_a_fit_know_no_model_and_lab_of_the_others(board: Board) -> None:
+    fitted = [startup for startup in board.startups if not is_held_out(startup)]
+    models = {startup.known.config for startup in fitted}
+    labs = {lab(startup) for startup in fitted}
 
-    assert parts == next_split(board.startups)
-    assert set(parts.values()) == {"fit", "held out"}
-    sides: dict[str, set[str]] = {}
+    assert {part(startup) for startup in board.startups} == set(Part)
     for startup in board.startups:
-        for name in (f"model {startup.known.config}", f"lab {lab(startup)}"):
-            sides.setdefault(name, set()).add(parts[startup.id])
-    assert all(len(side) == 1 for side in sides.values())
+        if part(startup) in {Part.OTHER_MODEL, Part.OTHER}:
+            assert startup.known.config not in models
+        if part(startup) in {Part.OTHER_LAB, Part.OTHER}:
+            assert lab(startup) not in labs
 
 
 def test_errors_of_a_worked_example() -> None:
@@ -170,7 +167,8 @@ ROW = {
         ({"model": "nobody/has-this"}, "no config at hand"),
         ({"num_gpus": 2}, "number of ranks not told"),
         ({"vllm_version": "0.8.5"}, "older than the oldest dated rules"),
-        ({"speculative_config": "mtp"}, "speculative decoding is not modelled"),
+        ({"speculative_config": "mtp"}, "how many tokens are guessed is not told"),
+        ({"speculative_config": "dflash k=7"}, "the draft's config is not at hand"),
         ({"gpu": "AMD ROCm"}, "no CUDA GPU"),
     ],
 )
@@ -190,7 +188,7 @@ def test_flags_are_read_from_the_command_that_was_told() -> None:
 
 def test_the_report_names_what_it_leaves_out(board: Board, tmp_path: Path) -> None:
     with (tmp_path / "report").open("w", encoding="utf-8") as file:
-        report(board, Console(file=file, width=160), rows=True)
+        report(board, Console(file=file, width=200))
 
     text = (tmp_path / "report").read_text("utf-8")
     assert all(each.id in text for each in board.omitted)

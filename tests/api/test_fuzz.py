@@ -95,6 +95,7 @@ FLAGS = {
     "enable_chunked_prefill": st.booleans(),
     "async_scheduling": st.booleans(),
     "enforce_eager": st.booleans(),
+    "max_cudagraph_capture_size": st.integers(min_value=0, max_value=1024),
     "disable_hybrid_kv_cache_manager": st.booleans(),
     "mamba_cache_mode": st.sampled_from(["all", "align", "none"]),
     "mamba_block_size": COUNTS,

@@ -14,7 +14,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
 @pytest.mark.parametrize(
     ("class_name", "reason"),
     [
-        ("Qwen4ExpForCausalLM", "recurrent"),
+        ("NemotronHPuzzleForCausalLM", "recurrent"),
         ("Glm5NextForCausalLM", "sparse"),
         ("NemotronParseForConditionalGeneration", "cross"),
     ],

@@ -22,6 +22,7 @@ REQUEST = AttentionRequest(
     sparse=True,
     head_size_v=96,
     sinks=True,
+    shares_cache=True,
     decode_context_parallel_size=2,
 )
 SUBJECT = Subject(
@@ -70,6 +71,7 @@ SUBJECT = Subject(
         ("index_topk_multiple_of", 128, 1000),
         ("attn_type", ["decoder"], ["encoder_only"]),
         ("sinks", True, False),
+        ("shares_cache", True, False),
         ("mm_prefix", False, True),
         ("logits_soft_cap", False, True),
         ("flash_attn_available", 2, 4),

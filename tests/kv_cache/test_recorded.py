@@ -7,7 +7,7 @@ import pytest
 
 from service.engines.releases import find_release, rules_for
 from tests.accuracy.oracle import difference
-from tests.accuracy.recorded import RECORDINGS, RECURRENT, SPARSE, UNEVEN, Recorded
+from tests.accuracy.recorded import LATE, RECORDINGS, RECURRENT, SPARSE, UNEVEN, Recorded
 
 ROWS = [
     pytest.param(recorded, name, rows, id=name)
@@ -48,6 +48,11 @@ def test_the_rows_cover_every_kind_of_state() -> None:
         (SPARSE, "supports an NVFP4 KV cache only with the SM100 MSA backend"),
         (SPARSE, "requires CUTLASS MSA sparse decode"),
         (SPARSE, "no valid sparse MLA backend is available"),
+        (LATE, "N-gram PLE embedding requires pipeline_parallel_size=1"),
+        (LATE, "requires a BF16 or FP8-e4m3 main KV cache"),
+        (LATE, "KV-head padding is not supported"),
+        (LATE, "Step5 CSA tail ring needs 7 rows of 1024 bytes"),
+        (LATE, 'is incompatible with dtype="bfloat16"'),
         (UNEVEN, "Flint requires FlashInfer attention"),
         (UNEVEN, "sconv SWA cache supports bfloat16 only, got torch.float16"),
         (UNEVEN, "No model architectures are specified"),

@@ -13,10 +13,11 @@ from service.architecture.config import InvalidConfig, read_document
 from service.architecture.pipeline import stage_layers
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.memory.budget import Basis, Estimate
+from service.memory.constants import constants_at
 from service.memory.deployment import Deployment
 from service.memory.estimates import difference, total
 from service.memory.estimation import BudgetInputs, estimate_budget
-from service.memory.graphs import capture_sizes
+from service.memory.graphs import Capture, capture_sizes, cuda_graphs
 from service.memory.modules import Shards
 from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
 from tests.memory.recorded import SNAPSHOT, bundled
@@ -30,6 +31,7 @@ INPUTS = BudgetInputs(
     gpu_memory_utilization=0.9,
     max_num_batched_tokens=8192,
     max_num_seqs=1024,
+    max_model_len=8192,
     tensor_parallel_size=2,
     pipeline_parallel_size=2,
 )
@@ -160,6 +162,47 @@ def test_an_odd_config_is_refused_or_has_a_budget(data: st.DataObject) -> None:
     assert budget.available_kv.bytes < budget.requested.bytes
 
 
+CAPTURE = Capture(
+    layers=32,
+    sequences=1024,
+    batch_tokens=8192,
+    step_tokens=1,
+    compute_capability=(9, 0),
+    eager=False,
+    second_runner=False,
+    largest=None,
+)
+
+
 @pytest.mark.parametrize(("sequences", "sizes"), [(1, 2), (4, 4), (256, 51), (1024, 51)])
 def test_captured_sizes_follow_the_sequences(sequences: int, sizes: int) -> None:
-    assert capture_sizes(sequences) == sizes
+    assert len(capture_sizes(replace(CAPTURE, sequences=sequences), 512)) == sizes
+
+
+def test_captured_sizes_are_bounded_by_the_batch_and_the_flag() -> None:
+    """vLLM 0.19.0, VllmConfig._set_cudagraph_sizes."""
+    few = (1, 2, 4, 8, 16, 24, 32)
+    assert capture_sizes(replace(CAPTURE, largest=32), 512) == few
+    assert capture_sizes(replace(CAPTURE, batch_tokens=39), 512) == few
+    assert capture_sizes(replace(CAPTURE, sequences=4, step_tokens=4), 512) == few
+    assert capture_sizes(CAPTURE, 1024)[-1] == 1024
+
+
+@pytest.mark.parametrize(
+    ("release", "second", "reserves"),
+    [("0.19.1", False, False), ("0.20.0", False, True), ("0.28.0", True, False), ("0.29.0", True, True)],
+)
+def test_graphs_are_reserved_as_the_release_and_runner_say(
+    release: str, second: bool, reserves: bool
+) -> None:
+    capture = replace(CAPTURE, second_runner=second)
+
+    size = cuda_graphs(bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), capture)
+
+    assert (size.bytes > 0) is reserves
+    assert (
+        cuda_graphs(
+            bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), replace(capture, largest=0)
+        ).bytes
+        == 0
+    )

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from service.advisor.answer import Plan
 from service.api.metrics import Metrics
 from service.api.questions import answer_question, plan_request, read_body
-from service.api.replies import TEXT, Format, json_response, text_response, wanted_format
+from service.api.replies import TEXT, json_response, text_response, wanted_format
 from service.api.routes.parts import Counts, Parts
 from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.question import PlanBody, PlanQuery
+from service.api.schemas.question import Format, PlanBody, PlanQuery
 from service.api.services import Services
-from service.api.text.commands import render_commands
+from service.api.text.commands import COMMANDS
 from service.api.text.table import render_plan
 
 router = APIRouter(tags=["plan"])
@@ -65,10 +65,10 @@ def _written(plan: Plan, form: Format) -> Response:
     match form:
         case "table":
             return text_response(render_plan(plan))
-        case "command":
-            return text_response(render_commands(plan))
         case "json":
             return json_response(PlanAnswer.of(plan))
+        case "command" | "docker" | "kubernetes":
+            return text_response(COMMANDS[form](plan))
 
 
 def _count(plan: Plan, metrics: Metrics) -> None:

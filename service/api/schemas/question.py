@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.api.schemas.model_config import Input
-from service.api.schemas.serve import MAX_TOKENS, FlagsInput, Name, ServeInput
+from service.api.schemas.serve import MAX_BYTES, MAX_TOKENS, FlagsInput, Name, ServeInput
 
 MAX_GPUS: Final = 256
 MAX_PATCHES: Final = 16
@@ -71,6 +71,12 @@ class WorkloadInput(Input):
 ObjectiveName = Literal["accuracy", "tokens", "balanced"]
 
 
+FreeMemory = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_BYTES)] | None,
+    Field(description="Bytes free on every GPU when the engine starts; left out: all but a CUDA context"),
+]
+
+
 class PlanBody(Input):
     """One dry run. `model` or `config` is needed."""
 
@@ -91,6 +97,7 @@ class PlanBody(Input):
         default=None,
         description="Ids of GPU types or GPUs of your own; left out: every type that is modelled",
     )
+    free_memory_bytes: FreeMemory = None
     serve: ServeInput = Field(default_factory=ServeInput)
     workload: WorkloadInput | None = None
     objective: ObjectiveName = "balanced"
@@ -109,6 +116,7 @@ class PlanParameters(FlagsInput):
     gpu: Annotated[list[GpuId], Field(max_length=MAX_GPUS)] | None = Field(
         default=None, description="Id of a GPU type, repeatable; left out: every type that is modelled"
     )
+    free_memory_bytes: FreeMemory = None
     engine_version: Name | None = Field(default=None, description="Left out: the newest that is modelled")
     compare: Annotated[list[Name], Field(max_length=MAX_VERSIONS)] | None = Field(
         default=None, description="Release to compare, repeatable, in order"
@@ -151,6 +159,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("model",),
     "revision": ("revision",),
     "gpu": ("gpus",),
+    "free_memory_bytes": ("free_memory_bytes",),
     "engine_version": ("engine", "version"),
     "compare": ("engine", "versions"),
     "patch": ("engine", "patches"),
@@ -163,9 +172,11 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 """Where each flat parameter stands in the body."""
 
 
+Format = Literal["json", "table", "command", "docker", "kubernetes"]
+"""What a plan can be written as: for programs, for eyes, for a shell, and for containers."""
+
+
 class PlanQuery(PlanParameters):
     """The query string of a plan."""
 
-    format: Literal["json", "table", "command"] | None = Field(
-        default=None, description="Left out: as the Accept header says"
-    )
+    format: Format | None = Field(default=None, description="Left out: as the Accept header says")

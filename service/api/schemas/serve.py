@@ -25,6 +25,8 @@ Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 StateDtype = Literal["auto", "float32", "float16", "bfloat16"]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
+Layer = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]{1,64}$")]
+"""An index or a kind of layers; never a word that a command would take for an option."""
 
 
 class SpeculativeInput(Input):
@@ -95,7 +97,7 @@ class FlagsInput(Input):
     kv_cache_dtype: Name | None = Field(
         default=None, description="Type of the cache; left out: every type that the release accepts is tried"
     )
-    kv_cache_dtype_skip_layers: Annotated[list[Name], Field(max_length=MAX_LAYERS)] | None = Field(
+    kv_cache_dtype_skip_layers: Annotated[list[Layer], Field(max_length=MAX_LAYERS)] | None = Field(
         default=None, description="Layers that keep the model's own type: indices or `sliding_window`"
     )
     block_size: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
@@ -106,6 +108,9 @@ class FlagsInput(Input):
     enable_chunked_prefill: bool | None = Field(default=None, description="Split long prompts over steps")
     async_scheduling: bool | None = Field(default=None, description="Schedule a step ahead")
     enforce_eager: bool | None = Field(default=None, description="No CUDA graphs")
+    max_cudagraph_capture_size: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+        default=None, description="Tokens of the largest CUDA graph; 0 captures none"
+    )
     disable_hybrid_kv_cache_manager: bool | None = Field(
         default=None, description="One kind of cache for all layers"
     )

@@ -32,7 +32,7 @@ def latent_attention(text: Config) -> LatentAttention:
     )
 
 
-def _indexer(text: Config, index: int) -> Indexer | None:
+def indexer(text: Config, index: int) -> Indexer | None:
     """Return what picks the tokens of one layer.
 
     Source: vLLM 0.24.0, DeepseekV2MLAAttention: picks are made anew by a pattern, or every so many layers.
@@ -53,7 +53,8 @@ def _indexer(text: Config, index: int) -> Indexer | None:
     )
 
 
-def _experts(text: Config) -> MixtureOfExperts:
+def deepseek_experts(text: Config) -> MixtureOfExperts:
+    """Return the routed experts of a layer, and those that are always on."""
     width = text.integer("moe_intermediate_size")
     return MixtureOfExperts(
         num_experts=text.count("n_routed_experts"),
@@ -72,10 +73,10 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
 
     def feed_forward(index: int) -> FeedForward:
         sparse = "n_routed_experts" in text and index >= first_sparse and index % every == 0
-        return _experts(text) if sparse else dense(text)
+        return deepseek_experts(text) if sparse else dense(text)
 
     return tuple(
-        DecoderLayer(replace(mixer, indexer=_indexer(text, index)), feed_forward(index))
+        DecoderLayer(replace(mixer, indexer=indexer(text, index)), feed_forward(index))
         for index in range(num_layers(text))
     )
 

@@ -62,7 +62,5 @@ def _hyper_connections(text: Config) -> HyperConnections | None:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "DeepseekV4ForCausalLM": Family(
-        _layers, tied=False, weights_checked=False, hyper_connections=_hyper_connections
-    ),
+    "DeepseekV4ForCausalLM": Family(_layers, tied=False, hyper_connections=_hyper_connections),
 }

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.layers import DecoderLayer, DenseFeedForward, HyperConnections
+from service.architecture.layers import DecoderLayer, DenseFeedForward, GatedResiduals, HyperConnections
+from service.architecture.recurrence import Recurrence
 from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
 from service.architecture.towers import Tower
 
@@ -41,8 +42,12 @@ class Family:
     """Whether the closed form of the weights was held against what the engine allocates."""
     encoder_tokens: Callable[[Config], int] | None = None
     """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
-    hyper_connections: Callable[[Config], HyperConnections | None] = lambda _: None
+    hyper_connections: Callable[[Config], HyperConnections | GatedResiduals | None] = lambda _: None
     """Reads what runs several copies of the hidden state side by side."""
+    counted_state: Callable[[Config], Recurrence | None] = lambda _: None
+    """Reads a state that blocks are aligned with, whether or not a layer keeps it."""
+    attending_layers: Callable[[Config], tuple[DecoderLayer, ...]] | None = None
+    """Reads the layers as releases take them that leave the class to transformers, where all attend."""
     only_backend: str | None = None
     """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1

@@ -123,7 +123,7 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
         shared_intermediate_size=width * text.count("num_shared_experts", default=0, minimum=0),
         router_bias=True,
         latent_size=text.optional_integer("routed_expert_hidden_size"),
-        latent_norm=text.boolean("latent_moe_use_norm"),
+        latent_norms=int(text.boolean("latent_moe_use_norm")),
         least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
     )
 
@@ -147,6 +147,25 @@ def _minimax(text: Config) -> tuple[DecoderLayer, ...]:
             feed_forward_name="block_sparse_moe",
         )
         for index in range(num_layers(text))
+    )
+
+
+def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read MiniMax as transformers runs it, beside whose linear attention the engine keeps a cache.
+
+    Source: vLLM 0.24.0 to 0.29.0, models/transformers/base.py create_attention_instances.
+    """
+    layers = _minimax(text)
+    full = next(layer.mixer for layer in layers if isinstance(layer.mixer, Attention))
+    return tuple(
+        replace(
+            layer,
+            mixer=full if isinstance(layer.mixer, Attention) else replace(full, linear_weights=True),
+            feed_forward=replace(layer.feed_forward, router_float32=False)
+            if isinstance(layer.feed_forward, MixtureOfExperts)
+            else layer.feed_forward,
+        )
+        for layer in layers
     )
 
 
@@ -250,14 +269,15 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+_MINIMAX: Final = Family(
+    _minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)
+)
 FAMILIES: Final[Mapping[str, Family]] = {
     "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_told=False),
-    **dict.fromkeys(
-        ("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"),
-        Family(_minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)),
-    ),
+    **dict.fromkeys(("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"), _MINIMAX),
+    "MiniMaxForCausalLM": replace(_MINIMAX, attending_layers=_minimax_attending),
     "BailingMoeV2_5ForCausalLM": Family(_ling, attention_layers_told=False, tied=False),
     "OlmoHybridForCausalLM": Family(_olmo, frame=ALL_EVERYWHERE),
 }

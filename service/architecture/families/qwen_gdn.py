@@ -1,6 +1,7 @@
 """Qwen3-Next, Qwen3.5 and Qwen3.6: gated delta nets with full attention in between."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture import towers
@@ -39,7 +40,8 @@ def gated_attention(text: Config) -> Attention:
     )
 
 
-def _delta_net(text: Config) -> GatedDeltaNet:
+def delta_net(text: Config) -> GatedDeltaNet:
+    """Return the gated delta net of all recurrent layers."""
     return GatedDeltaNet(
         num_key_heads=text.count("linear_num_key_heads"),
         num_value_heads=text.count("linear_num_value_heads"),
@@ -55,7 +57,7 @@ def _mixers(text: Config) -> tuple[Mixer, ...]:
         "linear_attention" if (index + 1) % interval else "full_attention"
         for index in range(num_layers(text))
     )
-    full, linear = gated_attention(text), _delta_net(text)
+    full, linear = gated_attention(text), delta_net(text)
     return tuple(
         linear if kind == "linear_attention" else full
         for kind, _ in zip(types, range(num_layers(text)), strict=False)
@@ -72,12 +74,26 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(DecoderLayer(mixer, feed_forward(index)) for index, mixer in enumerate(_mixers(text)))
 
 
+def _mobius(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Intern-S2 Mobius: each bank of experts serves several layers, beside a shared expert of their own.
+
+    Source: vLLM 0.28.0 to 0.33.0, models/interns2_mobius.py InternS2MobiusDecoderLayer.
+    """
+    shared = text.integer("shared_expert_intermediate_size")
+    banked = replace(experts(text, shared=shared, shared_gate=True), banks=text.count("num_blocks"))
+    norms = 4 if text.boolean("layer_scale") else 2
+    return tuple(DecoderLayer(mixer, banked, norms) for mixer in _mixers(text))
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen3NextForCausalLM": Family(_layers, frame=StageFrame(embedding=True, output=True)),
     "Qwen3_5ForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
     "Qwen3_5MoeForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
     "Qwen3_5ForConditionalGeneration": Family(
         _layers, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
+    ),
+    "InternS2MobiusForConditionalGeneration": Family(
+        _mobius, multimodal=True, splits_media_heads=True, towers=towers.qwen3_vl, frame=EMBEDDING_EVERYWHERE
     ),
     # vLLM 0.22.0, models/interns2_preview.py: the latter's class as it is.
     **dict.fromkeys(

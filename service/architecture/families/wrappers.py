@@ -197,6 +197,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=plain_towers.step3,
     ),
     "Step3p7ForConditionalGeneration": _AS_TOLD,
+    "Step5ForConditionalGeneration": Wrapper("Step5ForCausalLM", model_type="step5"),
     "StepVLForConditionalGeneration": _AS_TOLD,
     "Tarsier2ForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", splits_media_heads=True, towers=towers.qwen2_vl

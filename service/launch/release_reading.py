@@ -1,4 +1,4 @@
-"""A field that config classes of some releases read as another one."""
+"""What some releases read of a config otherwise than the others."""
 
 from dataclasses import replace
 
@@ -8,6 +8,18 @@ from service.engines.rules import EngineRules
 
 
 def as_read_by(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+    """Return the model with the layers that the release builds of it."""
+    if architecture.class_name in rules.left_to_transformers:
+        return replace(
+            architecture,
+            layers=architecture.attending_layers,
+            ends=replace(architecture.ends, output_float32=False),
+            supports_pipeline=True,
+        )
+    return _with_rotary_size(architecture, rules)
+
+
+def _with_rotary_size(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
     """Return the model with the rotary size that the release's config class takes from ``head_dim``.
 
     Source: transformers 5.5, GlmMoeDsaConfig.attribute_map, which 5.10 no longer has.

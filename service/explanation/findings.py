@@ -1,0 +1,184 @@
+"""The log's lines beside the plan, one by one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from service.explanation.answer import Finding
+from service.explanation.compared import HALF_DIGIT, Interval, compare, compare_words, not_compared
+from service.explanation.run import Run, available_gib
+from service.kv_cache.answer import KvCache
+from service.memory.budget import Estimate, MemoryBudget
+from service.startup_log.log import Reading, StartupLog, read_log
+
+HALF: Final = 0.5
+"""Half of a whole number's last digit."""
+OF_BUDGET: Final[Mapping[str, Callable[[MemoryBudget], Estimate]]] = {
+    "total_gib": lambda budget: budget.total,
+    "requested_gib": lambda budget: budget.requested,
+    "model_loading_gib": lambda budget: budget.weights,
+    "peak_activation_gib": lambda budget: budget.activation,
+    "non_torch_gib": lambda budget: budget.non_torch,
+    "cuda_graph_estimate_gib": lambda budget: budget.cuda_graphs,
+    "available_kv_gib": lambda budget: budget.available_kv,
+}
+"""Terms of the budget by what the log calls them."""
+WORDS: Final[Mapping[str, str]] = {
+    "total_gib": "what CUDA reports as the device's total",
+    "requested_gib": "total x --gpu-memory-utilization",
+    "model_loading_gib": "the weights of one rank, computed layer by layer",
+    "peak_activation_gib": "an estimate: the profiling run's activations are not computed exactly",
+    "non_torch_gib": "an estimate: what NCCL and kernels take outside of the allocator",
+    "cuda_graph_estimate_gib": "an estimate: what the release sets aside for CUDA graphs",
+    "available_kv_gib": "an estimate: the requested memory less weights, activations, non-torch and graphs",
+}
+WITHOUT_GPU: Final = frozenset({"model_loading_gib"})
+"""Terms that do not depend on which GPU it is."""
+OF_CACHE: Final[Mapping[str, tuple[str, float]]] = {
+    "kv_cache_tokens": ("tokens", HALF),
+    "max_concurrency": ("max_concurrency", HALF_DIGIT),
+    "num_gpu_blocks": ("num_blocks", HALF),
+}
+"""Figures of the cache by what the log calls them, with half of the last digit that is printed."""
+OF_SERVING: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs")
+TOLD_BY_FAILURE: Final = ("kv_needed_gib", "est_max_model_len")
+
+
+def findings(log: StartupLog, run: Run) -> tuple[Finding, ...]:
+    """Compare every value of the log that a plan has too, in the order of the log's lines."""
+    found = (
+        *_architecture(log, run),
+        *_settled(log, run),
+        *_budget(log, run),
+        *_cache(log, run),
+        *_shape(log, run),
+        *_refusal(log, run),
+    )
+    return tuple(sorted(found, key=lambda finding: (finding.line, finding.name)))
+
+
+def _reading(log: StartupLog, name: str) -> Iterator[Reading]:
+    reading = log.named.get(name)
+    if reading is not None:
+        yield reading
+
+
+def _architecture(log: StartupLog, run: Run) -> Iterator[Finding]:
+    for reading in _reading(log, "architecture"):
+        planned = run.request.model.architecture.class_name
+        yield compare_words(reading, planned, "the config's class", same=reading.value == planned)
+    for reading in _reading(log, "attention_backend"):
+        planned_backends = run.free.attention_backends
+        if planned_backends:
+            yield compare_words(
+                reading,
+                ", ".join(planned_backends),
+                "the first backend of the release's order that takes this model, cache and GPU",
+                same=reading.value in planned_backends,
+            )
+
+
+def _settled(log: StartupLog, run: Run) -> Iterator[Finding]:
+    if run.start is None:
+        return
+    for name in OF_SERVING:
+        for reading in _reading(log, name):
+            value = float(getattr(run.start.serving, name))
+            why = "given" if getattr(run.request.serve, name) is not None else "the release's default"
+            yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
+
+
+def _budget(log: StartupLog, run: Run) -> Iterator[Finding]:
+    budget = run.free.memory
+    for name, term in OF_BUDGET.items():
+        for reading in _reading(log, name):
+            if budget is None:
+                yield not_compared(reading, "the plan is refused before memory is known")
+            elif name not in WITHOUT_GPU and not run.gpu_told:
+                yield not_compared(reading, "the GPU is not told: give `gpu`")
+            elif run.request.serve.pipeline_parallel_size > 1:
+                yield not_compared(reading, "the log does not say of which pipeline stage this is")
+            elif name == "available_kv_gib" and run.request.serve.kv_cache_memory_bytes is not None:
+                yield not_compared(reading, "--kv-cache-memory-bytes gives it")
+            elif name == "cuda_graph_estimate_gib" and not term(budget).high:
+                yield not_compared(reading, "the release measures it and sets nothing aside by default")
+            else:
+                yield compare(reading, Interval.of(term(budget)), WORDS[name])
+
+
+def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
+    gib = available_gib(log)
+    for name, (field, slack) in OF_CACHE.items():
+        for reading in _reading(log, name):
+            planned = run.interval(field)
+            if planned is not None:
+                yield compare(reading, planned, f"from the logged {gib:.2f} GiB", slack)
+            elif gib is not None:
+                words = run.judged.error.message if run.judged.error else "the log's memory is of one stage"
+                yield not_compared(reading, f"no cache is planned with the logged {gib:.2f} GiB: {words}")
+            elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_told:
+                yield _from_estimate(reading, run, field, slack)
+            else:
+                yield not_compared(reading, "the log does not tell the memory that it follows from")
+
+
+def _from_estimate(reading: Reading, run: Run, field: str, slack: float) -> Finding:
+    """Compare a figure of the cache with the budget's own interval, in proportion to the memory."""
+    cache, budget = run.free.kv_cache, run.free.memory
+    if cache is None or budget is None or budget.available_kv.bytes <= 0:
+        return not_compared(reading, "the log does not tell the memory that it follows from")
+    value, available = float(getattr(cache, field)), budget.available_kv
+    low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
+    why = f"from an estimate of {available.low / (1 << 30):.2f} to {available.high / (1 << 30):.2f} GiB"
+    return compare(reading, Interval(low, value, high, exact=False), why, slack)
+
+
+def _shape(log: StartupLog, run: Run) -> Iterator[Finding]:
+    cache = run.judged.kv_cache or run.free.kv_cache
+    for reading in _reading(log, "attention_block_size"):
+        if run.free.block_size is not None:
+            value = float(run.free.block_size)
+            why = "the block whose page is at least a recurrent layer's state"
+            yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
+    for reading in _reading(log, "mamba_pad_pct"):
+        percent = None if cache is None else _padding(cache)
+        if percent is not None:
+            why = "a recurrent layer's state is padded to the attention layers' page"
+            yield compare(reading, Interval(percent, percent, percent, exact=True), why)
+
+
+def _padding(cache: KvCache) -> float | None:
+    for group in cache.groups:
+        if group.kind == "mamba" and group.unpadded_page_size_bytes:
+            return 100 * (group.page_size_bytes / group.unpadded_page_size_bytes - 1)
+    return None
+
+
+def _refusal(log: StartupLog, run: Run) -> Iterator[Finding]:
+    """Compare the numbers in the engine's words with those in the plan's."""
+    error = run.judged.error
+    if error is None:
+        return
+    planned = read_log(f"{error.type}: {error.message}").named
+    for name in TOLD_BY_FAILURE:
+        for reading in _reading(log, name):
+            if name not in planned or not isinstance(planned[name].value, float):
+                continue
+            value = float(planned[name].value)
+            slack = HALF_DIGIT if name.endswith("_gib") else _rounding(run)
+            yield compare(
+                reading, Interval(value, value, value, exact=True), "in the words of the refusal", slack
+            )
+
+
+def _rounding(run: Run) -> float:
+    """Return by how many tokens an estimated length can move within the digits of the logged memory."""
+    lengths = [
+        float(told.value)
+        for candidate in run.pinned or ()
+        if candidate.error is not None
+        for told in [
+            read_log(f"{candidate.error.type}: {candidate.error.message}").named.get("est_max_model_len")
+        ]
+        if told is not None and isinstance(told.value, float)
+    ]
+    return max(lengths) - min(lengths) + HALF if lengths else HALF

@@ -1,0 +1,1 @@
+"""What an engine's startup log says: lines to facts, whatever the lines hold."""

@@ -1,0 +1,223 @@
+"""The model and the flags of a start: from its command, its logged arguments, its configuration."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Final, get_args, get_type_hints
+
+from service.engines.flags import ServeFlags
+from service.engines.speculation import SpeculativeConfig
+from service.startup_log.lines import MAX_LINE, LogLine
+from service.startup_log.literals import read_pairs, read_value
+
+ARGUMENTS: Final = "non-default args: {"
+"""Source: vLLM 0.33.0, entrypoints/common/startup.py log_non_default_args; the same words since 0.10.2."""
+CONFIG: Final = " with config: model="
+"""Source: vLLM 0.33.0, v1/engine/core.py EngineCore and config/vllm.py VllmConfig."""
+SHORT: Final[Mapping[str, str]] = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "dcp": "decode_context_parallel_size",
+    "ep": "enable_expert_parallel",
+    "q": "quantization",
+    "sc": "speculative_config",
+}
+"""Source: vLLM 0.33.0, engine/arg_utils.py EngineArgs.add_cli_args."""
+IN_CONFIG: Final[Mapping[str, str]] = {
+    "max_seq_len": "max_model_len",
+    "chunked_prefill_enabled": "enable_chunked_prefill",
+    **{
+        name: name
+        for name in (
+            "dtype",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
+            "data_parallel_size",
+            "decode_context_parallel_size",
+            "enforce_eager",
+            "kv_cache_dtype",
+            "enable_prefix_caching",
+            "enable_chunked_prefill",
+        )
+    },
+}
+"""What the configuration calls the flags that it settles."""
+MAX_NAMES: Final = 64
+"""Flags that are named without being modelled."""
+
+_COMMAND: Final = re.compile(
+    r"\bvllm (?:serve|bench [a-z]{1,16})\b|\bvllm\.entrypoints\.openai\.api_server\b"
+)
+_BEFORE: Final = re.compile(
+    r"(?:^|[$#+>;:&|(\"']\s?|(?:\b(?:exec|nohup|sudo|time)|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
+)
+"""What stands before a command that was run; in prose about one stand other words."""
+_HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
+_FACTORS: Final[Mapping[str, int]] = {
+    **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+_ENUM: Final = re.compile(r"<?[A-Za-z]{1,40}\.([A-Z0-9_]{2,64})\b")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,63}")
+_ENDS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>"})
+_TYPES: Final[Mapping[str, Any]] = get_type_hints(ServeFlags)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What one place of a log tells of the start."""
+
+    model: str | None
+    flags: Mapping[str, Any]
+    """Values by the names of ``ServeFlags``."""
+    unmodelled: tuple[str, ...]
+    """Names alone: what their values are is nobody's business here."""
+
+
+def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
+    """Return the last arguments that the engine logged itself, if it did."""
+    found = None
+    for line in lines:
+        _, marker, rest = line.text.partition(ARGUMENTS)
+        if marker:
+            found = rest
+    return None if found is None else _arguments(read_pairs(found, ":").items())
+
+
+def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
+    """Return what the last configuration that the engine logged settles."""
+    found = None
+    for line in lines:
+        _, marker, rest = line.text.partition(CONFIG)
+        if marker:
+            found = f"model={rest}"
+    if found is None:
+        return None
+    told = read_pairs(found, "=")
+    settled = [(IN_CONFIG[name], value) for name, value in told.items() if name in IN_CONFIG]
+    return _arguments([("model", told.get("model")), *settled])
+
+
+def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
+    """Return the arguments of the last command that starts the engine, as a shell would split it."""
+    command: list[str] = []
+    continued = False
+    for line in lines:
+        begun = _COMMAND.search(line.text)
+        if begun is not None and _BEFORE.search(line.text[: begun.start()]) is None:
+            begun = None
+        if begun is None and not continued:
+            continue
+        text = line.text if begun is None else line.text[begun.end() :]
+        command = [text] if begun is not None else [*command, text]
+        continued = text.endswith("\\") and sum(map(len, command)) < MAX_LINE
+    if not command:
+        return None
+    words = _split(" ".join(part.removesuffix("\\") for part in command))
+    return _arguments(_options(words)) if words else None
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    end = next((position for position, word in enumerate(words) if word in _ENDS), len(words))
+    return words[:end]
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a command; the first word that is none is the model."""
+    position, model_told = 0, False
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if not word.startswith("-"):
+            if not model_told:
+                yield "model", word
+            model_told = True
+            continue
+        option, joined, value = word.lstrip("-").partition("=")
+        name = SHORT.get(option, option.replace("-", "_"))
+        values = [value] if joined else []
+        while not joined and position < len(words) and not _is_option(words[position]):
+            values.append(words[position])
+            position += 1
+            if _kind(name) is not tuple:
+                break
+        if name.startswith("no_") and not values:
+            yield name.removeprefix("no_"), False
+        elif _kind(name) is bool and values and not joined:
+            # A switch takes no value: what follows is the model.
+            position -= len(values)
+            yield name, True
+        else:
+            yield name, values if _kind(name) is tuple else (values[0] if values else True)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not word.lstrip("-").replace(".", "").isdecimal()
+
+
+def _arguments(pairs: Iterable[tuple[str, Any]]) -> Arguments:
+    model: str | None = None
+    flags: dict[str, Any] = {}
+    unmodelled: dict[str, None] = {}
+    for name, value in pairs:
+        if name in {"model", "model_tag"}:
+            model = value if isinstance(value, str) and value else model
+        elif name.startswith("speculative_config.") and isinstance(value, str):
+            own = flags.setdefault("speculative_config", {})
+            own[name.partition(".")[2]] = read_value(value)
+        elif name in _TYPES:
+            read = _flag(name, value)
+            if read is not None:
+                flags[name] = read
+        elif _NAME.fullmatch(name) and len(unmodelled) < MAX_NAMES:
+            unmodelled[name] = None
+    return Arguments(model, flags, tuple(unmodelled))
+
+
+def _kind(name: str) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a flag's value, ``None`` for what is no flag."""
+    hint = _TYPES.get(name)
+    if isinstance(hint, UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    return tuple if getattr(hint, "__origin__", None) is tuple else hint
+
+
+def _flag(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever was printed
+    """Return a flag's value as its type, ``None`` where it is none."""
+    kind = _kind(name)
+    if kind is SpeculativeConfig:
+        read = read_value(value) if isinstance(value, str) else value
+        return read if isinstance(read, dict) else None
+    if kind is tuple:
+        return [str(each) for each in value] if isinstance(value, list) else None
+    if kind is bool:
+        given = read_value(value) if isinstance(value, str) else value
+        return given if isinstance(given, bool) else None
+    if kind is str:
+        return _word(value)
+    return _number(value, kind)
+
+
+def _word(value: Any) -> str | None:  # noqa: ANN401 - whatever was printed
+    if not isinstance(value, str):
+        return None
+    enum = _ENUM.match(value)
+    return enum[1] if enum else value.removeprefix("torch.")
+
+
+def _number(value: Any, kind: type) -> int | float | None:  # noqa: ANN401 - whatever was printed
+    if value == "auto":
+        return -1
+    if isinstance(value, str):
+        human = _HUMAN.fullmatch(value)
+        value = float(human[1]) * _FACTORS[human[2]] if human else read_value(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if kind is float else int(value)

@@ -1,0 +1,54 @@
+"""How tokens were guessed ahead, as a row tells it."""
+
+import json
+import re
+from ast import literal_eval
+from collections.abc import Mapping
+from typing import Any, Final
+
+from service.engines.speculation import MTP, SpeculativeConfig
+
+OFF: Final = re.compile(r"off|none", re.IGNORECASE)
+OWN_LAYERS: Final = re.compile(r"mtp\b", re.IGNORECASE)
+COUNT: Final = re.compile(r"(?:num_spec(?:ulative)?(?:_tokens)?\s*[= ]|k\s*=|,|mtp)\s*(\d+)", re.IGNORECASE)
+NEEDS_A_DRAFT: Final = "the draft's config is not at hand"
+
+
+class UntoldSpeculation(ValueError):
+    """What was told does not say what was kept for it."""
+
+
+def read_speculation(told: str | None) -> SpeculativeConfig | None:
+    """Return how a start guessed tokens, or ``None`` where it did not.
+
+    Raises:
+        UntoldSpeculation: its draft is another model, or the tokens guessed are not told.
+    """
+    if not told or OFF.fullmatch(told):
+        return None
+    given = _as_object(told)
+    if given is not None:
+        return _of(str(given.get("method", "")), given.get("num_speculative_tokens"), given)
+    count = COUNT.search(told)
+    method = MTP if OWN_LAYERS.match(told) else ""
+    return _of(method, int(count[1]) if count else None, {})
+
+
+def _as_object(told: str) -> Mapping[str, Any] | None:
+    if not told.startswith("{"):
+        return None
+    try:
+        parsed = json.loads(told)
+    except json.JSONDecodeError:
+        parsed = literal_eval(told)
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _of(method: str, tokens: object, given: Mapping[str, Any]) -> SpeculativeConfig:
+    own = method == MTP or method.endswith("_mtp")
+    if not own and method != "ngram":
+        raise UntoldSpeculation(NEEDS_A_DRAFT)
+    if not isinstance(tokens, int):
+        raise UntoldSpeculation("how many tokens are guessed is not told")
+    lookup = {key: given[key] for key in ("prompt_lookup_min", "prompt_lookup_max") if key in given}
+    return SpeculativeConfig(method=method, num_speculative_tokens=tokens, **lookup)

@@ -1,0 +1,51 @@
+"""Which starts the constants of the memory budget are fitted on, and which only judge them.
+
+Models and labs are dealt out by lot, each by its own name, so that a row keeps its part whatever rows come.
+"""
+
+import re
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from tests.accuracy.startups_told import Startup
+
+SEED: Final = 6
+"""The first that leaves the fit a start of each way of profiling since 0.18, and one on the host's memory."""
+CAMPAIGN: Final = "llm-d-incubation"
+"""The only lab whose logs name every term: without it there would be nothing to fit."""
+
+
+class Part(StrEnum):
+    """What a fit may see of a row."""
+
+    FIT = "fit"
+    OTHER_MODEL = "held out: model"
+    """The fit sees other models of this lab."""
+    OTHER_LAB = "held out: lab"
+    """The fit sees the model in other labs."""
+    OTHER = "held out: model and lab"
+
+
+def part(startup: Startup) -> Part:
+    """Return the part of a start."""
+    model = _is_drawn(f"model {startup.known.config}")
+    own = lab(startup) == CAMPAIGN or _is_drawn(f"lab {lab(startup)}")
+    if model:
+        return Part.FIT if own else Part.OTHER_LAB
+    return Part.OTHER_MODEL if own else Part.OTHER
+
+
+def is_held_out(startup: Startup) -> bool:
+    """Whether no constant was fitted on the start."""
+    return part(startup) is not Part.FIT
+
+
+def lab(startup: Startup) -> str:
+    """Return who published the log."""
+    owner = re.search(r"github\.com/([^/]+)", startup.source)
+    return owner[1] if owner else startup.source
+
+
+def _is_drawn(name: str) -> bool:
+    return Random(f"{SEED} {name}").random() < 1 / 2

@@ -1,0 +1,132 @@
+"""How far our weights are from what real releases allocate on the meta device."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from service.advisor.start import settled
+from service.architecture.config import InvalidConfig
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture
+from service.backends.assignment import layer_cache_dtype
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import find_release, rules_for
+from service.launch.serving import Serving
+from service.launch.speculation import UnmodelledSpeculation
+from service.memory.constants import constants_at
+from service.memory.deployment import Deployment
+from service.memory.draft_weights import draft_parameters
+from service.memory.kept import Stage, rotary_bytes, turboquant_buffers
+from service.memory.online import quantized_online
+from service.memory.weights import parameter_bytes_per_stage
+from tests.accuracy.oracle import architecture_of, bundled_architecture, flags_of, gpu_of, with_draft
+
+WITHIN = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One row: relative errors of the fullest stage."""
+
+    id: str
+    config: str
+    release: str
+    family: str
+    parameters: float
+    """Of what the rank's parameters take."""
+    allocated: float
+    """The same, with the tables and buffers that are allocated beside them."""
+
+
+def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
+    """Compare one row; ``None`` where the release did not build the model, or we do not."""
+    built = row["expect"].get("parameter_bytes_per_pp_rank")
+    if not built:
+        return None
+    rules, flags = rules_for(find_release(row["engine_version"])), flags_of(row)
+    try:
+        name = row["config"]
+        architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
+        draft = row["serve"].get("speculative_config", {}).get("model")
+        if draft is not None and configs is not None:
+            architecture = with_draft(architecture, draft, configs)
+        architecture, serving = settled(architecture, flags, rules, gpu_of(row))
+    except (EngineRefusal, UnknownArchitecture, InvalidConfig, UnmodelledSpeculation):
+        return None
+    architecture = quantized_online(architecture, flags.quantization)
+    capability = serving.compute_capability
+    deployment = Deployment(
+        tensor_parallel_size=serving.tensor_parallel_size,
+        pipeline_parallel_size=serving.pipeline_parallel_size,
+        data_parallel_size=flags.data_parallel_size,
+        enable_expert_parallel=serving.enable_expert_parallel,
+        compute_capability=(capability.major, capability.minor),
+        language_model_only=flags.language_model_only,
+        dtype=serving.dtype,
+    )
+    parameters, beside = _stages(architecture, deployment, serving)
+    allocated = [own + extra for own, extra in zip(parameters, beside, strict=True)]
+    return Weighed(
+        id=row["id"],
+        config=row["config"],
+        release=row["engine_version"],
+        family=architecture.class_name,
+        parameters=max(parameters) / max(built) - 1,
+        allocated=max(allocated) / max(row["expect"]["weights_bytes_per_pp_rank"]) - 1,
+    )
+
+
+def _stages(
+    architecture: ModelArchitecture, deployment: Deployment, serving: Serving
+) -> tuple[list[int], list[int]]:
+    """Return bytes of parameters, and of what stands beside them, stage by stage."""
+    *others, last = parameter_bytes_per_stage(architecture, deployment, serving.release)
+    if architecture.draft is not None:
+        last += draft_parameters(architecture, deployment, serving.release).bytes
+    constants = constants_at(serving.release)
+    packed = frozenset(
+        index
+        for index, mixer in architecture.attention_layers
+        if layer_cache_dtype(index, mixer, serving).startswith("turboquant_")
+    )
+    stages = (
+        Stage(deployment.shards, layers, serving.max_num_seqs, packed.intersection(layers))
+        for layers in deployment.stages(architecture)
+    )
+    beside = [
+        rotary_bytes(architecture, constants, stage.layers)
+        + turboquant_buffers(architecture, constants, stage)
+        for stage in stages
+    ]
+    return [*others, last], beside
+
+
+def table(weighed: Iterable[Weighed]) -> Table:
+    """Return the share of rows within a thousandth, by release."""
+    grid = Table(title="weights within 0.1 %", title_justify="left")
+    for heading in ("release", "rows", "parameters %", "allocated %", "worst %"):
+        grid.add_column(heading, justify="left" if heading == "release" else "right")
+    rows = list(weighed)
+    groups = {"all": rows}
+    for each in rows:
+        groups.setdefault(each.release, []).append(each)
+    for name, group in groups.items():
+        shares = (
+            100 * sum(abs(error) <= WITHIN for error in errors) / len(group)
+            for errors in ([e.parameters for e in group], [e.allocated for e in group])
+        )
+        worst = 100 * max(abs(each.parameters) for each in group)
+        grid.add_row(name, str(len(group)), *(f"{share:.2f}" for share in shares), f"{worst:.2f}")
+    return grid
+
+
+def misses(weighed: Iterable[Weighed]) -> dict[str, int]:
+    """Return how many rows of each config are further off."""
+    counts: dict[str, int] = {}
+    for each in weighed:
+        if abs(each.parameters) > WITHIN:
+            counts[each.config] = counts.get(each.config, 0) + 1
+    return counts

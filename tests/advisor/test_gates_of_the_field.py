@@ -1,0 +1,184 @@
+"""Gates that people ran into, in the engine's words."""
+
+from typing import Any
+
+import pytest
+
+from service.advisor.answer import Candidate, Verdict
+from service.advisor.planning import plan
+from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.architecture.config import read_document
+from service.architecture.reading import read_architecture
+from service.engines.flags import ServeFlags
+from service.engines.refusal import Stage
+from service.gpus.catalog import find_gpu
+from tests.accuracy.startups_models import find_model
+from tests.advisor.questions import GEMMA, QWEN, ask
+from tests.api.questions import LLAMA_CONFIG
+
+INT4 = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {
+                "num_bits": 4,
+                "type": "int",
+                "strategy": "group",
+                "group_size": 128,
+                "symmetric": True,
+            },
+        }
+    },
+}
+"""A four-bit checkpoint without any cache scales, as llm-compressor writes it."""
+NO_E5M2 = "fp8_e5m2 kv-cache is not supported with fp8 checkpoints."
+NO_E4NV = "type fp8e4nv not supported in this architecture"
+NO_TRITON_FP8 = (
+    "FP8 KV cache is not supported by the Triton attention backend on NVIDIA A10G (compute capability 8.6); "
+    "native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype bfloat16."
+)
+
+
+def _flags(dtype: str, ranks: int = 1) -> ServeFlags:
+    return ServeFlags(
+        tensor_parallel_size=ranks,
+        kv_cache_dtype=dtype,
+        max_model_len=8192,
+        kv_cache_memory_bytes=8 << 30,
+        max_num_seqs=16,
+    )
+
+
+def _ask_quantized(quantization: Any, version: str, dtype: str) -> Candidate:  # noqa: ANN401 - JSON
+    document = {**LLAMA_CONFIG, "quantization_config": quantization}
+    model = Model("a/b", None, "inline", read_architecture(read_document(document)))
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice(version), _flags(dtype))
+    (candidate,) = plan(request).plans[0].candidates
+    return candidate
+
+
+@pytest.mark.parametrize("quantization", [INT4, {"quant_method": "fp8", "activation_scheme": "dynamic"}])
+def test_fp8_e5m2_is_refused_for_any_quantization_that_can_bring_scales(quantization: object) -> None:
+    error = _ask_quantized(quantization, "0.19.0", "fp8_e5m2").error
+
+    assert error is not None
+    assert (error.type, error.stage, error.message) == ("ValueError", Stage.DTYPE, NO_E5M2)
+    assert "not only fp8" in error.detail
+    assert "--kv-cache-dtype fp8" in error.fix
+
+
+def test_0_24_exempts_compressed_tensors_without_a_scheme_from_that_gate() -> None:
+    error = _ask_quantized(INT4, "0.24.0", "fp8_e5m2").error
+
+    assert error is None or error.message != NO_E5M2
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3"])
+def test_fp8_e4m3_on_compute_capability_8_6_fails_once_attention_runs(dtype: str) -> None:
+    """Public reports of gpt-oss-20b on an A10G: the start gets its cache, then Triton gives up."""
+    candidate = ask("openai/gpt-oss-20b", "0.19.0", _flags(dtype), gpu="a10g-24gb")
+
+    assert candidate.verdict is Verdict.UNCERTAIN
+    assert NO_E4NV in candidate.warnings[0]
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3", "fp8_per_token_head"])
+def test_0_24_refuses_it_before_it_starts(dtype: str) -> None:
+    error = ask("openai/gpt-oss-20b", "0.24.0", _flags(dtype), gpu="a10g-24gb").error
+
+    assert error is not None
+    assert (error.type, error.message) == ("ValueError", NO_TRITON_FP8)
+    assert "--kv-cache-dtype int8_per_token_head" in error.fix
+
+
+@pytest.mark.parametrize("version", ["0.24.0", "0.32.0"])
+def test_int8_per_token_head_is_fine_there(version: str) -> None:
+    candidate = ask("openai/gpt-oss-20b", version, _flags("int8_per_token_head"), gpu="a10g-24gb")
+
+    assert candidate.verdict is Verdict.STARTS
+
+
+@pytest.mark.parametrize("dtype", ["turboquant_k8v4", "turboquant_4bit_nc"])
+def test_turboquant_on_hybrids_waits_for_0_21(dtype: str) -> None:
+    error = ask(QWEN, "0.20.2", _flags(dtype), gpu="a100-sxm-80gb").error
+
+    assert error is not None
+    assert (error.type, error.stage) == ("NotImplementedError", Stage.DTYPE)
+    assert error.message == (
+        "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. Boundary layer "
+        "protection requires uniform attention layers."
+    )
+    later = ask(QWEN, "0.32.0", _flags(dtype), gpu="a100-sxm-80gb")
+    assert later.kv_cache is not None
+
+
+def test_nvfp4_on_mla_is_refused_by_name_since_0_21() -> None:
+    error = ask("deepseek-ai/DeepSeek-V3", "0.21.0", _flags("nvfp4", 8), gpu="b200-180gb").error
+
+    assert error is not None
+    assert error.stage is Stage.DTYPE
+    assert "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends." in error.message
+    assert "--kv-cache-dtype fp8" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype", "gpu"),
+    [
+        ("0.20.2", "nvfp4", "b200-180gb"),
+        ("0.32.0", "int8_per_token_head", "h100-sxm-80gb"),
+        ("0.32.0", "fp8_per_token_head", "h100-sxm-80gb"),
+        ("0.32.0", "turboquant_k8v4", "h100-sxm-80gb"),
+    ],
+)
+def test_no_backend_of_mla_takes_these(version: str, dtype: str, gpu: str) -> None:
+    error = ask("deepseek-ai/DeepSeek-V3", version, _flags(dtype, 8), gpu=gpu).error
+
+    assert error is not None
+    assert (error.type, error.stage) == ("ValueError", Stage.BACKEND)
+    assert error.message.startswith("No valid attention backend found for cuda with AttentionSelectorConfig(")
+    assert f"kv_cache_dtype={dtype}" in error.message
+    assert "kv_cache_dtype not supported" in error.message
+    assert "--kv-cache-dtype fp8" in error.fix
+
+
+def test_page_sizes_that_do_not_divide_are_told_with_the_patch_that_pads_them() -> None:
+    error = ask(GEMMA, "0.20.2", _flags("int8_per_token_head", 2), gpu="rtx-3090-24gb").error
+
+    assert error is not None
+    assert (error.type, error.stage) == ("NotImplementedError", Stage.PAGE_SIZE)
+    assert error.fix[0].startswith("patch vllm#40391")
+    assert "vLLM 0.24.0" in error.fix
+
+
+def test_a_length_that_does_not_fit_is_told_with_the_one_that_does() -> None:
+    """Llama 3.1 8B keeps 131,072 bytes a token: 4 GiB hold 32,768 tokens in whole blocks of 16."""
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", kv_cache_memory_bytes=4 << 30)
+    error = ask(version="0.19.0", flags=flags).error
+
+    assert error is not None
+    assert error.stage is Stage.MEMORY
+    assert error.fix[0] == "--max-model-len 32768"
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "utilization", "logged"),
+    [
+        # Public reports of Qwen3.6-27B on one RTX PRO 6000: 615 blocks for the default of 1024 requests.
+        ("0.25.1", "rtx-pro-6000-blackwell-workstation-96gb", 0.9, 615),
+    ],
+)
+def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
+    version: str, gpu: str, utilization: float, logged: int
+) -> None:
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", gpu_memory_utilization=utilization)
+    model = find_model("Qwen/Qwen3.6-27B").model
+    request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
+    (candidate,) = plan(request).plans[0].candidates
+
+    assert candidate.verdict is Verdict.UNCERTAIN
+    assert "max_num_seqs (1024) exceeds available Mamba cache blocks" in candidate.warnings[0]
+    assert candidate.kv_cache is not None
+    assert candidate.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)

@@ -1,0 +1,174 @@
+"""Logs over HTTP and on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from service.__main__ import cli
+from tests.api.questions import LLAMA_CONFIG
+from tests.startup_log.logged_rows import logged_lines
+
+GEMMA = """\
+(APIServer pid=1) INFO 04-22 [utils.py:233] non-default args: {'model': 'google/gemma-4-31B-it', \
+'api_key': ['SECRETsecret1'], 'max_model_len': 131072, 'tensor_parallel_size': 2, \
+'max_num_batched_tokens': 2048, 'limit_mm_per_prompt': {'image': 2}}
+(EngineCore pid=2) INFO 04-22 [core.py:105] Initializing a V1 LLM engine (v0.19.0) with config: \
+model='google/gemma-4-31B-it', dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=2
+(Worker_TP0 pid=3) INFO 04-22 [gpu_worker.py:436] Available KV cache memory: 11.54 GiB
+(EngineCore pid=2) INFO 04-22 [kv_cache_utils.py:1319] GPU KV cache size: 25,200 tokens
+(EngineCore pid=2) INFO [kv_cache_utils.py:1324] Maximum concurrency for 131,072 tokens per request: 1.87x
+"""
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def _agreements(answer: dict) -> dict[str, str]:  # type: ignore[type-arg]
+    return {finding["name"]: finding["agreement"] for finding in answer["findings"]}
+
+
+def test_a_log_is_planned_as_it_was_started(client: TestClient) -> None:
+    answer = client.post("/explain", json={"log": GEMMA, "gpu": "rtx-3090-24gb"}).json()
+
+    assert answer["start"]["engine"]["version"] == "0.19.0"
+    assert answer["start"]["command"] == (
+        "vllm serve google/gemma-4-31B-it --tensor-parallel-size 2 --max-model-len 131072 "
+        "--max-num-batched-tokens 2048"
+    )
+    agreements = _agreements(answer)
+    assert agreements["kv_cache_tokens"] == agreements["max_concurrency"] == "agrees"
+    assert [words.partition(":")[0] for words in answer["unmodelled"]] == ["limit_mm_per_prompt"]
+    assert answer["assumptions"] == answer["missing"] == []
+    assert answer["ending"] is None
+
+
+def test_what_the_log_does_not_tell_is_said(client: TestClient) -> None:
+    answer = client.post(
+        "/explain", json={"log": "GPU KV cache size: 25,200 tokens", "model": "Qwen/Qwen3-4B"}
+    )
+
+    assert [each["field"] for each in answer.json()["assumptions"]] == ["engine.version", "gpu", "serve"]
+
+
+def test_without_a_model_the_words_alone_are_explained(client: TestClient) -> None:
+    answer = client.post(
+        "/explain", json={"log": "ValueError: No available memory for the cache blocks."}
+    ).json()
+
+    assert answer["start"] is None
+    assert answer["missing"][0]["field"] == "model"
+    assert answer["ending"]["cause"] == "no_memory_for_cache_blocks"
+
+
+@pytest.mark.parametrize(
+    ("log", "field"),
+    [
+        ("Starting to load model nobody/has-this...", "model"),
+        ("Starting to load model /models/my-model...", "model"),
+        ("vLLM API server version 0.8.5\nStarting to load model Qwen/Qwen3-4B...", "engine.version"),
+        (
+            "non-default args: {'model': 'Qwen/Qwen3-4B', 'kv_cache_dtype': 'of_a_fork'}",
+            "serve.kv_cache_dtype",
+        ),
+    ],
+)
+def test_what_the_log_says_and_cannot_be_planned_is_no_fault(
+    client: TestClient, log: str, field: str
+) -> None:
+    answer = client.post("/explain", json={"log": log})
+
+    assert answer.status_code == 200
+    assert [each["field"] for each in answer.json()["missing"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("told", "pointer"),
+    [
+        ({"gpu": "rtx-3090"}, "/gpu"),
+        ({"gpu": {"name": "x", "memory_bytes": 24, "compute_capability": "8.6"}}, "/gpu/memory_bytes"),
+        ({"engine": {"version": "0.8.5"}}, "/engine/version"),
+        ({"engine": {"patches": ["vllm#1"]}}, "/engine/patches/0"),
+        ({"serve": {"kv_cache_dtype": "fp9"}}, "/serve/kv_cache_dtype"),
+        ({"config": {"architectures": ["Nothing"]}}, "/config/architectures"),
+    ],
+)
+def test_what_is_told_beside_the_log_is_checked(
+    client: TestClient, told: dict[str, object], pointer: str
+) -> None:
+    answer = client.post("/explain", json={"log": GEMMA} | told)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_what_is_told_beside_the_log_wins(client: TestClient) -> None:
+    told = {
+        "log": GEMMA,
+        "config": LLAMA_CONFIG,
+        "engine": {"version": "0.20.2"},
+        "serve": {"max_model_len": 8192},
+    }
+    answer = client.post("/explain", json=told).json()
+
+    assert answer["start"]["engine"]["version"] == "0.20.2"
+    assert "--max-model-len 8192" in answer["start"]["command"]
+    assert _agreements(answer)["kv_cache_tokens"] == "differs"
+
+
+def test_no_secret_comes_back(client: TestClient) -> None:
+    for accept in ("application/json", "text/plain"):
+        answer = client.post("/explain", json={"log": GEMMA}, headers={"Accept": accept})
+        assert "SECRETsecret1" not in answer.text
+
+
+def test_nothing_unprintable_comes_back(client: TestClient) -> None:
+    log = "ValueError: \x1b[31mFree memory on device\x07 (1.00/2.00 GiB)\x9b2J \u202eevil\u2066"
+    answer = client.post("/explain", json={"log": log}, headers={"Accept": "text/plain"})
+
+    assert all(line.isprintable() for line in answer.text.splitlines())
+    assert "Free memory on device" in answer.text
+
+
+@pytest.mark.parametrize("name", sorted(logged_lines())[::40])
+def test_the_command_line_says_the_same(client: TestClient, name: str) -> None:
+    log = logged_lines()[name]
+    result = CliRunner().invoke(cli, ["explain", "-", "--format", "json"], input=log)
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == client.post("/explain", json={"log": log}).json()
+
+
+def test_the_command_line_reads_a_file_and_draws_it(client: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "start.log").write_text(GEMMA)
+    words = ["explain", str(tmp_path / "start.log"), "--gpu", "rtx-3090-24gb", "--format", "table"]
+    result = CliRunner().invoke(cli, words)
+    body = {"log": GEMMA, "gpu": "rtx-3090-24gb"}
+
+    assert result.exit_code == 0
+    assert result.stdout == client.post("/explain", json=body, headers={"Accept": "text/plain"}).text
+    assert "= line 4: kv cache tokens 25,200, planned 25,200" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["nowhere.log"], "nowhere.log"), (["-", "--gpu", "rtx-3090"], "rtx-3090-24gb")],
+)
+def test_bad_input_exits_with_2(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli, ["explain", *words], input=GEMMA)
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_file_that_is_no_text_is_read(tmp_path: Path) -> None:
+    (tmp_path / "start.log").write_bytes(
+        b"\xff\xfe\x00ValueError: \x80No available memory for the cache blocks"
+    )
+    result = CliRunner().invoke(cli, ["explain", str(tmp_path / "start.log"), "--format", "json"])
+
+    assert json.loads(result.stdout)["ending"]["cause"] == "no_memory_for_cache_blocks"

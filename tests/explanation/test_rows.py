@@ -1,0 +1,88 @@
+"""The logs of real starts, explained: what agrees is counted, and what differs has a reason."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from service.advisor.answer import Verdict
+from service.advisor.candidates import dry_run
+from service.api.schemas.serve import ServeInput
+from service.engines.releases import find_release, rules_for
+from service.explanation.answer import Agreement, CauseBasis
+from service.explanation.run import available_gib
+from service.startup_log.arguments import command_arguments
+from service.startup_log.lines import read_lines
+from service.units import GIB
+from tests.explanation.logged import Explained, explained_rows
+
+PLANNED = [each for each in explained_rows() if each.startup is not None]
+FAILED = [each for each in explained_rows() if each.row["status"] != "ok"]
+EXPLAINED = [each for each in FAILED if each.startup is not None and each.explanation.ending is not None]
+FROM_MEMORY = frozenset({"kv_cache_tokens", "max_concurrency", "kv_needed_gib", "est_max_model_len"})
+"""What follows exactly from the logged memory."""
+
+
+def test_every_log_is_explained() -> None:
+    assert len(explained_rows()) == 443
+    assert len(PLANNED) >= 50
+
+
+def test_nine_in_ten_failures_that_say_anything_are_named() -> None:
+    named = [each for each in FAILED if each.explanation.ending and each.explanation.ending.cause]
+    silent = [
+        each.row["id"]
+        for each in FAILED
+        if each.explanation.ending is None or each.explanation.ending.message.startswith("EngineCore failed")
+    ]
+
+    assert len(FAILED) == 89
+    assert len(named) >= 0.86 * len(FAILED)
+    assert len(named) >= 0.9 * (len(FAILED) - len(silent))
+
+
+def test_a_failure_that_says_nothing_is_named_by_its_plan() -> None:
+    by_plan = {
+        each.row["id"]: ending.cause
+        for each in FAILED
+        if (ending := each.explanation.ending) is not None and ending.basis is CauseBasis.PLAN
+    }
+
+    # Both rows were read by a person as too little memory for one request.
+    assert by_plan == dict.fromkeys(("s0027", "s0046"), "kv_cache_smaller_than_one_request")
+
+
+def test_what_follows_from_the_logged_memory_agrees() -> None:
+    """Rows that tell their release, unless a reader found why they cannot agree."""
+    told = [each for each in PLANNED if each.startup and each.startup.release_told and not each.startup.cause]
+    findings = [
+        (each.row["id"], finding)
+        for each in told
+        for finding in each.explanation.findings
+        if finding.name in FROM_MEMORY and finding.why.startswith("from the logged")
+    ]
+    wrong = [found for found in findings if found[1].agreement is Agreement.DIFFERS]
+
+    assert len(findings) >= 15
+    assert wrong == []
+
+
+@pytest.mark.parametrize("each", EXPLAINED, ids=lambda each: each.row["id"])
+def test_every_fix_starts_when_its_command_is_planned(each: Explained) -> None:
+    """The command of each fix is parsed and planned by itself, with the memory that the log tells."""
+    ending, request = each.explanation.ending, each.explanation.request
+    assert ending is not None
+    assert request is not None
+    for fix in ending.fixes:
+        told = command_arguments(read_lines(fix.command))
+        assert told is not None
+        given: dict[str, Any] = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", **told.flags}
+        flags = ServeInput.model_validate(given).flags()
+        gib = available_gib(each.explanation.log)
+        if gib is not None and flags.tensor_parallel_size == request.serve.tensor_parallel_size:
+            flags = replace(flags, kv_cache_memory_bytes=round(gib * GIB))
+        other = fix.words.removeprefix("vLLM ") if fix.words.startswith("vLLM ") else None
+        rules = rules_for(find_release(other or request.engine.version))
+        candidate = dry_run(request, flags, rules, request.gpus[0])
+
+        assert candidate.verdict is not Verdict.REFUSED, fix.words

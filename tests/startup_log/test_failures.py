@@ -1,0 +1,63 @@
+"""The causes of real failures, by the words that were logged."""
+
+import tomllib
+
+import pytest
+
+from service.startup_log.log import read_log
+from tests.accuracy.startups_rows import DATA, Row
+from tests.startup_log.logged_rows import logged_lines, started_rows
+
+CAUSES = tomllib.loads((DATA / "log-causes.toml").read_text("utf-8"))
+FAILED = [row for row in started_rows() if row["status"] != "ok"]
+SILENT = CAUSES["silent"]
+
+
+@pytest.mark.parametrize("row", FAILED, ids=lambda row: row["id"])
+def test_a_failure_that_says_why_is_named(row: Row) -> None:
+    failure = read_log(logged_lines()[row["id"]]).failure
+    named = failure.cause.name if failure is not None and failure.cause is not None else None
+
+    if row["id"] in SILENT:
+        assert named is None
+    else:
+        assert named in CAUSES["causes"][row.get("error_type", "untyped")]
+
+
+def test_most_failures_are_named() -> None:
+    assert len(FAILED) == 89
+    assert len(SILENT) <= 0.17 * len(FAILED)
+
+
+def test_no_start_that_succeeded_is_called_a_failure() -> None:
+    started = [row["id"] for row in started_rows() if row["status"] == "ok"]
+
+    assert len(started) > 350
+    assert [name for name in started if read_log(logged_lines()[name]).failure is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("model_loading_gib", "model_loading_gib"),
+        ("available_kv_gib", "available_kv_gib"),
+        ("kv_cache_tokens", "kv_cache_tokens"),
+        ("max_concurrency", "max_concurrency"),
+        ("kv_needed_gib", "kv_needed_gib"),
+        ("est_max_model_len", "est_max_model_len"),
+        ("attention_block_size", "attention_block_size_set"),
+    ],
+)
+def test_numbers_are_those_that_a_reader_found(name: str, keys: str) -> None:
+    """Where our reading has a number, a person's reading of the same row has the same."""
+    wrong, read = [], 0
+    for row in started_rows():
+        number = read_log(logged_lines()[row["id"]]).number(name)
+        if number is None or keys not in row:
+            continue
+        read += 1
+        if abs(number - row[keys]) > 0.005:
+            wrong.append((row["id"], number, row[keys]))
+
+    assert read >= 20
+    assert len(wrong) <= 0.03 * read, wrong

@@ -1,0 +1,113 @@
+"""What holds for any log, however made."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.startup_log.lines import MAX_CHARACTERS
+from service.startup_log.log import read_log
+from service.startup_log.phrases import CAUSES, TEMPLATES
+
+SENTENCES = [each.start for each in TEMPLATES] + [each.start for cause in CAUSES for each in cause.templates]
+PIECES = st.one_of(
+    st.sampled_from(SENTENCES),
+    st.sampled_from(
+        [
+            *(
+                "\n",
+                "\r",
+                " GiB",
+                ")",
+                "(",
+                "{",
+                "}",
+                "'",
+                '"',
+                "\\",
+                ",",
+                ":",
+                "=",
+                "--",
+                "[a.py:1] ",
+                "\x1b[31m",
+            ),
+            *(
+                "non-default args: {",
+                " with config: model=",
+                "vllm serve ",
+                "ValueError: ",
+                "0.19.0",
+                "K",
+                "-1",
+            ),
+        ]
+    ),
+    st.integers(-(10**6), 10**20).map(str),
+    st.text(max_size=8),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=60).map("".join))
+def test_any_log_is_read_and_is_printable(text: str) -> None:
+    log = read_log(text)
+
+    said = [log.release, log.model, *log.unmodelled, *(str(reading.value) for reading in log.readings)]
+    if log.failure is not None:
+        said += [log.failure.type, log.failure.message]
+    assert all(each is None or each.isprintable() for each in said)
+    assert read_log(text) == log
+
+
+@given(
+    st.sampled_from(
+        ["--api-key", "--hf-token", "HF_TOKEN=", "'api_key': [", "password: ", "Authorization: Bearer"]
+    ),
+    st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True),
+    st.lists(PIECES, max_size=4).map("".join),
+)
+def test_a_secret_is_in_nothing_that_is_read(name: str, secret: str, around: str) -> None:
+    around = around.replace(secret, "")
+    log = read_log(f"vllm serve m {name} {secret}\nValueError: {name} {secret} {around}")
+
+    assert secret not in repr(log)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "[",
+            "'",
+            "a.",
+            "(",
+            "api_key=",
+            "token ",
+            "://a",
+            "1,",
+            "vllm serve ",
+            "\n",
+            "\r",
+            "\x1b[",
+            "[a.py:1",
+        ),
+        *(
+            "A.ValueError: ",
+            "eyJaaaaaaaaaaa.",
+            "sk-",
+            "vllm serve a \\\n",
+            "Free memory on device (1/1",
+            "hf_a",
+        ),
+        *("non-default args: {'a': ", "Maximum concurrency for 1", "GPU KV cache size: 1,\n", "bearer "),
+    ],
+)
+def test_a_hostile_log_costs_no_more_than_its_length(unit: str) -> None:
+    """A log of the greatest size takes seconds at most, so that no expression backtracks without bound."""
+    text = (unit * (MAX_CHARACTERS // len(unit) + 1))[:MAX_CHARACTERS]
+    begun = time.process_time()
+    read_log(text)
+
+    assert time.process_time() - begun < 10

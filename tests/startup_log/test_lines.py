@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.startup_log.lines import HIDDEN, MAX_CHARACTERS, MAX_LINE, MAX_LINES, clean, read_lines
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "origin"),
+    [
+        (
+            "(EngineCore_DP0 pid=12) INFO 11-21 [kv_cache_utils.py:1319] GPU KV cache size: 1 tokens",
+            "GPU KV cache size: 1 tokens",
+            ("kv_cache_utils.py", 1319),
+        ),
+        (
+            "(Worker pid=485) ERROR 04-22 15:14:02 [v1/executor/multiproc_executor.py:857] ValueError: no",
+            "ValueError: no",
+            ("v1/executor/multiproc_executor.py", 857),
+        ),
+        ("(APIServer pid=1) ValueError: no", "ValueError: no", None),
+        ("2026-11-21T15:48:15Z plain", "2026-11-21T15:48:15Z plain", None),
+        ("\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO:     Started", "INFO:     Started", None),
+    ],
+)
+def test_a_line_is_told_apart_from_what_stands_before_it(
+    line: str, text: str, origin: tuple[str, int] | None
+) -> None:
+    (read,) = read_lines(line)
+
+    assert (read.number, read.text, read.origin) == (1, text, origin)
+
+
+def test_lines_are_counted_in_the_log_as_given() -> None:
+    assert [(line.number, line.text) for line in read_lines("a\n\nb\r\nc")] == [
+        (1, "a"),
+        (2, ""),
+        (3, "b"),
+        (4, "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "non-default args: {'api_key': ['SECRETsecret1'], 'model': 'm'}",
+        "vllm serve m --api-key SECRETsecret1 --port 80",
+        "vllm serve m --api-key=SECRETsecret1",
+        "vllm serve m --hf-token 'SECRETsecret1'",
+        "HF_TOKEN=SECRETsecret1 vllm serve m",
+        "export HUGGING_FACE_HUB_TOKEN: SECRETsecret1",
+        "Authorization: Bearer SECRETsecret1",
+        "GET https://user:SECRETsecret1@host/model",
+        "'aws_secret_access_key': 'SECRETsecret1'",
+        "token hf_SECRETsecret1",
+        "key sk-SECRETsecret1",
+        "ghp_SECRETsecret1 github_pat_SECRETsecret1",
+        "eyJhbGciOiJIUzI1NiJ9.SECRETsecret1.abc",
+        'client_password: "SECRETsecret1"',
+    ],
+)
+def test_what_looks_like_a_secret_is_not_kept(line: str) -> None:
+    assert "SECRETsecret1" not in clean(line)
+    assert HIDDEN in clean(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU KV cache size: 25,200 tokens",
+        "Maximum concurrency for 131,072 tokens per request: 1.87x",
+        "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+        "non-default args: {'model': 'org/name', 'max_num_batched_tokens': 2048, 'tokenizer_mode': 'auto'}",
+        "tokenizer='google/gemma-2-27b-it', skip_tokenizer_init=False, tokenizer_revision=None",
+    ],
+)
+def test_what_is_no_secret_is_kept(line: str) -> None:
+    assert clean(line) == line
+
+
+@given(st.text())
+def test_nothing_unprintable_is_left(text: str) -> None:
+    assert all(line.text.isprintable() for line in read_lines(text))
+
+
+def test_a_long_log_keeps_its_ends_and_the_numbers_of_their_lines() -> None:
+    # 10 characters a line: 300,000 lines, 3 million characters, of which a third in the middle is not read.
+    lines = read_lines("".join(f"{number:09}\n" for number in range(1, 300_001)))
+
+    assert (lines[0].number, lines[0].text) == (1, "000000001")
+    assert (lines[-1].number, lines[-1].text) == (300_000, "000300000")
+    assert len(lines) == MAX_LINES
+    assert all(line.number == int(line.text) for line in lines if len(line.text) == 9)
+
+
+def test_a_long_line_loses_its_end() -> None:
+    (line,) = read_lines("x" * (MAX_LINE + 1))
+
+    assert len(line.text) == MAX_LINE
+    assert MAX_LINE < MAX_CHARACTERS
