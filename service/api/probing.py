@@ -13,12 +13,10 @@ from service.api.services import Services
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.documents import MEASUREMENT, RESULT, written
-from service.probe.jobs import CONTEXT_BYTES, Alloc, Engine, Inventory, Limits, Spec, Target
+from service.probe.jobs import CONTEXT_BYTES, NOT_PROBED, Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.life import Ending, Job
 from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result, digest
 
-NOT_SENT: Final = frozenset({"kv_cache_memory_bytes", "num_gpu_blocks_override", "speculative_config"})
-"""Flags of a plan that a probe cannot take: the first two replace what is to be measured."""
 LARGEST_TENSOR: Final = 1 << 30
 """Planned weights are allocated in pieces of at most this size."""
 
@@ -60,7 +58,7 @@ async def spec_of(body: ProbeBody, services: Services) -> Spec:
 
 
 def _check(plan: PlanBody) -> None:
-    for name in sorted(NOT_SENT):
+    for name in sorted(NOT_PROBED):
         if getattr(plan.serve, name) is not None:
             raise InputFault(f"/plan/serve/{name}", NotProbeable(f"a probe cannot take {name}"))
     if (plan.serve.data_parallel_size or 1) > 1:

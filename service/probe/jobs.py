@@ -10,6 +10,8 @@ from service.units import GIB
 
 MAX_WALL_SECONDS: Final = 3600
 DEFAULT_WALL_SECONDS: Final = 900
+NOT_PROBED: Final = frozenset({"kv_cache_memory_bytes", "num_gpu_blocks_override", "speculative_config"})
+"""Flags that no engine probe takes: two replace what is to be measured, one names files of a draft."""
 
 
 class Kind(StrEnum):

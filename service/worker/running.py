@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.api.schemas.serve import ServeInput
-from service.probe.jobs import CONTEXT_BYTES, Alloc, Engine, Inventory, Limits, Spec
+from service.probe.jobs import (
+    CONTEXT_BYTES,
+    MAX_WALL_SECONDS,
+    NOT_PROBED,
+    Alloc,
+    Engine,
+    Inventory,
+    Limits,
+    Spec,
+)
 from service.worker import engine_terms
 from service.worker.child import CHILDREN, TIMED_OUT, Child, ChildEnd
 from service.worker.devices import HOST_NAME, Devices, DeviceState, host_memory
@@ -78,6 +87,8 @@ class Run:
     async def _engine(self, work: Engine) -> Result:
         # A second reading by the closed list: what is not on it does not reach the engine.
         flags = ServeInput.model_validate(dict(work.flags)).model_dump(exclude_none=True)
+        if unfit := sorted(NOT_PROBED & flags.keys()):
+            raise Refused(f"no probe takes {', '.join(unfit)}")
         with ExitStack() as held:
             devices, reserve = await self._claim(work.ranks, work.bytes, held)
             job = {
@@ -163,7 +174,7 @@ class Run:
                 folder,
                 (str(self._node.python), str(CHILDREN / script)),
                 job,
-                wall_seconds=self._spec.limits.wall_seconds,
+                wall_seconds=min(self._spec.limits.wall_seconds, MAX_WALL_SECONDS),
                 environment=environment_of(folder, devices),
             )
             try:

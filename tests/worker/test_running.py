@@ -126,6 +126,14 @@ async def test_flags_beyond_the_closed_list_never_reach_an_engine(tmp_path: Path
             await Run(gpu.node, gpu, Spec(Engine(model, flags, "0.32.0", 1, 1, 10, GIB))).result()
 
 
+async def test_a_draft_is_never_loaded_whatever_a_service_says(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    flags = {"speculative_config": {"model": "/etc/passwd", "num_speculative_tokens": 1}}
+    work = Engine(MeasuredModel("a/b", {}), flags, "0.32.0", 1, 1, 10, GIB)
+    result = await Run(gpu.node, gpu, Spec(work)).result()
+    assert result == {"outcome": "refused", "detail": "no probe takes speculative_config"}
+
+
 async def test_an_environment_without_an_engine_fails_plainly(tmp_path: Path) -> None:
     gpu = SimulatedGpu(tmp_path / "gpu")
     work = Engine(MeasuredModel("a/b", {"x": 1}), {}, "0.32.0", 1, 1, 10, GIB)
