@@ -27,10 +27,10 @@ from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
+from service.commands import manifest, measurements, models, probe, tokens, worker
 from service.explanation.answer import Explanation
 from service.hub.transfer import hub_http
 from service.logs import configure_logs
-from service.models_cli import models
 from service.options import option, with_options
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
@@ -75,6 +75,10 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
+    *,
+    local_worker: Annotated[
+        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
+    ] = False,
 ) -> None:
     """Answer over HTTP."""
     settings = Settings()
@@ -82,7 +86,7 @@ def serve(
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
     uvicorn.run(
-        build_app(settings),
+        build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None),
         host=host,
         port=port,
         log_config=None,
@@ -135,6 +139,7 @@ async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
     async with hub_http() as http:
         services = build_services(settings, http)
         try:
+            await services.probes.learned.refresh()
             question = await plan_request(read_body(document), services)
         finally:
             await services.models.close()
@@ -202,12 +207,17 @@ async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -
 
 
 cli.command()(with_options(plan, PlanParameters, Format))
+cli.command()(with_options(probe.probe, PlanParameters, Format))
 cli.command()(
     with_options(
         explain, ExplainParameters, Drawn, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
     )
 )
-cli.add_typer(models, name="models")
+cli.add_typer(models.cli)
+cli.command()(worker.worker)
+cli.command()(manifest.manifest)
+cli.add_typer(tokens.cli)
+cli.add_typer(measurements.cli)
 
 
 def main() -> None:

@@ -9,7 +9,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
+from service.probe.life import LEASE_SECONDS
 
+DATABASE: Final = ".local/share/dryserve/dryserve.db"
+"""Below the home of whoever runs the service; nothing is made there before there is something to keep."""
 IN_MEMORY: Final = Path(":memory:")
 
 
@@ -29,6 +32,10 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins of web pages that may ask, separated by commas; none by default."""
+    database_url: str = Field(default_factory=lambda: f"sqlite:///{Path.home() / DATABASE}")
+    """Of probes and measurements: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``."""
+    probe_lease_seconds: Annotated[float, Field(ge=1, le=3600)] = LEASE_SECONDS
+    """After so long without a word from its worker a job is another worker's."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))

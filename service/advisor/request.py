@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.memory.calibration import NOTHING_LEARNED, Calibration
 
 
 class Objective(StrEnum):
@@ -73,3 +74,5 @@ class PlanRequest:
     """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""
     with_levers: bool = False
     """Whether to work out levers, which takes some thirty starts for each GPU type."""
+    calibration: Calibration = NOTHING_LEARNED
+    """What was measured on real GPUs."""

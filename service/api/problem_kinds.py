@@ -1,7 +1,6 @@
 """The kinds of faults a caller can meet, and which exception is of which kind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +16,8 @@ from service.api.faults import (
     UnknownSpeculativeMethod,
     UnsupportedMediaType,
 )
+from service.api.kind import Kind
+from service.api.probe_problem_kinds import PROBE_KINDS
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.rules import UnknownBackend
@@ -40,22 +41,6 @@ from service.hub.errors import (
     NotATextModel,
     RevisionNotFound,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of fault."""
-
-    slug: str
-    status: HTTPStatus
-    title: str
-    explanation: str
-
-    @property
-    def type(self) -> str:
-        """The URI reference that names it and answers with its explanation."""
-        return f"/problems/{self.slug}"
-
 
 INVALID_REQUEST: Final = Kind(
     "invalid-request",
@@ -273,6 +258,7 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "No such kind of problem",
         "GET /problems lists all kinds.",
     ),
+    **PROBE_KINDS,
 }
 """Kinds by exception; an exception that is not here has the kind of its nearest base class."""
 

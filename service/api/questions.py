@@ -18,7 +18,7 @@ from service.api.faults import (
     UnknownFlag,
     UnknownSpeculativeMethod,
 )
-from service.api.schemas.question import PLACES, GpuInput, PlanBody, PlanQuery
+from service.api.schemas.question import PLACES, GpuInput, PlanBody
 from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
 from service.api.turns import in_turn
@@ -80,7 +80,7 @@ def read_body(document: object) -> PlanBody:
 
 def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
     """Name what Pydantic found in a body or among flat parameters."""
-    located = [(_location(error["loc"]), error) for error in errors]
+    located = [(_location(error), error) for error in errors]
     unknown = [
         str(place[1])
         for place, error in located
@@ -99,7 +99,8 @@ def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag
     return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
 
 
-def _location(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def _location(error: ErrorDetails) -> tuple[int | str, ...]:
+    loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
     # Tags say which form of a value was read; they are no part of the document.
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
@@ -107,7 +108,7 @@ def _location(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
         return place
     name, *inside = str(place[0]), *place[1:]
     # What is no parameter of ours was meant as a flag.
-    meant = (name,) if name in PlanQuery.model_fields else ("serve", name)
+    meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
     return (*PLACES.get(name, meant), *inside)
 
 

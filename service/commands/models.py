@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -25,10 +25,10 @@ class Exit(IntEnum):
     BAD_INPUT = 2
 
 
-models = typer.Typer(help="Keep models for sites that no Hub reaches.", no_args_is_help=True)
+cli: Final = typer.Typer(name="models", help="Keep models for sites that no Hub reaches.", no_args_is_help=True)
 
 
-@models.command()
+@cli.command()
 def pull(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids on the Hub: organisation/name.")],
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit, of all of them.")] = None,
@@ -44,7 +44,7 @@ def pull(
     raise typer.Exit(asyncio.run(_pull(ids, revision, settings)))
 
 
-@models.command("import")
+@cli.command("import")
 def import_(
     folder: Annotated[Path, typer.Argument(help="A cache or a download of the Hub's tools.", exists=True)],
     model_id: Annotated[
@@ -62,7 +62,7 @@ def import_(
     raise typer.Exit(asyncio.run(_import(found, Settings())))
 
 
-@models.command()
+@cli.command()
 def verify() -> None:
     """Check everything that is kept, and drop what is damaged.
 
