@@ -25,7 +25,9 @@ class Exit(IntEnum):
     BAD_INPUT = 2
 
 
-cli: Final = typer.Typer(name="models", help="Keep models for sites that no Hub reaches.", no_args_is_help=True)
+cli: Final = typer.Typer(
+    name="models", help="Keep models for sites that no Hub reaches.", no_args_is_help=True
+)
 
 
 @cli.command()
