@@ -11,13 +11,17 @@ from fastapi import FastAPI
 from service.advisor.answer import Plan
 from service.advisor.planning import plan
 from service.advisor.request import PlanRequest
+from service.advisor.shared_work import RecentWork
 from service.api.app import create_app
 from service.api.bell import Bell
 from service.api.services import Probes, Services
 from service.gpus.catalog import gpu_catalog
+from service.hub.cache import Cache
 from service.hub.client import HubClient
+from service.hub.endpoint import Endpoint
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
+from service.hub.transfer import hub_http
 from service.launching.local import local_worker as run_local_worker
 from service.settings import Settings
 from service.store.database import Database
@@ -46,19 +50,28 @@ def build_services(
         ValueError: the Hub's endpoint is not a plain http(s) address, or the database's is none.
     """
     database = database or build_database(settings)
-    token = settings.hf_token.get_secret_value() if settings.hf_token else None
     snapshot = BundledSnapshot()
-    client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
+    client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
     jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
     measurements = MeasurementStore(database)
     learned = LearnedCalibration(measurements)
     probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
+    recent = RecentWork()
 
     def calibrated(request: PlanRequest) -> Plan:
-        return plan(replace(request, calibration=learned.current))
+        return plan(replace(request, calibration=learned.current), recent=recent)
 
     return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Return the Hub that is asked.
+
+    Raises:
+        ValueError: its address is not a plain http(s) address.
+    """
+    return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)
 
 
 def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI:
@@ -66,7 +79,7 @@ def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI
 
     ``local_worker``: the service's own address, for a worker on this host; ``None`` for no such worker.
     """
-    http = httpx2.AsyncClient()
+    http = hub_http()
     database = build_database(settings)
 
     @asynccontextmanager
@@ -76,6 +89,7 @@ def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
             yield
+        await services.models.close()
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await database.close()

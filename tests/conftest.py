@@ -25,6 +25,7 @@ def snapshot() -> BundledSnapshot:
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep tests, and the processes that they start, away from the databases of whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRYSERVE_CACHE", ":memory:")
         patch.setenv("DRYSERVE_DATABASE_URL", f"sqlite:///{tmp_path_factory.mktemp('state')}/none.db")
         yield
 

@@ -1,13 +1,20 @@
 """An answer: every candidate with its verdict, best first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.advisor.command import serve_command
 from service.advisor.request import EngineChoice, Model
+from service.advisor.start import Start
+from service.advisor.warnings import warnings
+from service.engines.cache_quality import CacheQuality, quality_of
+from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
+from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.answer import KvCache
+from service.kv_cache.waste import Waste, waste_of
 from service.memory.budget import MemoryBudget
 
 
@@ -32,26 +39,62 @@ class Refusal:
     fix: tuple[str, ...]
 
 
+class Waiting(StrEnum):
+    """What the next request of a workload waits for."""
+
+    NOTHING = "nothing"
+    """All that are wanted are let in."""
+    BLOCKS = "blocks"
+    """Its gate asks for more blocks than are free."""
+    MAX_NUM_SEQS = "max_num_seqs"
+    """As many run as the flag allows."""
+    MAX_MODEL_LEN = "max_model_len"
+    """It is refused: its prompt leaves no room for an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """How many requests of the workload are let in at once, by the release's own gate."""
 
+    prompt_tokens: int
     groups: tuple[GroupAdmission, ...]
-    """Blocks that one prompt must find free, group by group."""
     blocks: int
-    """Those of all groups together."""
+    """Blocks of all groups that must be free before a request is let in."""
+    whole_prompt_blocks: int
+    """Blocks that a gate without a cap on windows would ask for."""
     sliding_window_blocks: int
-    """Those of the sliding-window groups together."""
+    """Of ``blocks``, those of the sliding-window groups."""
+    whole_sliding_window_blocks: int
+    """Of ``whole_prompt_blocks``, those of the sliding-window groups."""
+    prefill_blocks: int
+    """Most blocks that one request holds while its prompt is read."""
+    settled_blocks: int
+    """Blocks that it holds once the prompt has been read."""
+    answered_blocks: int
+    """Most blocks that it holds while the answer is written."""
     free_blocks: int
     """Blocks of an idle engine; one is the null block."""
     admitted_at_once: int
+    """Requests let in one after the other, each once the prompt before has been read."""
+    admitted_by_whole_prompts: int
+    """The same, had the gate asked for the whole prompt of windows too."""
+    kept_to_the_end: int
+    """Requests that stay until all are answered, without one being put off for another."""
+    waits_for: Waiting
     explanation: str
+    hazards: tuple[str, ...]
+    """What goes wrong with such requests in this release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to serve the model on one GPU type."""
 
+    model: Model = field(repr=False)
+    rules: EngineRules = field(repr=False, compare=False)
+    """Of the release that was planned, patches included."""
+    flags: ServeFlags
+    """What it was planned with."""
     kv_cache_dtype: str
     resolved_kv_cache_dtype: str | None
     tensor_parallel_size: int
@@ -64,8 +107,62 @@ class Candidate:
     memory: MemoryBudget | None
     kv_cache: KvCache | None
     admission: Admission | None
-    warnings: tuple[str, ...]
-    command: str
+    doubts: tuple[str, ...]
+    """Why it is uncertain, and what goes wrong with the workload."""
+    start: Start | None = field(default=None, repr=False, compare=False)
+    """What the engine settled before it asked for memory, if it came so far."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about it, most telling first."""
+        if self.start is None or self.kv_cache is None:
+            return self.doubts
+        return (*self.doubts, *warnings(self.start, self.kv_cache))
+
+    @property
+    def command(self) -> str:
+        """What starts it."""
+        return serve_command(self.model.id, self.flags, self.rules, self.model.asked_revision)
+
+    @property
+    def quality(self) -> CacheQuality:
+        """What is published about the type that the cache is stored in."""
+        return quality_of(self.resolved_kv_cache_dtype)
+
+    @property
+    def waste(self) -> Waste | None:
+        """What one request of the maximum length takes of the first stage without using it."""
+        if self.start is None or self.kv_cache is None:
+            return None
+        demand = self.start.serving.demand(self.kv_cache.max_model_len)
+        return waste_of(self.start.layout.stages[0], self.kv_cache.bytes_per_block, demand)
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change to the recommended candidate: what it gives and what it costs, found by planning it.
+
+    Every figure is that of the changed start minus that of the candidate.
+    """
+
+    change: str
+    """In words, as a flag where it is one."""
+    flag: str | None
+    value: str | int | float | bool | None
+    version: str | None
+    """The release that it changes to, if it does."""
+    patch: str | None
+    """The pull request that it lays on top, if it does."""
+    verdict: Verdict
+    """Of the start with the change."""
+    tokens: int
+    """Mind that releases count them in different ways."""
+    available_bytes: int
+    max_concurrency: float
+    estimated_max_model_len: int
+    admitted_at_once: int | None
+    """Requests of the workload; ``None`` without one."""
+    cost: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +172,10 @@ class GpuPlan:
     gpu: GpuType
     recommended: Candidate | None
     candidates: tuple[Candidate, ...]
+    reason: str
+    """Why the recommended candidate is, or why there is none."""
+    levers: tuple[Lever, ...] = ()
+    """Single changes to the recommended candidate, those that give most first; only when asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +222,8 @@ class Upgrade:
 class Plan:
     """The whole answer."""
 
+    verdict: str
+    """In one sentence: on how many of the GPU types it starts, or that it fits on none of them."""
     model: Model
     engine: EngineChoice
     """With the release that was planned, never ``None``."""

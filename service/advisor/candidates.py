@@ -1,107 +1,124 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
+from service.advisor.admission import admission_of
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
-from service.advisor.command import serve_command
 from service.advisor.free_memory import hardly_free, too_little_free
-from service.advisor.memory import budget_of
-from service.advisor.request import PlanRequest, Workload
-from service.advisor.start import Start, dry_start
-from service.advisor.warnings import beyond_memory, warnings
-from service.backends.assignment import count_backends
+from service.advisor.memory import calibrated
+from service.advisor.request import PlanRequest
+from service.advisor.shared_work import Begun, Failure, SharedWork
+from service.advisor.start import Start
+from service.advisor.warnings import beyond_memory
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.admission import admission_blocks
 from service.kv_cache.answer import KvCache
-from service.kv_cache.capacity import size_cache
 from service.kv_cache.capture import capture_failure
-from service.kv_cache.formats import UnmodelledCacheDtype
-from service.launch.speculation import UnmodelledSpeculation
 from service.memory.budget import MemoryBudget
 from service.units import gib_text
 
 
-def dry_run(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
-    """Return what the engine would do with these very flags on this GPU type."""
-    blank = Candidate(
+def dry_run(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, work: SharedWork | None = None
+) -> Candidate:
+    """Return what the engine would do with these very flags on this GPU type.
+
+    ``work`` is what candidates of the same model under the same rules have in common.
+    """
+    work = work or SharedWork(request.model, rules)
+    begun = work.begin(flags, gpu)
+    if begun.start is None:
+        return _without_start(request, flags, rules, begun.failure)
+    budget = work.budget(begun.start, flags, gpu, request.free_memory_bytes)
+    budget = calibrated(request, budget, begun.start, flags, gpu)
+    start, outcome = begun.start, _outcome(request, flags, begun, budget)
+    return Candidate(
+        model=request.model,
+        rules=rules,
+        flags=flags,
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        resolved_kv_cache_dtype=start.stored_dtype,
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        block_size=start.layout.block_size,
+        attention_backends=begun.backends,
+        verdict=outcome.verdict,
+        error=outcome.error,
+        memory=budget,
+        kv_cache=outcome.cache,
+        admission=outcome.admission,
+        doubts=outcome.doubts,
+        start=start,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What becomes of a start once its memory is known."""
+
+    verdict: Verdict
+    error: Refusal | None = None
+    cache: KvCache | None = None
+    admission: Admission | None = None
+    doubts: tuple[str, ...] = ()
+
+
+def _without_start(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, failure: Failure | None
+) -> Candidate:
+    refused = isinstance(failure, EngineRefusal)
+    return Candidate(
+        model=request.model,
+        rules=rules,
+        flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         resolved_kv_cache_dtype=None,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         block_size=None,
         attention_backends=(),
-        verdict=Verdict.REFUSED,
-        error=None,
+        verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
+        error=_refusal(failure) if isinstance(failure, EngineRefusal) else None,
         memory=None,
         kv_cache=None,
         admission=None,
-        warnings=(),
-        command=serve_command(request.model.id, flags, rules, request.model.asked_revision),
+        doubts=() if refused else (str(failure),),
     )
-    try:
-        start = dry_start(request.model.architecture, flags, rules, gpu)
-    except EngineRefusal as refusal:
-        return replace(blank, error=_refusal(refusal))
-    except (UnmodelledCacheDtype, UnmodelledSpeculation) as unknown:
-        return replace(blank, verdict=Verdict.UNCERTAIN, warnings=(str(unknown),))
-    started = replace(
-        blank,
-        resolved_kv_cache_dtype=start.stored_dtype,
-        block_size=start.layout.block_size,
-        attention_backends=count_backends(start.backends),
-    )
-    return _with_memory(started, request, flags, start, gpu)
 
 
-def _with_memory(
-    candidate: Candidate, request: PlanRequest, flags: ServeFlags, start: Start, gpu: GpuType
-) -> Candidate:
-    budget = budget_of(request, start, flags, gpu)
-    candidate = replace(candidate, memory=budget)
+def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:
+    start, sizing, available = begun.start, begun.sizing, budget.available_kv
+    if start is None or sizing is None:
+        raise ValueError("only a start has a cache")
     refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
     if refused is not None:
-        return replace(candidate, error=refused)
+        return _Outcome(Verdict.REFUSED, refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
-        return replace(candidate, error=_weights_do_not_fit(budget))
+        return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
     try:
-        cache = size_cache(start.layout, start.serving, budget.available_kv.bytes)
+        cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
-        most = _sized(start, budget.available_kv.high)
-        verdict = Verdict.REFUSED if most is None else Verdict.UNCERTAIN
-        error = _refusal(refusal)
-        return replace(candidate, verdict=verdict, error=error, warnings=_doubt(verdict, budget))
-    least = _sized(start, budget.available_kv.low)
-    verdict = Verdict.UNCERTAIN if least is None else Verdict.STARTS
+        verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
+        return _Outcome(verdict, _refusal(refusal), doubts=_doubt(verdict, budget))
+    sure = available.low == available.bytes or sizing.fits(available.low)
+    verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
     doubt = (
-        *start.miscounts(start.architecture),
-        *start.fails_when_run,
-        *_when_captured(start, least or cache),
+        *begun.doubts,
+        *_when_captured(start, sizing.num_blocks(available.low) if sure else cache.num_blocks),
         *beyond_memory(cache, budget),
         *hardly_free(budget),
         *_doubt(verdict, budget),
     )
-    return replace(
-        candidate,
-        verdict=Verdict.UNCERTAIN if doubt else verdict,
-        kv_cache=cache,
-        admission=_admission(start, cache, request.workload),
-        warnings=(*doubt, *warnings(start, cache)),
-    )
+    admission = None if request.workload is None else admission_of(start, cache, request.workload)
+    hazards = () if admission is None else admission.hazards
+    return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
 
 
-def _sized(start: Start, available_bytes: int) -> KvCache | None:
-    try:
-        return size_cache(start.layout, start.serving, available_bytes)
-    except EngineRefusal:
-        return None
-
-
-def _when_captured(start: Start, cache: KvCache) -> tuple[str, ...]:
+def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:
     """Say what fails with the least cache that there may be."""
-    failure = capture_failure(start.layout, start.serving, cache.num_blocks)
+    failure = capture_failure(start.layout, start.serving, num_blocks)
     if failure is None:
         return ()
     words = (
@@ -136,26 +153,4 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
         fix=(),
-    )
-
-
-def _admission(start: Start, cache: KvCache, workload: Workload | None) -> Admission | None:
-    if workload is None:
-        return None
-    groups = admission_blocks(start.layout.groups, start.serving, workload.prompt_tokens)
-    blocks = sum(group.blocks for group in groups)
-    sliding = sum(group.blocks for group in groups if group.kind == "sliding_window")
-    free = cache.num_blocks - 1
-    at_once = min(free // blocks, start.serving.max_num_seqs)
-    return Admission(
-        groups=groups,
-        blocks=blocks,
-        sliding_window_blocks=sliding,
-        free_blocks=free,
-        admitted_at_once=at_once,
-        explanation=(
-            f"A prompt of {workload.prompt_tokens:,} tokens must find {blocks:,} of {free:,} blocks free "
-            f"({', '.join(f'{group.blocks:,} {group.kind}' for group in groups)}): {at_once:,} such prompts "
-            f"fit at once, {workload.concurrent_requests:,} are wanted."
-        ),
     )

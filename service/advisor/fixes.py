@@ -9,6 +9,7 @@ from service.advisor.answer import Candidate, Verdict
 from service.advisor.candidates import dry_run
 from service.advisor.memory import budget_of
 from service.advisor.request import PlanRequest
+from service.advisor.shared_work import SharedWork
 from service.advisor.start import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -52,13 +53,15 @@ class Attempt:
     rules: EngineRules
 
 
-def run_with_fixes(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Candidate:
+def run_with_fixes(
+    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, work: SharedWork | None = None
+) -> Candidate:
     """Return what the engine would do, and of a refusal what gets past it.
 
     Where a question leaves the cache dtype open, the other candidates are the fixes, but for the length;
     where it is about many GPU types, the other types are.
     """
-    candidate = dry_run(request, flags, rules, gpu)
+    candidate = dry_run(request, flags, rules, gpu, work)
     if candidate.error is None or len(request.gpus) > FEW_GPUS:
         return candidate
     tried = _tried(request, flags, rules, gpu, candidate.error.stage)

@@ -1,6 +1,6 @@
-"""From a start to the memory that it leaves for the cache."""
+"""From a start to what its memory budget depends on."""
 
-from service.advisor.request import PlanRequest
+from service.advisor.request import Model, PlanRequest
 from service.advisor.start import Start
 from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
@@ -13,7 +13,14 @@ from service.memory.estimation import BudgetInputs, estimate_budget
 
 def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
     """Return the memory budget of the rank with the least room, by what is computed and what was measured."""
-    budget = estimate_budget(start.architecture, inputs_of(request, start, flags, gpu))
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    return calibrated(request, estimate_budget(start.architecture, inputs), start, flags, gpu)
+
+
+def calibrated(
+    request: PlanRequest, budget: MemoryBudget, start: Start, flags: ServeFlags, gpu: GpuType
+) -> MemoryBudget:
+    """Return a computed budget with the terms that were measured moved towards the measurements."""
     if not request.calibration:
         return budget
     return request.calibration.applied(budget, circumstances_of(request, start, flags, gpu))
@@ -21,13 +28,15 @@ def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuTyp
 
 def circumstances_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> Circumstances:
     """Return what decides which measurements tell something about a start."""
-    inputs = inputs_of(request, start, flags, gpu)
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
     return Circumstances(start.architecture, inputs, gpu.name, start.stored_dtype, start.layout.block_size)
 
 
-def inputs_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> BudgetInputs:
+def budget_inputs(
+    model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+) -> BudgetInputs:
     """Return what the budget of a start depends on."""
-    model, serving = request.model, start.serving
+    serving = start.serving
     capability = serving.compute_capability
     return BudgetInputs(
         release=serving.release,
@@ -47,7 +56,7 @@ def inputs_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuTyp
         second_runner=serving.second_runner,
         unified_memory=gpu.unified_memory,
         language_model_only=flags.language_model_only,
-        free_memory_bytes=request.free_memory_bytes,
+        free_memory_bytes=free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,

@@ -49,6 +49,10 @@ def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version
     return Upgrade(gpu.id, first, second, changed, causes)
 
 
+def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> Outcome:
+    return _outcome(dry_run(request, flags, rules, gpu), rules)
+
+
 def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
     cache, memory = candidate.kv_cache, candidate.memory
     return Outcome(
@@ -71,7 +75,7 @@ def _causes(
     """Name the rules that make the step: alone in the old release, or taken back in the new, they tell."""
 
     def outcome(rules: EngineRules) -> Outcome:
-        return _outcome(dry_run(request, flags, rules, gpu), rules)
+        return _tried(request, flags, gpu, rules)
 
     before, after = outcome(old), outcome(new)
     for rule in RULES:

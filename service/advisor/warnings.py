@@ -37,14 +37,16 @@ def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
         yield (
             f"vLLM {release} logs tokens as concurrency x max_model_len "
             f"({cache.max_concurrency:.4f} x {cache.max_model_len:,}): it changes with --max-model-len "
-            "and is no count of token slots."
+            "and is no count of token slots. "
+            f"One request by itself can have up to {cache.estimated_max_model_len:,} tokens."
         )
     elif len(cache.groups) > 1:
         yield (
             f"vLLM {release} logs tokens as blocks // groups x the smallest block "
             f"({cache.num_blocks:,} // {len(cache.groups)} x {min(g.block_size for g in cache.groups)}), "
             "as if every group kept every token; sliding-window and recurrent layers keep fewer, "
-            f"so {cache.max_concurrency:.2f} requests of {cache.max_model_len:,} tokens fit all the same."
+            f"so {cache.max_concurrency:.2f} requests of {cache.max_model_len:,} tokens fit all the same. "
+            f"One request by itself can have up to {cache.estimated_max_model_len:,} tokens."
         )
 
 
@@ -69,11 +71,20 @@ def _waste(group: CacheGroup) -> str:
 
 def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
     block = max((group.block_size for group in cache.groups if group.kind != "mamba"), default=0)
-    if block > GIANT_BLOCK and start.serving.enable_prefix_caching:
-        yield (
-            f"A block holds {block:,} tokens: prompts shorter than that never fill one, "
-            "so prefix caching rarely hits."
-        )
+    if block <= GIANT_BLOCK or not start.serving.enable_prefix_caching:
+        return
+    hybrid = start.architecture.is_hybrid
+    remedy = (
+        "A block is as large as a recurrent state: a cache dtype with more bytes per token (auto), a smaller "
+        "state (--mamba-ssm-cache-dtype) or more ranks make it smaller; where prompts are shorter, "
+        "--no-enable-prefix-caching saves the states kept for them."
+        if hybrid
+        else "A smaller --block-size makes blocks that fill."
+    )
+    yield (
+        f"A block holds {block:,} tokens: prompts shorter than that never fill one, so prefix caching rarely "
+        f"hits. {remedy}"
+    )
 
 
 def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:

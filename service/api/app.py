@@ -21,6 +21,7 @@ from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
+from service.api.routes.parts import HUB_TOKEN
 from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.services import Services
 
@@ -63,7 +64,7 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Content-Type", "Authorization", IDEMPOTENCY_KEY, REQUEST_ID],
+            allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID],
         )
     app.add_middleware(Observation, metrics=metrics)

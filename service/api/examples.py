@@ -59,6 +59,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_models": Example({"search": "gemma"}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
+    "get_weights": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
     "create_probe": Example(body=PROBE),
     "get_probe": Example({"probe_id": PROBE_ID}),

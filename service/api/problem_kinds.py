@@ -31,11 +31,14 @@ from service.hub.errors import (
     ConfigTooLarge,
     HubRateLimited,
     HubTimedOut,
+    HubTokenRefused,
     HubUnreachable,
+    InvalidHubToken,
     InvalidModelId,
     InvalidRevision,
     ModelGated,
     ModelNotFound,
+    NotATextModel,
     RevisionNotFound,
 )
 
@@ -169,6 +172,24 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "Not a revision that a model can have",
         "A revision is a branch, a tag or a commit.",
     ),
+    InvalidHubToken: Kind(
+        "invalid-hub-token",
+        HTTPStatus.BAD_REQUEST,
+        "Not a token that the Hub issues",
+        "The header X-Hub-Token holds what no access token of the Hub looks like; nothing was asked.",
+    ),
+    HubTokenRefused: Kind(
+        "hub-token-refused",
+        HTTPStatus.FORBIDDEN,
+        "The Hub does not accept the token",
+        "The token in the header X-Hub-Token is expired, revoked or mistyped.",
+    ),
+    NotATextModel: Kind(
+        "not-a-text-model",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Not a model that generates text",
+        "The model exists, but is of a kind that the engine does not serve, such as one that draws images.",
+    ),
     ModelNotFound: Kind(
         "model-not-found",
         HTTPStatus.NOT_FOUND,
@@ -192,8 +213,8 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "model-gated",
         HTTPStatus.FORBIDDEN,
         "The model's owner must grant access first",
-        "Request access on the model's page and run the service with a token that has it, or send the "
-        "config.json in `config`.",
+        "Request access on the model's page, then send a token that has it in the header X-Hub-Token (or run "
+        "the service with it), or send the config.json in `config`.",
     ),
     ConfigTooLarge: Kind(
         "config-too-large",
@@ -205,7 +226,7 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "config-too-deep",
         HTTPStatus.BAD_GATEWAY,
         "The model's config is nested too deeply",
-        "The Hub's answer is nested deeper than any config.",
+        "The Hub's answer is nested deeper, or has more parts, than any config.",
     ),
     ConfigNotJson: Kind(
         "config-not-json",

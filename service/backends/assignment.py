@@ -217,7 +217,7 @@ def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving)
         if not request.sparse:
             raise
         raise EngineRefusal(
-            Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", fixes=refusal.fixes
+            Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", find_fixes=refusal.find_fixes
         ) from None
     try:
         return _selected(request, SINK_BACKEND, serving)

@@ -1,6 +1,7 @@
 """Which attention backend a release chooses for one layer, or why none will do."""
 
 from dataclasses import replace
+from functools import partial
 
 from packaging.version import Version
 
@@ -92,7 +93,7 @@ def _chosen(rules: ReleaseRules, subject: Subject, name: str) -> Traits:
             Stage.BACKEND,
             f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration. "
             f"Reason: {list(reasons)}",
-            fixes=_fixes(rules, subject),
+            find_fixes=partial(_fixes, rules, subject),
         )
     return traits
 
@@ -113,7 +114,7 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
     raise EngineRefusal(
         Stage.BACKEND,
         f"No valid attention backend found for cuda with {config}. Reasons: {{{listed}}}.",
-        fixes=_fixes(rules, subject),
+        find_fixes=partial(_fixes, rules, subject),
     )
 
 
@@ -121,7 +122,9 @@ def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_nam
     found = first_outcome(traits.construction_failures, subject)
     if found is not None:
         message = spoken(found.failure.message, subject, device_name)
-        raise EngineRefusal(found.stage, message, type=found.failure.type, fixes=_fixes(rules, subject))
+        raise EngineRefusal(
+            found.stage, message, type=found.failure.type, find_fixes=partial(_fixes, rules, subject)
+        )
 
 
 def _fixes(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """What the engine says when it does not start."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
 
@@ -24,7 +25,7 @@ class EngineRefusal(Exception):
         message: the engine's own words.
         stage: where it is raised.
         detail: what the engine does not say: the numbers behind its words.
-        fixes: single changes that were tried and get past this refusal.
+        find_fixes: finds single changes that, tried, get past this refusal; it takes some starts.
     """
 
     def __init__(
@@ -34,11 +35,17 @@ class EngineRefusal(Exception):
         *,
         type: str = "ValueError",  # noqa: A002 - the contract's word
         detail: str = "",
-        fixes: tuple[str, ...] = (),
+        find_fixes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         super().__init__(message)
         self.stage = stage
         self.type = type
         self.message = message
         self.detail = detail
-        self.fixes = fixes
+        self.find_fixes = find_fixes
+
+    def reworded(self, message: str) -> "EngineRefusal":
+        """Return the same refusal in other words."""
+        return EngineRefusal(
+            self.stage, message, type=self.type, detail=self.detail, find_fixes=self.find_fixes
+        )

@@ -252,6 +252,8 @@ class EngineRules:
     memory_refusal: str
     no_memory_refusal: str
     admission: AdmissionGate
+    admission_bounds_steps: bool
+    states_pile_up: bool
     checkpoint_cache_algorithms: Mapping[str, str]
     checkpoint_cache_scheme: CheckpointScheme
     e5m2_gate: E5m2Gate

@@ -1,47 +1,289 @@
-"""How many blocks a waiting request must find free before it is let in."""
+"""Blocks that one request takes of each group: to be let in, to be read, to be answered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, overload
 
 from service.engines.rules import AdmissionGate
 from service.kv_cache.grouping import LOCAL_KINDS
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import AttentionSpec, CacheKind
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerSpec, StateSpec
 from service.launch.serving import Serving
-from service.units import ceil_div
+from service.launch.state_caching import ALIGN
+from service.units import ceil_div, round_up
+
+SETTLED: Final = 3
+"""Tokens of an answer after which blocks of the prompt outside every window have been given back."""
+COUNTED: Final = 64
+"""Steps looked at from each end of a prompt: between them, the blocks held rise or repeat."""
+ALIGNED_STATES: Final = 2
+"""States of one request where those at the ends of blocks are kept, checkpoints inside a chunk aside."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAdmission:
-    """What the gate asks of one group."""
+    """What one request takes of one group."""
 
-    kind: str
+    kind: CacheKind
+    counted_tokens: int
+    """Tokens of the prompt that the release's gate counts."""
     blocks: int
+    """Blocks that must be free before the request is let in."""
+    whole_prompt_blocks: int
+    """Blocks of the whole prompt: what a gate without a cap asks for."""
+    settled_blocks: int
+    """Blocks held once the prompt has been read."""
+    answered_blocks: int
+    """Most blocks held while the answer is written."""
 
 
-def admission_blocks(
-    groups: tuple[Group, ...], serving: Serving, prompt_tokens: int
-) -> tuple[GroupAdmission, ...]:
-    """Return the blocks that one prompt must find free, group by group.
+@dataclass(frozen=True, slots=True)
+class RequestAdmission:
+    """One request as the scheduler meets it: read chunk by chunk, answered token by token."""
 
-    Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.2 to 0.32.0,
-    SingleTypeKVCacheManager.get_num_blocks_to_allocate.
+    groups: tuple[GroupAdmission, ...]
+    prefill_blocks: int
+    """Most blocks of all groups together that are held until the answer has begun."""
+    states_left_behind: int
+    """Of the blocks held, states of the prompt that are not given back before the request ends."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that must be free before the request is let in."""
+        return sum(group.blocks for group in self.groups)
+
+    @property
+    def whole_prompt_blocks(self) -> int:
+        """Blocks that a gate without a cap on windows asks for."""
+        return sum(group.whole_prompt_blocks for group in self.groups)
+
+    @property
+    def settled_blocks(self) -> int:
+        """Blocks held once the prompt has been read."""
+        return sum(group.settled_blocks for group in self.groups)
+
+    @property
+    def answered_blocks(self) -> int:
+        """Most blocks held while the answer is written."""
+        return sum(group.answered_blocks for group in self.groups)
+
+    def at_once(self, free_blocks: int) -> int:
+        """Return the requests let in, one prompt after the other, before one finds too few blocks free."""
+        return self._let_in(free_blocks, self.blocks, self.settled_blocks)
+
+    def at_once_uncapped(self, free_blocks: int) -> int:
+        """Return the same, had the gate asked for the whole prompt of windows too."""
+        return self._let_in(free_blocks, self.whole_prompt_blocks, self.settled_blocks)
+
+    def to_the_end(self, free_blocks: int) -> int:
+        """Return the requests that stay together until all are answered: none is put off for another."""
+        return self._let_in(free_blocks, max(self.blocks, self.answered_blocks), self.answered_blocks)
+
+    def _let_in(self, free_blocks: int, gate: int, held: int) -> int:
+        needed = max(gate, self.prefill_blocks)
+        return 0 if needed > free_blocks else 1 + (free_blocks - needed) // max(1, held)
+
+
+def admit(
+    groups: tuple[Group, ...], serving: Serving, max_model_len: int, prompt_tokens: int, output_tokens: int
+) -> RequestAdmission:
+    """Return what one request takes of which nothing is cached before and no token is guessed.
+
+    Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
+    SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
     """
-    return tuple(GroupAdmission(group.kind, _blocks(group, serving, prompt_tokens)) for group in groups)
+    begun = prompt_steps(groups, serving, prompt_tokens, max(0, min(SETTLED, max_model_len - prompt_tokens)))
+    specs = dict.fromkeys(group.spec for group in groups)
+    uses = {spec: _Use(spec, serving, max_model_len, prompt_tokens, begun) for spec in specs}
+    last = max(prompt_tokens, min(prompt_tokens + output_tokens, max_model_len) - 1)
+    numbers = range(len(begun))
+    peak = max(
+        sum(uses[group.spec].reading(number) for group in groups)
+        for number in {*numbers[:COUNTED], *numbers[-COUNTED:]}
+    )
+    counts = tuple(uses[group.spec].admission(group.kind, last) for group in groups)
+    left = sum(uses[group.spec].left_behind(len(begun) - 1) for group in groups)
+    return RequestAdmission(counts, peak, left)
 
 
-def _blocks(group: Group, serving: Serving, tokens: int) -> int:
-    spec = group.spec
-    if not isinstance(spec, AttentionSpec):
-        return 1
-    gate = serving.rules.admission
-    if gate is AdmissionGate.CHUNK_BY_CHUNK:
-        return ceil_div(min(tokens, serving.max_num_batched_tokens), spec.block_size)
-    whole = ceil_div(ceil_div(tokens, serving.decode_context_parallel_size), spec.block_size)
-    if gate is AdmissionGate.STARTUP_BOUND and spec.kind in LOCAL_KINDS:
-        return min(whole, spec.blocks_per_request(serving.demand()))
-    if spec.kind is not CacheKind.SLIDING_WINDOW or spec.sliding_window is None:
-        return whole
-    if gate is AdmissionGate.WINDOW_PLUS_CHUNK:
-        held = min(tokens, spec.sliding_window + serving.max_num_batched_tokens)
-        return ceil_div(held, spec.block_size)
-    return whole
+@dataclass(frozen=True, slots=True)
+class PromptSteps(Sequence[int]):
+    """How far a prompt has been read, and the answer begun, after each step."""
+
+    chunks: range
+    """After each step that reads as much as a step may."""
+    rest: tuple[int, ...]
+    """After the others."""
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.chunks) + len(self.rest)
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[int, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> int | tuple[int, ...]:
+        """Return the tokens after a step, or after some steps."""
+        if isinstance(number, slice):
+            return tuple(self[each] for each in range(*number.indices(len(self))))
+        if number < len(self.chunks):
+            return self.chunks[number]
+        return self.rest[number - len(self.chunks)]
+
+
+def prompt_steps(
+    groups: tuple[Group, ...], serving: Serving, prompt_tokens: int, answer_tokens: int = 0
+) -> PromptSteps:
+    """Return the steps in which a prompt is read, and those of some tokens of the answer.
+
+    Where states are kept at the ends of blocks, a step reads whole blocks, and the last block alone what is
+    left. Source: vLLM 0.24.0, Scheduler._mamba_block_aligned_split.
+    """
+    chunk, whole = serving.max_num_batched_tokens, prompt_tokens
+    blocks = {group.spec.block_size for group in groups if isinstance(group.spec, StateSpec)}
+    if serving.mamba_cache_mode == ALIGN and blocks:
+        block = max(blocks)
+        chunk = chunk // block * block or chunk
+        whole = prompt_tokens // block * block or prompt_tokens
+    ends = {whole, *range(whole + chunk, prompt_tokens, chunk), prompt_tokens}
+    answer = range(prompt_tokens + 1, prompt_tokens + answer_tokens + 1)
+    return PromptSteps(range(chunk, whole, chunk), (*sorted(ends), *answer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What one request does with the blocks of a group."""
+
+    spec: LayerSpec
+    serving: Serving
+    max_model_len: int
+    prompt_tokens: int
+    steps: PromptSteps
+
+    @property
+    def block(self) -> int:
+        """Tokens of one block over all ranks that share a request."""
+        shares = isinstance(self.spec, AttentionSpec) and self.spec.kind is not CacheKind.CROSS_ATTENTION
+        return self.spec.block_size * (self.serving.decode_context_parallel_size if shares else 1)
+
+    @property
+    def keeps_ends(self) -> bool:
+        """Whether a recurrent state is kept at the ends of blocks."""
+        return isinstance(self.spec, StateSpec) and self.serving.mamba_cache_mode == ALIGN
+
+    def admission(self, kind: CacheKind, last: int) -> GroupAdmission:
+        """Return the counts of a group; ``last`` is the place of the answer's last token but one."""
+        return GroupAdmission(
+            kind=kind,
+            counted_tokens=self.counted_tokens(),
+            blocks=self.gate(),
+            whole_prompt_blocks=self.gate() if self.keeps_ends else self.whole(self.prompt_tokens),
+            settled_blocks=self.reading(len(self.steps) - 1),
+            answered_blocks=max(map(self.answering, self.turning_points(last))),
+        )
+
+    def counted_tokens(self) -> int:
+        """Return the tokens of the prompt that the gate counts."""
+        spec, serving = self.spec, self.serving
+        if spec.kind is CacheKind.CROSS_ATTENTION:
+            return serving.encoder_tokens
+        gate, batch = serving.rules.admission, serving.max_num_batched_tokens
+        counted = self.prompt_tokens
+        if gate is AdmissionGate.CHUNK_BY_CHUNK:
+            counted = self.steps[0]
+        elif gate is AdmissionGate.STARTUP_BOUND and isinstance(spec, AttentionSpec):
+            counted = spec.kept_tokens(serving.demand(self.max_model_len))
+        elif gate is AdmissionGate.WINDOW_PLUS_CHUNK and isinstance(spec, AttentionSpec) and spec.is_windowed:
+            counted = (spec.sliding_window or 0) + batch
+        return min(counted, self.prompt_tokens)
+
+    def gate(self) -> int:
+        """Return the blocks that must be free before the request is let in."""
+        spec, serving = self.spec, self.serving
+        if isinstance(spec, StateSpec) and self.keeps_ends:
+            return 1 + self.checkpoints(0, self.prompt_tokens) + spec.speculative_pages
+        if serving.rules.admission is AdmissionGate.STARTUP_BOUND and spec.kind in LOCAL_KINDS:
+            bound = spec.blocks_per_request(serving.demand(self.max_model_len))
+            return min(self.whole(self.prompt_tokens), bound)
+        return self.whole(self.counted_tokens())
+
+    def whole(self, tokens: int) -> int:
+        """Return the blocks of so many tokens, had none been given back."""
+        if self.spec.kind is CacheKind.CIRCULAR_BUFFER:
+            return 1
+        if self.spec.kind is CacheKind.CROSS_ATTENTION:
+            tokens = self.serving.encoder_tokens
+        guessed = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
+        return ceil_div(tokens, self.block) + guessed
+
+    def reading(self, number: int) -> int:
+        """Return the blocks held once there is room for a step."""
+        if self.keeps_ends:
+            return self._states_kept(number)
+        return self.whole(self.steps[number]) - self.given_back(
+            self._read(number - self.serving.batches_behind)
+        )
+
+    def _read(self, number: int) -> int:
+        """Return the tokens that are there before a step."""
+        return self.steps[number - 1] if number > 0 else 0
+
+    def answering(self, written: int) -> int:
+        """Return the blocks held once there is room for a token of the answer; ``written`` are before it."""
+        held = self.whole(written + 1) - self.given_back(written - self.serving.batches_behind)
+        return held + self.left_behind(len(self.steps) - 1)
+
+    def given_back(self, computed: int) -> int:
+        """Return the blocks that no token after the first ``computed`` ones looks at."""
+        spec, computed = self.spec, max(0, computed)
+        if isinstance(spec, StateSpec):
+            passed = computed - 1
+        elif spec.is_windowed and spec.sliding_window is not None:
+            retained = self.serving.demand().retained_tokens
+            passed = computed - spec.sliding_window + 1 - retained
+        elif spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and spec.attention_chunk_size is not None:
+            passed = computed // spec.attention_chunk_size * spec.attention_chunk_size
+        else:
+            return 0
+        return max(0, passed) // self.block
+
+    def turning_points(self, last: int) -> tuple[int, ...]:
+        """Return places in the answer, one of which holds the most blocks."""
+        first, block = self.prompt_tokens, self.block
+        points = {first, last, round_up(first, block)}
+        if isinstance(self.spec, AttentionSpec) and self.spec.attention_chunk_size is not None:
+            points.add(last // self.spec.attention_chunk_size * self.spec.attention_chunk_size - 1)
+        return tuple(sorted(point for point in points if first <= point <= last))
+
+    def _states_kept(self, number: int) -> int:
+        """Return the states held at a step while the ends of blocks keep theirs."""
+        behind = self.serving.batches_behind
+        checkpoints = sum(
+            self.checkpoints(self._read(step), self.steps[step])
+            for step in range(max(0, number - behind), number + 1)
+        )
+        guessed = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
+        oldest = max(0, number - 1 - behind)
+        recent = {ceil_div(end, self.spec.block_size) for end in self.steps[oldest : number + 1]}
+        return len(recent) + self.left_behind(oldest) + checkpoints + guessed
+
+    def left_behind(self, number: int) -> int:
+        """Return the states of earlier steps that are never given back: those with a gap after them."""
+        if not (self.keeps_ends and self.serving.batches_behind and self.serving.rules.states_pile_up):
+            return 0
+        block, regular = self.spec.block_size, min(number, len(self.steps.chunks) - 1)
+        leaps = max(0, regular) if self.steps.chunks.step > block else 0
+        later = [ceil_div(end, block) for end in self.steps[max(0, regular) : number + 1]]
+        return leaps + sum(after - place > 1 for place, after in pairwise(later))
+
+    def checkpoints(self, start: int, end: int) -> int:
+        """Return the states kept besides within one step: at the end of its last whole block."""
+        spec = self.spec
+        if not isinstance(spec, StateSpec) or spec.pages_per_request is None:
+            return 0
+        kept = spec.pages_per_request - ALIGNED_STATES
+        return kept if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0

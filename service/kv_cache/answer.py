@@ -39,5 +39,13 @@ class KvCache:
     """The longest context that one request can have, up to ``max_model_len``."""
     groups: tuple[CacheGroup, ...]
     """As the first pipeline stage holds them."""
-    log_lines: tuple[str, ...]
-    """What the release prints about it."""
+    report_lines: tuple[str, ...]
+    """The release's sentences about it, to be filled in."""
+
+    @property
+    def log_lines(self) -> tuple[str, ...]:
+        """What the release prints about it."""
+        return tuple(
+            line.format(tokens=self.tokens, length=self.max_model_len, concurrency=self.max_concurrency)
+            for line in self.report_lines
+        )

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
-from math import lcm
 from typing import Final
 
 from service.architecture.layers import CachePart
@@ -13,7 +13,6 @@ from service.backends.assignment import Backends
 from service.backends.backend import DEFAULT_BLOCK_SIZE
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import (
-    BlockBytes,
     BlockInBatch,
     BlockSizeChoice,
     ConcurrencyCount,
@@ -28,10 +27,11 @@ from service.kv_cache.block_size import check_block_in_batch, resolve_block_size
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
 from service.kv_cache.layers import layer_caches
-from service.kv_cache.packing import packed_block_bytes
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec, distinct_specs
+from service.kv_cache.packing import bytes_per_block
+from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.kv_cache.startup_check import StartupMemory, startup_memories
 from service.launch.serving import Serving
-from service.units import GIB, ceil_div, round_up
+from service.units import ceil_div
 
 KINDS_BY_CLASS_NAME: Final = (
     CacheKind.CHUNKED_LOCAL_ATTENTION,
@@ -59,24 +59,6 @@ class CacheLayout:
     """Tokens of the engine's own block size."""
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
-
-
-def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
-    """Return the bytes that one block id costs on a stage: those of its widest group.
-
-    ``packed`` says how they count where pages of several sizes lie side by side.
-    """
-    if len(stage) > 1 and stage[0].uniform_type:
-        size = packed_block_bytes(stage, packed)
-    else:
-        size = max(group.bytes_per_block for group in stage)
-    aligned = {
-        spec.block_alignment
-        for group in stage
-        for spec in distinct_specs(group.layers)
-        if isinstance(spec, AttentionSpec)
-    }
-    return round_up(size, lcm(*aligned))
 
 
 def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> CacheLayout:
@@ -181,43 +163,118 @@ def _sorting_key(group: Group) -> tuple[int, ...]:
     return kind, spec.block_size, spec.num_kv_heads, spec.head_size, spec.sliding_window or 0
 
 
+@dataclass(frozen=True, slots=True)
+class RequestOfLength:
+    """What one request of some length takes, as the release reports it."""
+
+    blocks: int
+    groups: tuple[CacheGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizing:
+    """What does not depend on the bytes for the cache, worked out once for many sizes."""
+
+    layout: CacheLayout
+    serving: Serving
+    checks: tuple[StartupMemory, ...]
+    """Each stage's memory as the release checks it."""
+    block_bytes: tuple[int, ...]
+    """Per stage, what one block id costs."""
+    request: Callable[[int], RequestOfLength]
+
+    @classmethod
+    def of(cls, layout: CacheLayout, serving: Serving) -> "CacheSizing":
+        """Return the sizing of a layout."""
+        return cls(
+            layout,
+            serving,
+            startup_memories(layout.layers, layout.groups, layout.stages, serving),
+            tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages),
+            cache(lambda length: _request(layout, serving, length)),
+        )
+
+    def fits(self, available_bytes: int) -> bool:
+        """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
+        try:
+            self.settle(available_bytes)
+        except EngineRefusal:
+            return False
+        return True
+
+    def settle(self, available_bytes: int) -> int:
+        """Return the maximum length once the engine has seen the memory.
+
+        Raises:
+            EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
+        """
+        layout, serving, length = self.layout, self.serving, self.serving.max_model_len
+        if serving.fit_max_model_len:
+            length = self._fitted(available_bytes, length)
+        for check in self.checks:
+            check.check(available_bytes, length)
+        if layout.refusal is not None:
+            raise layout.refusal
+        if serving.rules.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
+            smallest = min(group.spec.block_size for group in layout.groups)
+            check_block_in_batch(smallest, serving, Stage.BLOCK_SIZE)
+        return length
+
+    def size(self, available_bytes: int) -> KvCache:
+        """Return what the engine makes of ``available_bytes`` on every rank.
+
+        Source: vLLM 0.19.0 to 0.32.0, v1/core/kv_cache_utils.py get_kv_cache_configs.
+
+        Raises:
+            EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
+        """
+        length = self.settle(available_bytes)
+        request, num_blocks = self.request(length), self.num_blocks(available_bytes)
+        concurrency = num_blocks / request.blocks
+        tokens = _tokens(self.layout, self.serving, num_blocks, concurrency, length)
+        return KvCache(
+            available_bytes=available_bytes,
+            num_blocks=num_blocks,
+            bytes_per_block=self.block_bytes[0],
+            largest_bytes_per_block=max(self.block_bytes),
+            tokens=tokens,
+            max_concurrency=concurrency,
+            max_model_len=length,
+            estimated_max_model_len=min(check.longest(available_bytes, length) for check in self.checks),
+            groups=request.groups,
+            report_lines=self.serving.rules.report_lines,
+        )
+
+    def num_blocks(self, available_bytes: int) -> int:
+        """Return the blocks of the smallest rank."""
+        override = self.serving.num_gpu_blocks_override
+        if override is not None:
+            return override
+        return max(0, min(available_bytes // size for size in self.block_bytes))
+
+    def _fitted(self, available_bytes: int, length: int) -> int:
+        fitted = min(check.longest(available_bytes, length) for check in self.checks)
+        if fitted == 0:
+            raise EngineRefusal(
+                Stage.MEMORY,
+                "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single "
+                "token. Try increasing `gpu_memory_utilization`.",
+            )
+        return fitted
+
+
 def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> KvCache:
     """Return what the engine makes of ``available_bytes`` on every rank.
-
-    Source: vLLM 0.19.0 to 0.32.0, v1/core/kv_cache_utils.py get_kv_cache_configs.
 
     Raises:
         EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
     """
-    stages = _stage_memories(layout, serving, available_bytes)
-    length = serving.max_model_len
-    if serving.fit_max_model_len:
-        length = _fitted_length(stages, length)
-    for stage in stages:
-        stage.check(length)
-    if layout.refusal is not None:
-        raise layout.refusal
-    if serving.rules.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
-        smallest = min(group.spec.block_size for group in layout.groups)
-        check_block_in_batch(smallest, serving, Stage.BLOCK_SIZE)
-    num_blocks = min(_num_blocks(stage, serving, available_bytes) for stage in layout.stages)
-    concurrency = num_blocks / _blocks_of_request(layout, serving, length)
-    tokens = _tokens(layout, serving, num_blocks, concurrency, length)
-    return KvCache(
-        available_bytes=available_bytes,
-        num_blocks=num_blocks,
-        bytes_per_block=_stage_block(layout.stages[0], serving),
-        largest_bytes_per_block=max(_stage_block(stage, serving) for stage in layout.stages),
-        tokens=tokens,
-        max_concurrency=concurrency,
-        max_model_len=length,
-        estimated_max_model_len=min(stage.longest(length) for stage in stages),
-        groups=tuple(_answer(group, serving, length) for group in layout.stages[0]),
-        log_lines=tuple(
-            line.format(tokens=tokens, length=length, concurrency=concurrency)
-            for line in serving.rules.report_lines
-        ),
-    )
+    return CacheSizing.of(layout, serving).size(available_bytes)
+
+
+def _request(layout: CacheLayout, serving: Serving, length: int) -> RequestOfLength:
+    groups = tuple(_answer(group, serving, length) for group in layout.stages[0])
+    return RequestOfLength(_blocks_of_request(layout, serving, length), groups)
 
 
 def _blocks_of_request(layout: CacheLayout, serving: Serving, length: int) -> int:
@@ -245,131 +302,3 @@ def _tokens(layout: CacheLayout, serving: Serving, num_blocks: int, concurrency:
         return int(concurrency * length)
     smallest = min(group.spec.block_size for group in layout.groups)
     return num_blocks // len(layout.groups) * smallest * serving.decode_context_parallel_size
-
-
-def _fitted_length(stages: tuple["_StageMemory", ...], length: int) -> int:
-    fitted = min(stage.longest(length) for stage in stages)
-    if fitted == 0:
-        raise EngineRefusal(
-            Stage.MEMORY,
-            "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token. "
-            "Try increasing `gpu_memory_utilization`.",
-        )
-    return fitted
-
-
-def _num_blocks(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
-    override = serving.num_gpu_blocks_override
-    return max(0, available_bytes // _stage_block(stage, serving)) if override is None else override
-
-
-def _stage_block(stage: tuple[Group, ...], serving: Serving) -> int:
-    return bytes_per_block(stage, serving.rules.packed_block_bytes)
-
-
-def _stage_memories(
-    layout: CacheLayout, serving: Serving, available_bytes: int
-) -> tuple["_StageMemory", ...]:
-    """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
-    match serving.rules.startup_check:
-        case StartupCheck.LAYERS:
-            return tuple(
-                _StageMemory(_layers(stage, serving), serving, available_bytes) for stage in layout.layers
-            )
-        case StartupCheck.FIRST_GROUP_OF_MODEL:
-            return (_StageMemory(_first_group(layout.groups, serving), serving, available_bytes),)
-        case StartupCheck.FIRST_GROUP:
-            needs = [_first_group(stage, serving) for stage in layout.stages]
-        case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
-            needs = [_all_groups(stage, serving) for stage in layout.stages]
-    return tuple(
-        _StageMemory(needed, serving, _checked_bytes(stage, serving, available_bytes))
-        for needed, stage in zip(needs, layout.stages, strict=True)
-    )
-
-
-def _checked_bytes(stage: tuple[Group, ...], serving: Serving, available_bytes: int) -> int:
-    """Return the bytes of a stage that one request may take."""
-    rules, per_block = serving.rules, _stage_block(stage, serving)
-    override = serving.num_gpu_blocks_override
-    if override is not None and rules.override_counts_as_available:
-        available_bytes = override * per_block
-    reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
-    return available_bytes - (per_block if reserved else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _StageMemory:
-    """One pipeline stage's memory as the engine checks it."""
-
-    needed: Callable[[int], int]
-    """Bytes that a request of some length needs."""
-    serving: Serving
-    available: int
-
-    def longest(self, limit: int) -> int:
-        """Return the longest request that fits, up to ``limit``; 0 when not even one token does."""
-        if self.needed(limit) <= self.available:
-            return limit
-        if self.needed(1) > self.available:
-            return 0
-        low, high = 1, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.needed(middle) <= self.available:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    def check(self, length: int) -> None:
-        """Refuse as the engine does when one request of ``length`` tokens does not fit."""
-        rules = self.serving.rules
-        if self.available <= 0:
-            raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
-        needed = self.needed(length)
-        if needed > self.available:
-            raise EngineRefusal(Stage.MEMORY, self._refusal(rules, length, needed))
-
-    def _refusal(self, rules: EngineRules, length: int, needed: int) -> str:
-        longest = self.longest(length)
-        estimate = (
-            f"Based on the available memory, the estimated maximum model length is {longest}."
-            if longest
-            else ""
-        )
-        return rules.memory_refusal.format(
-            length=length,
-            needed=_printed_gib(needed),
-            available=_printed_gib(self.available),
-            estimate=estimate,
-            gap=" " if estimate else "",
-        )
-
-
-def _printed_gib(size_bytes: int) -> float:
-    """Return GiB as the engine prints them: vLLM 0.19.0, utils/mem_utils.py format_gib."""
-    return round(size_bytes / GIB, 2)
-
-
-def _all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-
-    def needed(length: int) -> int:
-        demand = serving.demand(length)
-        return per_block * sum(group.blocks_per_request(demand) for group in stage)
-
-    return needed
-
-
-def _first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-    return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
-
-
-def _layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
-    def needed(length: int) -> int:
-        demand = serving.demand(length)
-        return sum(cache.spec.blocks_per_request(demand) * cache.spec.page_size for cache in stage)
-
-    return needed

@@ -3,12 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import BlockBytes, EngineRules, PackedGroups
 from service.kv_cache.groups import Group, type_key
-from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, page_sizes
-from service.units import ceil_div
+from service.kv_cache.specs import (
+    WINDOWED_KINDS,
+    AttentionSpec,
+    CacheKind,
+    LayerCache,
+    distinct_specs,
+    page_sizes,
+)
+from service.units import ceil_div, round_up
 
 LATENT_FIRST = frozenset({PackedGroups.LATENT_FIRST_PADDED, PackedGroups.LATENT_FIRST})
 PACKED_KINDS = frozenset({CacheKind.SLIDING_WINDOW_MLA, CacheKind.CIRCULAR_BUFFER})
@@ -52,6 +60,24 @@ class _Bucket:
             by_size[layer.spec.page_size].append(layer)
         rounds = list(zip(*by_size.values(), strict=False))
         return (tuple(layer for dealt in rounds[first::count] for layer in dealt) for first in range(count))
+
+
+def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
+    """Return the bytes that one block id costs on a stage: those of its widest group.
+
+    ``packed`` says how they count where pages of several sizes lie side by side.
+    """
+    if len(stage) > 1 and stage[0].uniform_type:
+        size = packed_block_bytes(stage, packed)
+    else:
+        size = max(group.bytes_per_block for group in stage)
+    aligned = {
+        spec.block_alignment
+        for group in stage
+        for spec in distinct_specs(group.layers)
+        if isinstance(spec, AttentionSpec)
+    }
+    return round_up(size, lcm(*aligned))
 
 
 def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...] | None:

@@ -83,17 +83,25 @@ class AttentionSpec:
             return 1
         if self.kind is CacheKind.CROSS_ATTENTION:
             return ceil_div(demand.encoder_tokens, self.block_size)
-        if self.kind in WINDOWED_KINDS and self.sliding_window is not None:
-            if demand.context_parallel > 1:
-                raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
-            # One more block, since the window need not start where a block does.
-            kept = self.sliding_window - 1 + demand.retained_tokens
-            held = min(kept + demand.in_flight_tokens, demand.max_model_len)
-            return ceil_div(held, self.block_size) + 1
-        if self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
-            held = min(self.attention_chunk_size + demand.in_flight_tokens, demand.max_model_len)
-            return ceil_div(held, self.block_size)
-        return ceil_div(ceil_div(demand.max_model_len, demand.context_parallel), self.block_size)
+        if self.is_windowed and demand.context_parallel > 1:
+            raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
+        blocks = ceil_div(ceil_div(self.kept_tokens(demand), demand.context_parallel), self.block_size)
+        # One more block, since a window need not start where a block does.
+        return blocks + 1 if self.is_windowed else blocks
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the layer keeps a window of tokens."""
+        return self.kind in WINDOWED_KINDS and self.sliding_window is not None
+
+    def kept_tokens(self, demand: Demand) -> int:
+        """Return the tokens of one request that are kept at most, those in flight included."""
+        kept = demand.max_model_len
+        if self.is_windowed and self.sliding_window is not None:
+            kept = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
+        elif self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
+            kept = self.attention_chunk_size + demand.in_flight_tokens
+        return min(kept, demand.max_model_len)
 
     def scaled(self, ratio: int) -> "AttentionSpec":
         """Return the spec with a block of ``ratio`` times as many tokens."""

@@ -242,7 +242,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
 
     Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
     """
-    defaults = _defaults(rules, gpu)
+    defaults = batch_defaults(rules, gpu)
     seqs = flags.max_num_seqs or defaults.seqs
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
@@ -286,7 +286,8 @@ def _check_batch(
         )
 
 
-def _defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:
+def batch_defaults(rules: EngineRules, gpu: GpuType) -> BatchDefaults:
+    """Return the sizes of batches that a release takes on a GPU type, unless told."""
     return next(
         entry
         for entry in rules.batch_defaults

@@ -81,10 +81,15 @@ class Serving:
         return self.rules.release
 
     @property
+    def batches_behind(self) -> int:
+        """Batches that are scheduled but not yet done when blocks are given back, by the release's rule."""
+        concurrent = self.rules.in_flight_batches is InFlightBatches.CONCURRENT
+        return self.concurrent_batches - 1 if concurrent else 0
+
+    @property
     def in_flight_tokens(self) -> int:
         """Tokens that a sliding window keeps in reserve, by the release's rule."""
-        concurrent = self.rules.in_flight_batches is InFlightBatches.CONCURRENT
-        return self.max_num_batched_tokens * (self.concurrent_batches if concurrent else 1)
+        return self.max_num_batched_tokens * (1 + self.batches_behind)
 
     def demand(self, max_model_len: int | None = None) -> Demand:
         """Return what one request of the given (or the maximum) length asks for."""

@@ -1,6 +1,6 @@
 """The memory budget of the fullest rank while the engine starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Final
 
@@ -108,7 +108,7 @@ class _Start:
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
-        requested = self._requested()
+        requested = _requested(inputs, self.constants)
         weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
@@ -118,7 +118,7 @@ class _Start:
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
-            free=self._free(),
+            free=_free(inputs, self.constants),
             weights=weights,
             activation=peak,
             non_torch=non_torch,
@@ -161,27 +161,6 @@ class _Start:
             largest=inputs.max_cudagraph_capture_size,
         )
 
-    def _requested(self) -> Estimate:
-        cut = ceil if self.constants.rounds_up else floor
-        total, share = self.inputs.total, self.inputs.gpu_memory_utilization
-        return Estimate(
-            cut(total.bytes * share),
-            cut(total.low * share),
-            cut(total.high * share),
-            total.basis,
-            f"total x {share:g}; {self.constants.sources['rounds_up']}",
-        )
-
-    def _free(self) -> Estimate:
-        told = self.inputs.free_memory_bytes
-        if told is not None:
-            return exact(told, Basis.GIVEN, "free_memory_bytes")
-        one, many = self.constants.context
-        several = self.inputs.tensor_parallel_size * self.inputs.pipeline_parallel_size > 1
-        source = self.constants.sources["context"]
-        context = from_range(many if several else one, Basis.CALIBRATED, source)
-        return difference(self.inputs.total, (context,), f"total less the CUDA context; {source}")
-
     def _non_torch(self) -> Estimate:
         if self.inputs.unified_memory:
             return from_range(self.constants.unified, Basis.ASSUMED, self.constants.sources["unified"])
@@ -190,3 +169,38 @@ class _Start:
         one, many = growth[max(reached, default=min(growth))]
         several = self.inputs.tensor_parallel_size > 1
         return from_range(many if several else one, Basis.CALIBRATED, self.constants.sources["growth"])
+
+
+def _requested(inputs: BudgetInputs, constants: Constants) -> Estimate:
+    cut = ceil if constants.rounds_up else floor
+    total, share = inputs.total, inputs.gpu_memory_utilization
+    return Estimate(
+        cut(total.bytes * share),
+        cut(total.low * share),
+        cut(total.high * share),
+        total.basis,
+        f"total x {share:g}; {constants.sources['rounds_up']}",
+    )
+
+
+def _free(inputs: BudgetInputs, constants: Constants) -> Estimate:
+    told = inputs.free_memory_bytes
+    if told is not None:
+        return exact(told, Basis.GIVEN, "free_memory_bytes")
+    one, many = constants.context
+    several = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
+    source = constants.sources["context"]
+    context = from_range(many if several else one, Basis.CALIBRATED, source)
+    return difference(inputs.total, (context,), f"total less the CUDA context; {source}")
+
+
+def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
+    """Return the budget of the same start on a device with another total, which takes the same."""
+    constants = constants_at(inputs.release)
+    requested = _requested(inputs, constants)
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    left = budget.available_kv
+    if inputs.kv_cache_memory_bytes is None:
+        left = difference(requested, taken, REMAINDER)
+    free = _free(inputs, constants)
+    return replace(budget, total=inputs.total, requested=requested, free=free, available_kv=left)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from service.advisor.memory import circumstances_of, inputs_of
+from service.advisor.memory import budget_inputs, circumstances_of
 from service.advisor.request import Model, PlanRequest
 from service.advisor.start import dry_start
 from service.architecture.config import InvalidConfig, read_document
@@ -50,7 +50,9 @@ def predict(measurement: Measurement) -> Prediction:
     except _UNPLANNED as error:
         raise NotPredicted(str(error)) from error
     circumstances = circumstances_of(request, start, flags, gpu)
-    budget = estimate_budget(start.architecture, inputs_of(request, start, flags, gpu))
+    budget = estimate_budget(
+        start.architecture, budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    )
     return Prediction(circumstances, budget)
 
 

@@ -24,7 +24,8 @@ from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.answer import CacheGroup, KvCache
-from service.kv_cache.capacity import bytes_per_block, size_cache
+from service.kv_cache.capacity import size_cache
+from service.kv_cache.packing import bytes_per_block
 from service.launch.speculation import UnmodelledSpeculation
 
 GPU_OF_CAPABILITY = {

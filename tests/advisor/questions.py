@@ -21,6 +21,7 @@ def ask_all(
     patches: tuple[str, ...] = (),
     workload: Workload | None = None,
     objective: Objective = Objective.BALANCED,
+    with_levers: bool = False,
 ) -> GpuPlan:
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
@@ -29,6 +30,7 @@ def ask_all(
         serve=flags or ServeFlags(),
         workload=workload,
         objective=objective,
+        with_levers=with_levers,
     )
     return plan(request).plans[0]
 

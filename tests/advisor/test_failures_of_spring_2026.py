@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.advisor.answer import Verdict
+from service.advisor.answer import Admission, Verdict, Waiting
 from service.advisor.request import Workload
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -122,6 +122,56 @@ def test_sliding_window_admission_of_16_001_tokens(
     sliding = [group.blocks for group in admission.groups if group.kind == "sliding_window"]
     assert sliding == [per_group] * 5
     assert admission.sliding_window_blocks == 5 * per_group
+
+
+def sessions(blocks: int, prompt: int, wanted: int, patches: tuple[str, ...] = ()) -> Admission:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=131_072,
+        max_num_batched_tokens=8192,
+        num_gpu_blocks_override=blocks,
+        kv_cache_dtype="auto",
+    )
+    workload = Workload(prompt, concurrent_requests=wanted)
+    admission = ask(
+        GEMMA, "0.19.0", flags, gpu="h200-sxm-141gb", patches=patches, workload=workload
+    ).admission
+    assert admission is not None
+    return admission
+
+
+def test_the_table_of_pull_request_39866_is_one_answer() -> None:
+    patched = sessions(24_000, 16_001, 4, ("vllm#39866",))
+    windows = [group for group in patched.groups if group.kind == "sliding_window"]
+    # 1024 + 8192 = 9216 tokens are counted, not 16,001; 9216 / 16 = 576, not ceil(16,001 / 16) = 1001.
+    assert {group.counted_tokens for group in windows} == {9216}
+    assert {(group.whole_prompt_blocks, group.blocks) for group in windows} == {(1001, 576)}
+    # Five groups of ten layers: 5 x 1001 = 5005 and 5 x 576 = 2880.
+    assert (patched.whole_sliding_window_blocks, patched.sliding_window_blocks) == (5005, 2880)
+
+
+def test_four_sessions_of_65k_run_at_once_instead_of_one_by_one() -> None:
+    # A prompt of 65,536 tokens: 65,536 / 16 = 4096 blocks of each of five windows, 65,536 / 32 = 2048 of
+    # full attention; 5 x 4096 + 2048 = 22,528 of 23,999. Once read, 5 x 65 + 2049 = 2374 are held, and
+    # 23,999 - 2374 = 21,625 are too few for the next.
+    before = sessions(24_000, 65_536, 4)
+    assert (before.blocks, before.settled_blocks, before.free_blocks) == (22_528, 2374, 23_999)
+    assert (before.admitted_at_once, before.waits_for) == (1, Waiting.BLOCKS)
+    # With the cap 5 x 576 + 2048 = 4928 are asked for, so that 1 + (23,999 - 4928) // 2374 = 9 would run.
+    after = sessions(24_000, 65_536, 4, ("vllm#39866",))
+    assert (after.blocks, after.admitted_at_once, after.waits_for) == (4928, 9, Waiting.NOTHING)
+    assert after.admitted_by_whole_prompts == before.admitted_at_once
+
+
+def test_a_pool_of_29_500_blocks_caps_at_four_of_eight_sessions_as_the_pull_request_reports() -> None:
+    # In its words, on an H200 with about 29.5K blocks, "running caps at 4 while half the pool sits idle".
+    before = sessions(29_500, 65_000, 8)
+    # A window takes 65,000 / 16 = 4062.5 blocks, full attention 65,000 / 32 = 2031.25: five times 4063 and
+    # 2032 are 22,347.
+    assert before.blocks == 22_347
+    assert before.admitted_at_once == 4
+    assert before.free_blocks - 4 * before.settled_blocks > before.free_blocks // 2
+    assert sessions(29_500, 65_000, 8, ("vllm#39866",)).admitted_at_once >= 8
 
 
 def turboquant_flags() -> ServeFlags:

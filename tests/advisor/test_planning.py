@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.answer import Verdict
+from service.advisor.answer import Verdict, Waiting
 from service.advisor.request import Objective, Workload
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
@@ -170,7 +170,9 @@ def test_admission_says_why_the_next_request_waits() -> None:
     assert admission.blocks == 250  # 4000 / 16
     assert admission.free_blocks == 2047  # 4 GiB / (16 x 131,072) less the null block
     assert admission.admitted_at_once == 8
-    assert "8 such prompts fit at once, 9 are wanted" in admission.explanation
+    # With three tokens of the answer one holds 251 blocks: 7 x 251 + 250 = 2007 fit, 8 x 251 + 250 do not.
+    assert (admission.settled_blocks, admission.waits_for) == (251, Waiting.BLOCKS)
+    assert "8 of 9 run at once; the next one finds 39 blocks free and waits." in admission.explanation
 
 
 def test_a_recurrent_state_takes_one_block_however_long_the_prompt() -> None:

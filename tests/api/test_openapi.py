@@ -14,6 +14,7 @@ from service.api.openapi import openapi_yaml
 
 COMMITTED = Path(__file__).parents[2] / "openapi.yaml"
 DOCUMENT = yaml.safe_load(COMMITTED.read_text("utf-8"))
+NEEDING_A_HUB = {"get_weights"}
 OPERATIONS = [
     pytest.param(method, path, operation, id=operation["operationId"])
     for path, methods in DOCUMENT["paths"].items()
@@ -61,4 +62,5 @@ def test_an_example_is_answered(method: str, path: str, operation: dict, client:
         (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
         body = example["value"]
     reply = client.request(method.upper(), path.format(**in_path), params=query, json=body)
-    assert reply.status_code == 200, reply.text
+    offline = operation["operationId"] in NEEDING_A_HUB
+    assert reply.status_code == (404 if offline else 200), reply.text

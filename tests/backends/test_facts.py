@@ -185,7 +185,7 @@ def test_triton_declines_fp8_before_ada(
     with pytest.raises(EngineRefusal) as refusal:
         select_backend(layer, Version("0.26.0"), capability(gpu), device_name="NVIDIA GeForce RTX 3090")
     assert (refusal.value.stage, refusal.value.type, refusal.value.message) == (stage, "ValueError", message)
-    assert refusal.value.fixes == (f"--kv-cache-dtype {layer.dtype}",)
+    assert refusal.value.find_fixes() == (f"--kv-cache-dtype {layer.dtype}",)
 
 
 @pytest.mark.parametrize("release", ["0.22.1", "0.24.0", "0.30.0"])

@@ -140,7 +140,7 @@ def test_every_fix_that_is_named_works(
     try:
         select_backend(request, release, capability, chosen=chosen)
     except EngineRefusal as refusal:
-        for fix in refusal.fixes:
+        for fix in refusal.find_fixes():
             changed, backend = request, chosen
             if match := re.fullmatch(r"--kv-cache-dtype (\w+)", fix):
                 changed = replace(request, kv_cache_dtype=match[1])

@@ -12,11 +12,15 @@ GEMMA = {"model": "google/gemma-4-31B-it", "engine": {"version": "0.32.0"}}
 ONE_CANDIDATE = {"tensor_parallel_size": 2, "max_model_len": 131072, "kv_cache_dtype": "auto"}
 EVERY_DTYPE = {"tensor_parallel_size": 2, "max_model_len": 131072}
 
+LEVERS = {"gpus": ["h100-sxm-80gb"], "include": ["levers"]}
+
 QUESTIONS = (
     Question("no-op: GET /livez", "/livez", None),
     Question("one GPU, one dtype", "/plan", {**GEMMA, "gpus": ["rtx-3090-24gb"], "serve": ONE_CANDIDATE}),
     Question("one GPU, every dtype", "/plan", {**GEMMA, "gpus": ["rtx-3090-24gb"], "serve": EVERY_DTYPE}),
     Question("whole catalog, every dtype", "/plan", {**GEMMA, "serve": EVERY_DTYPE}),
+    Question("whole catalog, every dtype, TP 1 to 8", "/plan", GEMMA),
+    Question("one GPU, every dtype, TP 1 to 8, levers", "/plan", {**GEMMA, **LEVERS}),
 )
 
 

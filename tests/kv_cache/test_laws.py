@@ -14,9 +14,10 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules import EngineRules, TokenReport
 from service.gpus.catalog import find_gpu
-from service.kv_cache.capacity import bytes_per_block, size_cache
+from service.kv_cache.capacity import size_cache
 from service.kv_cache.formats import QUANTIZED, cache_format
 from service.kv_cache.grouping import group_layers
+from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
 from tests.accuracy.oracle import bundled_architecture
 

@@ -3,7 +3,9 @@
 ``make oracle RELEASE=0.32.0`` installs the release into an environment of its own below ``.oracle``, builds
 its spec classes from our layers of every bundled model, and lets its own functions plan the cache. It exits
 with 1 where an answer differs from ours. It takes for granted what comes before there are specs: flags,
-attention backends and block sizes, which ``make accuracy`` replays.
+attention backends and block sizes, which ``make accuracy`` replays. With ``--admission N`` it asks the
+release's own block pool about N random workloads instead: what each prompt must find free, what it holds,
+and how many are let in.
 """
 
 import argparse
@@ -21,11 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from service.engines.releases import UnknownRelease, find_release
+from tests.oracle.admission import admission_questions, row_of
 from tests.oracle.comparison import Verdict, compare
 from tests.oracle.environment import InstallationFailed, prepare
 from tests.oracle.questions import Question, questions
 
 DRIVER: Final = Path(__file__).with_name("driver.py")
+ADMISSION_DRIVER: Final = Path(__file__).with_name("admission_driver.py")
 
 
 def modelled(text: str) -> Version:
@@ -36,12 +40,12 @@ def modelled(text: str) -> Version:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def ask(python: Path, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+def ask(python: Path, asked: Sequence[Question], driver: Path = DRIVER) -> Iterator[Mapping[str, Any]]:
     """Yield what the release whose Python is given answers to each question."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "questions.jsonl"), Path(folder, "answers.jsonl")
         source.write_text("".join(json.dumps(question.asked) + "\n" for question in asked), "utf-8")
-        subprocess.run((python, DRIVER, source, target), check=True)  # noqa: S603 - the environment we made
+        subprocess.run((python, driver, source, target), check=True)  # noqa: S603 - the environment we made
         with target.open(encoding="utf-8") as answers:
             yield from map(json.loads, answers)
 
@@ -80,20 +84,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.oracle", description=__doc__)
     parser.add_argument("release", type=modelled, help="a release that is modelled")
     parser.add_argument("--models", default="", metavar="TEXT", help="only models whose name holds TEXT")
+    parser.add_argument("--admission", type=int, default=0, metavar="N", help="ask about N random workloads")
+    parser.add_argument("--python", type=Path, help="a Python that has the release, instead of installing it")
     parser.add_argument(
         "--write", type=Path, metavar="FILE", help="store questions and answers, one row a line"
     )
     options = parser.parse_args()
     console = Console(width=160)
     try:
-        python = prepare(options.release, console.print)
+        python = options.python or prepare(options.release, console.print)
     except InstallationFailed as failure:
         sys.exit(str(failure))
-    found = list(questions(options.release, options.models))
+    if options.admission:
+        found, driver = list(admission_questions(options.release, options.admission)), ADMISSION_DRIVER
+    else:
+        found, driver = list(questions(options.release, options.models)), DRIVER
     asked = [question for question in found if question is not None]
-    verdicts = [compare(question, theirs) for question, theirs in zip(asked, ask(python, asked), strict=True)]
+    answers = ask(python, asked, driver)
+    verdicts = [compare(question, theirs) for question, theirs in zip(asked, answers, strict=True)]
     if options.write is not None:
-        rows = ({"engine_version": str(options.release), **verdict.row} for verdict in verdicts)
+        kept = (row_of(verdict) if options.admission else verdict.row for verdict in verdicts)
+        rows = ({"engine_version": str(options.release), **row} for row in kept)
         options.write.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     sys.exit(not report(console, options.release, verdicts, len(found) - len(asked)))
 

@@ -157,6 +157,7 @@ def _state(release: Release, words: dict[str, Any], config: dict[str, Any]) -> A
         "page_size_padded": words["page_size_padded"],
         "mamba_cache_mode": config["mamba_cache_mode"],
         "num_prefill_checkpoint_blocks": words["prefill_checkpoints"],
+        "prefill_checkpoint_alignment": words["prefill_checkpoint_alignment"],
     }
     return release.build("MambaSpec", fields)
 

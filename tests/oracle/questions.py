@@ -145,7 +145,7 @@ def question(model: str, case: Case, rules: EngineRules) -> Question:
     asked = {
         "available_bytes": available,
         "config": words_of_serving(serving),
-        **_layers(architecture, serving, backends, caches),
+        **layers_of(architecture, serving, backends, caches),
     }
     pages = [spec.page_size for spec in _distinct(caches)]
     return Question(
@@ -153,7 +153,7 @@ def question(model: str, case: Case, rules: EngineRules) -> Question:
     )
 
 
-def _layers(
+def layers_of(
     architecture: ModelArchitecture, serving: Serving, backends: Backends, caches: tuple[LayerCache, ...]
 ) -> dict[str, Any]:
     """Return each stage's layers by name, and their specs, of which many layers share one."""

@@ -8,11 +8,13 @@ from service.architecture.recurrence import (
     LinearAttention,
     Mamba,
     Mamba2,
+    Recurrence,
     ShortConvolution,
 )
 from service.kv_cache.formats import Slot
 from service.kv_cache.layers import STATES_KEPT
 from service.kv_cache.specs import LayerSpec, StateSpec
+from service.kv_cache.states import state_checkpoint
 from service.launch.serving import Serving
 
 Words: TypeAlias = Mapping[str, Any]
@@ -30,6 +32,7 @@ def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Ser
             "block_size": spec.block_size,
             "page_size_padded": spec.page_size_padded,
             "prefill_checkpoints": _checkpoints(spec, serving),
+            "prefill_checkpoint_alignment": _checkpoint_alignment(mixer, serving),
             **_words_of_state(spec, mixer, serving),
         }
     return {
@@ -86,6 +89,11 @@ def _shaped(kind: str, arguments: tuple[int, ...], dtypes: tuple[str, ...]) -> W
 def _checkpoints(spec: StateSpec, serving: Serving) -> int:
     kept = STATES_KEPT[serving.mamba_cache_mode]
     return 0 if kept is None or spec.pages_per_request is None else spec.pages_per_request - kept
+
+
+def _checkpoint_alignment(mixer: object, serving: Serving) -> int | None:
+    checkpoint = state_checkpoint(mixer, serving) if isinstance(mixer, Recurrence) else None
+    return None if checkpoint is None else checkpoint.alignment
 
 
 def words_of_serving(serving: Serving) -> Words:

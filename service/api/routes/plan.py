@@ -11,7 +11,8 @@ from service.advisor.answer import Plan
 from service.api.metrics import Metrics
 from service.api.questions import answer_question, plan_request, read_body
 from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import Counts, Parts
+from service.api.routes.parts import CallersParts, Counts
+from service.api.schemas.brief import BriefPlanAnswer
 from service.api.schemas.plan import PlanAnswer
 from service.api.schemas.question import Format, PlanBody, PlanQuery
 from service.api.services import Services
@@ -27,13 +28,18 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 
+DETAILED_GPUS: Final = 8
+"""More GPU types than this are answered in short, unless details are asked for."""
+
 Accept = Annotated[str, Header(include_in_schema=False)]
 
 
-@router.post("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine")
+@router.post(
+    "/plan", response_model=PlanAnswer | BriefPlanAnswer, responses=ANSWER, summary="Dry-run the engine"
+)
 async def create_plan(
     body: PlanBody,
-    services: Parts,
+    services: CallersParts,
     metrics: Counts,
     accept: Accept = "",
 ) -> Response:
@@ -41,9 +47,14 @@ async def create_plan(
     return await _answer(body, services, metrics, wanted_format(accept))
 
 
-@router.get("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine, by query")
+@router.get(
+    "/plan",
+    response_model=PlanAnswer | BriefPlanAnswer,
+    responses=ANSWER,
+    summary="Dry-run the engine, by query",
+)
 async def get_plan(
-    query: Annotated[PlanQuery, Query()], services: Parts, metrics: Counts, accept: Accept = ""
+    query: Annotated[PlanQuery, Query()], services: CallersParts, metrics: Counts, accept: Accept = ""
 ) -> Response:
     """Answer the same as a POST does, by flat parameters."""
     body = read_body(query.document())
@@ -56,17 +67,17 @@ async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Fo
     def answer() -> Response:
         plan = answer_question(question, services)
         _count(plan, metrics)
-        return _written(plan, form)
+        return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
     return await run_in_threadpool(answer)
 
 
-def _written(plan: Plan, form: Format) -> Response:
+def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
     match form:
         case "table":
             return text_response(render_plan(plan))
         case "json":
-            return json_response(PlanAnswer.of(plan))
+            return json_response(PlanAnswer.of(plan) if detailed else BriefPlanAnswer.of(plan))
         case "command" | "docker" | "kubernetes":
             return text_response(COMMANDS[form](plan))
 

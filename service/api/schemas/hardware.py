@@ -21,6 +21,15 @@ class TotalVariantAnswer(Output):
     when: str
 
 
+class BriefGpuAnswer(Output):
+    """A GPU type, in short."""
+
+    id: str
+    name: str
+    memory_bytes: int = Field(description="cudaMemGetInfo's total")
+    compute_capability: Annotated[str | None, BeforeValidator(_capability_text)]
+
+
 class GpuAnswer(Output):
     """A GPU type and the memory CUDA reports on it."""
 

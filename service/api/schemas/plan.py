@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, computed_field
 
-from service.advisor.answer import Plan, Verdict
+from service.advisor.answer import Plan, Verdict, Waiting
 from service.api.schemas.hardware import GpuAnswer
 from service.api.schemas.model import ModelAnswer
 from service.api.schemas.model_config import Output
@@ -94,21 +94,67 @@ class KvCacheAnswer(Output):
 
 
 class GroupAdmissionAnswer(Output):
-    """What admission asks of one group."""
+    """What one request of the workload takes of one group."""
 
     kind: str
-    blocks: int
+    counted_tokens: int = Field(description="Tokens of the prompt that the release's gate counts")
+    blocks: int = Field(description="Blocks that must be free before the request is let in")
+    whole_prompt_blocks: int = Field(description="What a gate without a cap on windows would ask for")
+    settled_blocks: int = Field(description="Blocks held once the prompt has been read")
+    answered_blocks: int = Field(description="Most blocks held while the answer is written")
 
 
 class AdmissionAnswer(Output):
     """How many requests of the workload run at once."""
 
-    groups: list[GroupAdmissionAnswer] = Field(description="Blocks that one prompt must find free, by group")
-    blocks: int
-    sliding_window_blocks: int
-    free_blocks: int
-    admitted_at_once: int
+    prompt_tokens: int
+    groups: list[GroupAdmissionAnswer]
+    blocks: int = Field(description="Blocks of all groups that must be free before a request is let in")
+    whole_prompt_blocks: int
+    sliding_window_blocks: int = Field(description="Of `blocks`, those of the sliding-window groups")
+    whole_sliding_window_blocks: int
+    prefill_blocks: int = Field(description="Most blocks that one request holds while its prompt is read")
+    settled_blocks: int
+    answered_blocks: int
+    free_blocks: int = Field(description="Blocks of an idle engine; one is the null block")
+    admitted_at_once: int = Field(description="Let in one after the other, each once the last was read")
+    admitted_by_whole_prompts: int = Field(
+        description="The same, had the gate asked for the whole prompt of windows too"
+    )
+    kept_to_the_end: int = Field(description="Stay until all are answered, none put off for another")
+    waits_for: Waiting = Field(description="What the next request waits for")
     explanation: str
+
+
+class QualityAnswer(Output):
+    """What is published of a cache dtype's quality."""
+
+    loss: int = Field(description="Place in the order of loss, 0 for none")
+    effect: str
+    source: str
+
+
+class GroupWasteAnswer(Output):
+    """Bytes that one request of the maximum length takes in one group."""
+
+    kind: str
+    taken_bytes: int
+    ideal_bytes: int = Field(description="Of its tokens and its last state alone")
+    reserve_bytes: int = Field(
+        description="Of tokens kept for steps in flight, and of states beside the last"
+    )
+    rounding_bytes: int = Field(description="Of blocks that are begun but not filled")
+    padding_bytes: int = Field(description="Of pages padded to the size of others")
+    idle_bytes: int = Field(description="Of blocks with room for more layers than the group has")
+
+
+class WasteAnswer(Output):
+    """What a request takes beside what it needs."""
+
+    taken_bytes: int
+    ideal_bytes: int
+    percent: float = Field(description="What is taken beyond the ideal, of what is taken")
+    groups: list[GroupWasteAnswer]
 
 
 class CandidateAnswer(Output):
@@ -125,6 +171,12 @@ class CandidateAnswer(Output):
     memory: MemoryAnswer | None
     kv_cache: KvCacheAnswer | None
     admission: AdmissionAnswer | None
+    quality: QualityAnswer = Field(
+        description="What others published of the cache dtype; nothing of it is ours"
+    )
+    waste: WasteAnswer | None = Field(
+        description="What one request of the maximum length takes of a rank without using it"
+    )
     warnings: list[str]
     command: str
 
@@ -141,11 +193,32 @@ class CandidateAnswer(Output):
         return next(iter(self.attention_backends), None)
 
 
+class LeverAnswer(Output):
+    """One change to the recommended candidate. Figures are the changed start's less the candidate's."""
+
+    change: str
+    flag: str | None = Field(description="The flag that is changed, if it is one")
+    value: str | int | float | bool | None
+    version: str | None = Field(description="The release that it changes to, if it does")
+    patch: str | None = Field(description="The pull request that it lays on top, if it does")
+    verdict: Verdict
+    tokens: int = Field(description="As logged: releases count in different ways")
+    available_bytes: int
+    max_concurrency: float
+    estimated_max_model_len: int
+    admitted_at_once: int | None = Field(description="Requests of the workload; null without one")
+    cost: str
+
+
 class GpuPlanAnswer(Output):
     """All candidates on one GPU type."""
 
     gpu: GpuAnswer
+    reason: str = Field(description="Why the recommended candidate is, or why there is none")
     recommended: CandidateAnswer | None
+    levers: list[LeverAnswer] = Field(
+        description="Single changes to it, those that give most first; only with `include: [levers]`"
+    )
     candidates: list[CandidateAnswer] = Field(description="Best first; those that do not start last")
 
 
@@ -182,11 +255,17 @@ class UpgradeAnswer(Output):
     causes: list[CauseAnswer] = Field(description="Each was found by planning with that one rule changed")
 
 
-class PlanAnswer(Output):
-    """The whole answer."""
+class Heading(Output):
+    """What is planned, and the answer in a sentence."""
 
+    verdict: str = Field(description="On how many of the GPU types it starts, or that it fits on none")
     model: ModelAnswer
     engine: EngineAnswer
+
+
+class PlanAnswer(Heading):
+    """The whole answer."""
+
     plans: list[GpuPlanAnswer]
     upgrades: list[UpgradeAnswer] = Field(description="Steps between `engine.versions`; empty without them")
 
@@ -194,6 +273,7 @@ class PlanAnswer(Output):
     def of(cls, plan: Plan) -> Self:
         """Read a plan off the core's values."""
         return cls(
+            verdict=plan.verdict,
             model=ModelAnswer.of(plan.model),
             engine=EngineAnswer.model_validate(plan.engine),
             plans=[GpuPlanAnswer.model_validate(gpu) for gpu in plan.plans],

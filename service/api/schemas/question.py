@@ -68,6 +68,8 @@ class WorkloadInput(Input):
     concurrent_requests: Annotated[int, Field(ge=1, le=1 << 20)] = 1
 
 
+Part = Literal["details", "levers"]
+MAX_PARTS: Final = 8
 ObjectiveName = Literal["accuracy", "tokens", "balanced"]
 
 
@@ -101,6 +103,11 @@ class PlanBody(Input):
     serve: ServeInput = Field(default_factory=ServeInput)
     workload: WorkloadInput | None = None
     objective: ObjectiveName = "balanced"
+    include: Annotated[list[Part], Field(max_length=MAX_PARTS)] = Field(
+        default_factory=list,
+        description="`levers`: what single changes to the recommended candidate give, each planned: some "
+        "thirty starts for each GPU type. `details`: every candidate in full, however many GPU types",
+    )
 
 
 class PlanParameters(FlagsInput):
@@ -134,6 +141,9 @@ class PlanParameters(FlagsInput):
         default=None, description="Workload: requests at once"
     )
     objective: ObjectiveName | None = Field(default=None, description="What the best candidate is best at")
+    include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
+        default=None, description="`levers` or `details`, repeatable"
+    )
 
     def document(self) -> dict[str, Any]:
         """Return the same question as the body of a POST."""
@@ -167,6 +177,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "output_tokens": ("workload", "output_tokens"),
     "concurrent_requests": ("workload", "concurrent_requests"),
     "objective": ("objective",),
+    "include": ("include",),
     **{flag: ("serve", flag) for flag in ServeInput.model_fields},
 }
 """Where each flat parameter stands in the body."""

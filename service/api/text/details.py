@@ -1,11 +1,12 @@
 """What stands below a table: the best candidate in full, and why others do not start."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from service.advisor.answer import Candidate, Refusal, Verdict
+from service.advisor.answer import Candidate, Lever, Refusal, Verdict
 from service.kv_cache.answer import CacheGroup, KvCache
+from service.kv_cache.waste import Waste
 from service.memory.budget import Estimate, Evidence, MemoryBudget
 from service.units import gib_text
 
@@ -22,6 +23,8 @@ def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
         yield from _memory_lines(best.memory)
     if best.admission is not None:
         yield from _indented(f"admission: {best.admission.explanation}", width)
+    if best.waste is not None:
+        yield from _waste_lines(best.waste)
     for warning in best.warnings:
         yield from _indented(f"! {warning}", width)
 
@@ -68,6 +71,27 @@ def _evidence_words(evidence: Evidence | None) -> str:
         return ""
     level, age = evidence.level.replace("_", " "), f"{evidence.age_days} days old"
     return f", {level}: {evidence.count} measured, the newest {age}"
+
+
+def _waste_lines(waste: Waste) -> Iterator[str]:
+    yield (
+        f"  a request of the maximum length takes {gib_text(waste.taken_bytes)} GiB of a rank, "
+        f"{gib_text(waste.ideal_bytes)} at best ({waste.percent:.1f} % wasted)"
+    )
+
+
+def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
+    """Tell what single changes would give, one line each, and what each costs."""
+    if levers:
+        yield ""
+        yield "Single changes, those that give most first:"
+    for lever in levers:
+        admitted = "" if lever.admitted_at_once is None else f", {lever.admitted_at_once:+,} requests at once"
+        yield from _indented(
+            f"{lever.change}: {lever.max_concurrency:+.2f}x, {lever.tokens:+,} tokens, "
+            f"{gib_text(lever.available_bytes)} GiB{admitted}; {lever.cost}",
+            width,
+        )
 
 
 def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:

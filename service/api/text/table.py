@@ -10,7 +10,7 @@ from rich.table import Table
 
 from service.advisor.answer import Candidate, GpuPlan, Plan, Verdict
 from service.api.schemas.architecture import ArchitectureAnswer
-from service.api.text.details import candidate_lines, refusal_lines
+from service.api.text.details import candidate_lines, lever_lines, refusal_lines
 from service.api.text.upgrades import upgrade_text
 from service.units import gib_text
 
@@ -42,6 +42,7 @@ def _heading(plan: Plan) -> str:
         f"{model.id}{revision} ({model.source}) on vLLM {engine.version}{patches}",
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
     ]
+    lines.extend(wrap(plan.verdict, WIDTH))
     if model.note:
         lines.extend(wrap(f"Note: {model.note}", WIDTH))
     return "".join(f"{line}\n" for line in lines)
@@ -68,6 +69,8 @@ def _description(plan: GpuPlan) -> str:
     lines.extend(_drawn(table).splitlines())
     if plan.recommended is not None:
         lines.extend(candidate_lines(plan.recommended, WIDTH))
+        lines.extend(wrap(plan.reason, WIDTH, initial_indent="  ", subsequent_indent="    "))
+    lines.extend(lever_lines(plan.levers, WIDTH))
     lines.extend(refusal_lines(plan.candidates, WIDTH))
     if plan.recommended is not None:
         lines.extend(("", plan.recommended.command))

@@ -1,0 +1,177 @@
+"""Single changes to a candidate, each planned, with what it gives and what it costs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from service.advisor.answer import Candidate, Lever, Verdict
+from service.advisor.candidates import dry_run
+from service.advisor.request import PlanRequest
+from service.advisor.shared_work import SharedWork
+from service.advisor.start import Start
+from service.engines.cache_quality import quality_of
+from service.engines.flags import ServeFlags
+from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for
+from service.gpus.gpu_type import GpuType
+
+COSTS: Final = {
+    "max_num_batched_tokens": "prompts are read in other steps: the smaller, the later the first token",
+    "max_num_seqs": "fewer requests are answered at the same time",
+    "gpu_memory_utilization": "less of the device is left for other processes and for what is not foreseen",
+    "max_model_len": "longer requests are refused",
+    "tensor_parallel_size": "another number of GPUs, and traffic between them",
+    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens a second",
+    "enable_prefix_caching": "prompts that begin alike are computed anew",
+    "enforce_eager": "no CUDA graphs: slower steps, above all in small batches",
+    "block_size": "prefixes are found again in other steps; fewer backends may take it",
+    "language_model_only": "no images, video or sound",
+}
+"""What a change of a flag costs; that of a cache dtype is data of its own."""
+BATCHES: Final = (2048, 4096, 8192)
+UTILIZATION: Final = 0.95
+BLOCKS: Final = (16, 32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change, as flags or as another engine."""
+
+    flag: str | None
+    value: Any = None
+    version: str | None = None
+    patch: str | None = None
+
+
+def levers(request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType) -> tuple[Lever, ...]:
+    """Return the changes that move anything, those that give most first.
+
+    ``best`` is a candidate of this request on this GPU type; without a cache of its own it has no levers.
+    """
+    start = best.start
+    if best.kv_cache is None or start is None:
+        return ()
+    found = (_lever(change, request, best, work, gpu) for change in _changes(request, start, best))
+    return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
+
+
+def _gain(lever: Lever) -> tuple[int, float, int]:
+    return (-(lever.admitted_at_once or 0), -lever.max_concurrency, -lever.available_bytes)
+
+
+def _lever(
+    change: Change, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
+) -> Lever | None:
+    flags, rules = best.flags, work.rules
+    if change.flag is not None:
+        flags = replace(best.flags, **{change.flag: change.value})
+    elif change.patch is not None:
+        rules = replace(rules, **PATCHES[change.patch].rules)
+    else:
+        rules = rules_for(RELEASES[-1], request.engine.patches)
+    try:
+        check_flags(flags, rules.release)
+    except UnavailableFlag:
+        return None
+    after = dry_run(request, flags, rules, gpu, work.under(rules))
+    if after.verdict is Verdict.REFUSED or after.kv_cache is None:
+        return None
+    lever = _effect(change, best, after)
+    figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
+    return lever if any(figures) or lever.admitted_at_once else None
+
+
+def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:
+    one, other = before.kv_cache, after.kv_cache
+    if one is None or other is None:
+        raise ValueError("a lever compares two caches")
+    admitted = None
+    if before.admission is not None and after.admission is not None:
+        admitted = after.admission.admitted_at_once - before.admission.admitted_at_once
+    return Lever(
+        change=_words(change),
+        flag=change.flag,
+        value=change.value,
+        version=change.version,
+        patch=change.patch,
+        verdict=after.verdict,
+        tokens=other.tokens - one.tokens,
+        available_bytes=other.available_bytes - one.available_bytes,
+        max_concurrency=other.max_concurrency - one.max_concurrency,
+        estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
+        admitted_at_once=admitted,
+        cost=_cost(change, after),
+    )
+
+
+def _words(change: Change) -> str:
+    if change.flag is not None:
+        option = change.flag.replace("_", "-")
+        if isinstance(change.value, bool):
+            return f"--{option}" if change.value else f"--no-{option}"
+        return f"--{option} {change.value}"
+    if change.patch is not None:
+        return f"patch {change.patch} ({PATCHES[change.patch].status})"
+    return f"vLLM {change.version}"
+
+
+def _cost(change: Change, after: Candidate) -> str:
+    if change.flag == "kv_cache_dtype":
+        quality = quality_of(after.resolved_kv_cache_dtype)
+        return f"quality, as published: {quality.effect} ({quality.source})"
+    if change.flag is not None:
+        return COSTS[change.flag]
+    if change.patch is not None:
+        return "an engine built from source, with a change that no release has"
+    return "another release: other defaults, and what it changes besides"
+
+
+def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
+    """Yield the changes worth trying, given what the engine settled on."""
+    yield from _batch_changes(request, start)
+    yield from _memory_changes(request, start, best)
+    for dtype in start.serving.rules.kv_cache_dtypes:
+        if dtype != best.kv_cache_dtype:
+            yield Change("kv_cache_dtype", dtype)
+    for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
+        if size:
+            yield Change("tensor_parallel_size", size)
+    yield from _switches(start, best.flags)
+    for block in BLOCKS:
+        if block != best.block_size:
+            yield Change("block_size", block)
+    if start.serving.release != RELEASES[-1]:
+        yield Change(None, version=str(RELEASES[-1]))
+    for patch in PATCHES:
+        if patch not in request.engine.patches:
+            yield Change(None, patch=patch)
+
+
+def _batch_changes(request: PlanRequest, start: Start) -> Iterator[Change]:
+    serving, workload = start.serving, request.workload
+    batch, seqs, length = serving.max_num_batched_tokens, serving.max_num_seqs, serving.max_model_len
+    for tokens in sorted({*BATCHES, batch // 2, batch * 2} - {batch}):
+        yield Change("max_num_batched_tokens", tokens)
+    wanted = {seqs // 2, *(() if workload is None else (workload.concurrent_requests,))}
+    for number in sorted(wanted - {0, seqs}):
+        yield Change("max_num_seqs", number)
+    needed = () if workload is None else (workload.prompt_tokens + workload.output_tokens,)
+    for tokens in sorted({length // 2, *needed}):
+        if 0 < tokens < length:
+            yield Change("max_model_len", tokens)
+
+
+def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
+    given = best.flags.kv_cache_memory_bytes is not None or best.flags.num_gpu_blocks_override is not None
+    if not given and start.serving.gpu_memory_utilization < UTILIZATION:
+        yield Change("gpu_memory_utilization", UTILIZATION)
+    if request.model.architecture.towers and not best.flags.language_model_only:
+        yield Change("language_model_only", value=True)
+
+
+def _switches(start: Start, flags: ServeFlags) -> Iterator[Change]:
+    serving = start.serving
+    if serving.concurrent_batches > serving.pipeline_parallel_size:
+        yield Change("async_scheduling", value=False)
+    yield Change("enable_prefix_caching", value=not serving.enable_prefix_caching)
+    if not flags.enforce_eager:
+        yield Change("enforce_eager", value=True)

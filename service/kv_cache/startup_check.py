@@ -1,0 +1,127 @@
+"""Whether one request of the maximum length fits, as the release checks it before it starts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules import EngineRules, StartupCheck
+from service.kv_cache.groups import Group
+from service.kv_cache.packing import bytes_per_block
+from service.kv_cache.specs import LayerCache
+from service.launch.serving import Serving
+from service.units import GIB
+
+
+@dataclass(frozen=True, slots=True)
+class StartupMemory:
+    """One pipeline stage's memory, or the whole model's, as the engine checks it."""
+
+    needed: Callable[[int], int]
+    """Bytes that a request of some length needs."""
+    serving: Serving
+    block_bytes: int | None = None
+    """What one block id costs, where the release counts in blocks what is there."""
+
+    def available(self, given_bytes: int) -> int:
+        """Return the bytes that one request may take of those given to the cache."""
+        rules, override = self.serving.rules, self.serving.num_gpu_blocks_override
+        if self.block_bytes is None:
+            return given_bytes
+        if override is not None and rules.override_counts_as_available:
+            given_bytes = override * self.block_bytes
+        reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
+        return given_bytes - (self.block_bytes if reserved else 0)
+
+    def longest(self, given_bytes: int, limit: int) -> int:
+        """Return the longest request that fits, up to ``limit``; 0 when not even one token does."""
+        available = self.available(given_bytes)
+        if self.needed(limit) <= available:
+            return limit
+        if self.needed(1) > available:
+            return 0
+        low, high = 1, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.needed(middle) <= available:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def check(self, given_bytes: int, length: int) -> None:
+        """Refuse as the engine does when one request of ``length`` tokens does not fit.
+
+        Raises:
+            EngineRefusal: stage ``memory``.
+        """
+        rules, available = self.serving.rules, self.available(given_bytes)
+        if available <= 0:
+            raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
+        needed = self.needed(length)
+        if needed > available:
+            longest = self.longest(given_bytes, length)
+            raise EngineRefusal(Stage.MEMORY, _refusal(rules, length, needed, available, longest))
+
+
+def startup_memories(
+    layers: tuple[tuple[LayerCache, ...], ...],
+    groups: tuple[Group, ...],
+    stages: tuple[tuple[Group, ...], ...],
+    serving: Serving,
+) -> tuple[StartupMemory, ...]:
+    """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
+    match serving.rules.startup_check:
+        case StartupCheck.LAYERS:
+            return tuple(StartupMemory(cache(_of_layers(stage, serving)), serving) for stage in layers)
+        case StartupCheck.FIRST_GROUP_OF_MODEL:
+            return (StartupMemory(cache(_of_first_group(groups, serving)), serving),)
+        case StartupCheck.FIRST_GROUP:
+            needs = [_of_first_group(stage, serving) for stage in stages]
+        case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
+            needs = [_of_all_groups(stage, serving) for stage in stages]
+    return tuple(
+        StartupMemory(cache(needed), serving, bytes_per_block(stage, serving.rules.packed_block_bytes))
+        for needed, stage in zip(needs, stages, strict=True)
+    )
+
+
+def _refusal(rules: EngineRules, length: int, needed: int, available: int, longest: int) -> str:
+    estimate = (
+        f"Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
+    )
+    return rules.memory_refusal.format(
+        length=length,
+        needed=_printed_gib(needed),
+        available=_printed_gib(available),
+        estimate=estimate,
+        gap=" " if estimate else "",
+    )
+
+
+def _printed_gib(size_bytes: int) -> float:
+    """Return GiB as the engine prints them: vLLM 0.19.0, utils/mem_utils.py format_gib."""
+    return round(size_bytes / GIB, 2)
+
+
+def _of_all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
+
+    def needed(length: int) -> int:
+        demand = serving.demand(length)
+        return per_block * sum(group.blocks_per_request(demand) for group in stage)
+
+    return needed
+
+
+def _of_first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
+    return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
+
+
+def _of_layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
+    def needed(length: int) -> int:
+        demand = serving.demand(length)
+        return sum(layer.spec.blocks_per_request(demand) * layer.spec.page_size for layer in stage)
+
+    return needed

@@ -1,0 +1,91 @@
+"""What of the cache one request of the maximum length takes without using it."""
+
+from dataclasses import dataclass
+
+from service.kv_cache.groups import Group
+from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.launch.serving import Demand
+from service.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWaste:
+    """Bytes of one request of the maximum length in one group, on one pipeline stage."""
+
+    kind: CacheKind
+    ideal_bytes: int
+    """Of its tokens and its last state alone: nothing begun, padded or kept in reserve."""
+    reserve_bytes: int
+    """Of tokens beside the window, kept for steps in flight, and of states beside the last."""
+    rounding_bytes: int
+    """Of blocks that are begun but not filled."""
+    padding_bytes: int
+    """Of pages padded to the size of others, or to the bytes that kernels want."""
+    idle_bytes: int
+    """Of blocks with room for more layers than the group has."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of the blocks that it takes of the pool."""
+        wasted = self.reserve_bytes + self.rounding_bytes + self.padding_bytes + self.idle_bytes
+        return self.ideal_bytes + wasted
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """What one request of the maximum length takes of a rank, and what it would take at best."""
+
+    groups: tuple[GroupWaste, ...]
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of the blocks that it takes of the pool."""
+        return sum(group.taken_bytes for group in self.groups)
+
+    @property
+    def ideal_bytes(self) -> int:
+        """Bytes of its tokens and states alone."""
+        return sum(group.ideal_bytes for group in self.groups)
+
+    @property
+    def percent(self) -> float:
+        """What is taken beyond the ideal, in percent of what is taken."""
+        return 100 * (self.taken_bytes - self.ideal_bytes) / self.taken_bytes if self.taken_bytes else 0.0
+
+
+def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: Demand) -> Waste:
+    """Return what a request of the maximum length wastes on a stage where a block costs ``block_bytes``."""
+    return Waste(tuple(_group_waste(group, block_bytes, demand) for group in stage if group.layers))
+
+
+def _group_waste(group: Group, block_bytes: int, demand: Demand) -> GroupWaste:
+    blocks = group.blocks_per_request(demand)
+    used = [_layer_bytes(layer, blocks, demand) for layer in group.layers]
+    ideal, kept = sum(needed for needed, _ in used), sum(held for _, held in used)
+    unpadded = blocks * sum(layer.spec.unpadded_page_size for layer in group.layers)
+    padded = blocks * sum(layer.spec.page_size for layer in group.layers)
+    return GroupWaste(
+        kind=group.kind,
+        ideal_bytes=ideal,
+        reserve_bytes=kept - ideal,
+        rounding_bytes=unpadded - kept,
+        padding_bytes=padded - unpadded,
+        idle_bytes=blocks * block_bytes - padded,
+    )
+
+
+def _layer_bytes(layer: LayerCache, blocks: int, demand: Demand) -> tuple[int, int]:
+    """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
+    spec = layer.spec
+    if isinstance(spec, StateSpec):
+        return spec.state_bytes, blocks * spec.state_bytes
+    if spec.kind is CacheKind.CROSS_ATTENTION:
+        needed = kept = demand.encoder_tokens
+    elif spec.kind is CacheKind.CIRCULAR_BUFFER:
+        needed = kept = spec.block_size
+    else:
+        kept = ceil_div(spec.kept_tokens(demand), demand.context_parallel)
+        local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size
+        needed = kept if local is None else min(local, kept)
+    entry = spec.bytes_per_token
+    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(kept, spec.tokens_per_state) * entry

@@ -1,0 +1,105 @@
+"""Levers: each is the difference of two plans, made apart."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from service.advisor.answer import Candidate, Lever
+from service.advisor.request import Workload
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES
+from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask, ask_all
+
+MODELS = (GEMMA, LLAMA, QWEN, "openai/gpt-oss-20b", "mistralai/Mistral-7B-v0.1", "deepseek-ai/DeepSeek-V3")
+GPUS = ("h100-sxm-80gb", "rtx-3090-24gb", "b200-180gb", "h200-sxm-141gb")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_lever_is_the_difference_of_two_plans(seed: int) -> None:
+    random = Random(seed)
+    model, gpu, version = random.choice(MODELS), random.choice(GPUS), random.choice(("0.24.0", "0.32.0"))
+    workload = Workload(random.choice((500, 16_001)), 200, 8) if random.random() < 0.6 else None
+    flags = ServeFlags(
+        max_model_len=random.choice((4096, 32_768)),
+        kv_cache_dtype=random.choice((None, "auto")),
+        tensor_parallel_size=random.choice((None, 1, 4, 8)),
+    )
+    plan = ask_all(model, version, flags, gpu=gpu, workload=workload, with_levers=True)
+    if plan.recommended is None or plan.recommended.kv_cache is None:
+        assert not plan.levers
+        return
+    assert plan.levers
+    for lever in plan.levers:
+        changed, to = plan.recommended.flags, lever.version or version
+        if lever.flag is not None:
+            one: dict[str, Any] = {lever.flag: lever.value}
+            changed = replace(changed, **one)
+        patches = () if lever.patch is None else (lever.patch,)
+        after = ask(model, to, changed, gpu=gpu, patches=patches, workload=workload)
+        before = ask(model, version, plan.recommended.flags, gpu=gpu, workload=workload)
+        assert effect(lever) == difference(before, after), lever.change
+        assert lever.cost
+
+
+def effect(lever: Lever) -> tuple[float | None, ...]:
+    sizes = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
+    return (*sizes, lever.admitted_at_once)
+
+
+def difference(before: Candidate, after: Candidate) -> tuple[float | None, ...]:
+    one, other = before.kv_cache, after.kv_cache
+    assert one is not None
+    assert other is not None
+    admitted = None
+    if before.admission is not None and after.admission is not None:
+        admitted = after.admission.admitted_at_once - before.admission.admitted_at_once
+    return (
+        other.tokens - one.tokens,
+        other.available_bytes - one.available_bytes,
+        other.max_concurrency - one.max_concurrency,
+        other.estimated_max_model_len - one.estimated_max_model_len,
+        admitted,
+    )
+
+
+def test_levers_are_ranked_by_the_requests_they_let_in_and_then_by_concurrency() -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto")
+    workload = Workload(16_001, 200, 64)
+    found = ask_all(GEMMA, "0.32.0", flags, gpu="h200-sxm-141gb", workload=workload, with_levers=True).levers
+    gains = [(lever.admitted_at_once or 0, lever.max_concurrency) for lever in found]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_of_a_window_that_two_batches_reserve_for_the_lever_is_one_batch_or_a_smaller_one() -> None:
+    # vLLM 0.26 and later: (1024 - 1 + 2 x 8192) / 16 + 1 = 1089 blocks of a window are reserved for a request
+    # of the maximum length, and 577 without asynchronous scheduling.
+    flags = ServeFlags(
+        tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto", max_num_batched_tokens=8192
+    )
+    found = ask_all(GEMMA, "0.32.0", flags, gpu="h200-sxm-141gb", with_levers=True).levers
+    gains = {lever.change: lever.max_concurrency for lever in found}
+    assert gains["--no-async-scheduling"] > 0
+    assert gains["--max-num-batched-tokens 2048"] > gains["--max-num-batched-tokens 4096"] > 0
+
+
+def test_a_patch_and_a_release_are_levers() -> None:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=131_072,
+        max_num_batched_tokens=8192,
+        num_gpu_blocks_override=24_000,
+        kv_cache_dtype="auto",
+    )
+    plan = ask_all(
+        GEMMA, "0.19.0", flags, gpu="h200-sxm-141gb", workload=Workload(65_536, 0, 4), with_levers=True
+    )
+    found = {lever.patch or lever.version: lever for lever in plan.levers if lever.flag is None}
+    # One session of 65,536 tokens at once becomes nine: see the failures of spring 2026.
+    assert found["vllm#39866"].admitted_at_once == 8
+    assert str(RELEASES[-1]) in found
+
+
+def test_without_being_asked_no_levers_are_worked_out() -> None:
+    assert ask_all().levers == ()

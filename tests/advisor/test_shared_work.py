@@ -1,0 +1,64 @@
+"""Work that candidates share is what each would have worked out by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.advisor.candidates import dry_run
+from service.advisor.planning import plan
+from service.advisor.request import EngineChoice, Model, PlanRequest, Workload
+from service.advisor.shared_work import RecentWork, SharedWork
+from service.engines.flags import ServeFlags
+from service.engines.releases import find_release, rules_for
+from service.gpus.catalog import gpu_catalog
+from tests.accuracy.oracle import bundled_architecture
+from tests.advisor.questions import GEMMA, LLAMA, QWEN
+
+GPUS = tuple(gpu for gpu in gpu_catalog() if gpu.modelled)
+
+
+def request(model: str, version: str = "0.32.0") -> PlanRequest:
+    return PlanRequest(
+        Model(model, None, "bundled", bundled_architecture(model)),
+        GPUS,
+        EngineChoice(version),
+        workload=Workload(4000, 100, 8),
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "version"), [(GEMMA, "0.32.0"), (QWEN, "0.28.0"), (LLAMA, "0.19.0"), (GEMMA, "0.24.0")]
+)
+def test_every_gpu_type_of_the_catalog_is_answered_as_if_it_were_asked_about_alone(
+    model: str, version: str
+) -> None:
+    asked, rules = request(model, version), rules_for(find_release(version))
+    work = SharedWork(asked.model, rules)
+    for dtype in ("auto", "fp8", "fp8_e5m2", "turboquant_k8v4"):
+        flags = ServeFlags(kv_cache_dtype=dtype, tensor_parallel_size=2)
+        for gpu in GPUS:
+            alone = dry_run(asked, flags, rules, gpu)
+            assert dry_run(asked, flags, rules, gpu, work) == alone, (gpu.id, dtype)
+
+
+def test_recent_work_changes_no_answer() -> None:
+    recent, asked = RecentWork(most=1), replace(request(GEMMA), gpus=GPUS[:12])
+    first = plan(asked, recent)
+    assert first == plan(asked, recent) == plan(asked)
+    plan(replace(request(LLAMA), gpus=GPUS[:2]), recent)
+    assert plan(asked, recent) == first
+
+
+def test_recent_work_is_of_one_model_under_one_release_and_bounded() -> None:
+    rules, older = rules_for(find_release("0.32.0")), rules_for(find_release("0.19.0"))
+    recent, model = RecentWork(most=1, starts=3), request(LLAMA).model
+    work = recent.of(model, rules)
+    assert recent.of(model, rules) is work
+    assert recent.of(model, older) is not work
+    assert recent.of(model, rules) is not work
+    patched = rules_for(find_release("0.32.0"), ("vllm#39866",))
+    assert recent.of(model, patched).rules is patched
+    full = recent.of(model, rules)
+    for size in (1, 2, 4, 8):
+        full.begin(ServeFlags(tensor_parallel_size=size), GPUS[0])
+    assert recent.of(model, rules) is not full

@@ -1,0 +1,168 @@
+"""Admission, against a block pool that is played through step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.advisor.start import settled
+from service.engines.flags import ServeFlags
+from service.engines.releases import find_release, rules_for
+from service.gpus.catalog import find_gpu
+from service.kv_cache.admission import admit
+from service.kv_cache.formats import cache_format
+from service.kv_cache.groups import Group
+from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
+from service.launch.serving import Serving
+from tests.accuracy.oracle import bundled_architecture
+
+LENGTH = 4096
+
+
+def serving(version: str, batch: int, behind: int = 0) -> Serving:
+    flags = ServeFlags(max_model_len=LENGTH, max_num_batched_tokens=batch, max_num_seqs=1)
+    architecture = bundled_architecture("meta-llama/Llama-3.1-8B")
+    _, found = settled(architecture, flags, rules_for(find_release(version)), find_gpu("h100-sxm-80gb"))
+    return replace(found, concurrent_batches=1 + behind)
+
+
+def group(block: int, window: int | None) -> Group:
+    kind = CacheKind.FULL_ATTENTION if window is None else CacheKind.SLIDING_WINDOW
+    form = cache_format("auto", "bfloat16")
+    return Group.of((LayerCache(0, AttentionSpec(kind, block, 8, 128, 128, form, sliding_window=window)),))
+
+
+@dataclass
+class Pool:
+    """Blocks that requests take as tokens come and give back as windows pass; every block has its tokens."""
+
+    groups: Sequence[Group]
+    free: int
+    behind: int
+    """Steps that are not yet done when blocks are given back."""
+    held: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    """Places of the blocks that a request has in a group."""
+    steps: dict[int, list[int]] = field(default_factory=dict)
+    """Tokens that a request had before each of its steps."""
+
+    def step(self, request: int, before: int, tokens: int) -> bool:
+        """Make room for some tokens after the first ``before`` ones; return whether there was room."""
+        begun = self.steps.setdefault(request, [])
+        begun.append(before)
+        done = begun[max(0, len(begun) - 1 - self.behind)]
+        wanted = []
+        for number, each in enumerate(self.groups):
+            spec = each.spec
+            assert isinstance(spec, AttentionSpec)
+            mine = self.held.setdefault((request, number), set())
+            if spec.sliding_window is not None:
+                # The next token sees itself and the window - 1 tokens before it.
+                seen = done - spec.sliding_window + 1
+                passed = {place for place in mine if (place + 1) * spec.block_size <= seen}
+                mine -= passed
+                self.free += len(passed)
+            places = {token // spec.block_size for token in range(before, before + tokens)}
+            wanted.append((mine, places - mine))
+        if sum(len(new) for _, new in wanted) > self.free:
+            return False
+        for mine, new in wanted:
+            mine.update(new)
+            self.free -= len(new)
+        return True
+
+    def of(self, request: int) -> int:
+        """Return the blocks that a request holds."""
+        return sum(len(self.held[request, number]) for number in range(len(self.groups)))
+
+
+def read(pool: Pool, request: int, prompt: int, batch: int) -> int | None:
+    """Read a prompt and answer with three tokens; return the most blocks held while it was read."""
+    peak = 0
+    for before in (*range(0, prompt, batch), prompt, prompt + 1, prompt + 2):
+        if not pool.step(request, before, min(batch, prompt - before) if before < prompt else 1):
+            return None
+        peak = max(peak, pool.of(request))
+    return peak
+
+
+blocks = st.sampled_from((4, 16, 24))
+groups = st.lists(
+    st.builds(group, blocks, st.none() | st.integers(1, 200)), min_size=1, max_size=3, unique=True
+)
+prompts, batches, behind = st.integers(1, 900), st.integers(1, 300), st.integers(0, 2)
+
+
+@given(groups, prompts, batches, behind, st.integers(1, 400))
+def test_as_many_are_let_in_as_a_pool_played_through_has_room_for(
+    layers: list[Group], prompt: int, batch: int, late: int, free: int
+) -> None:
+    of = serving("0.32.0", batch, late)
+    request = admit(tuple(layers), of, LENGTH, prompt, 1)
+    pool, let_in = Pool(layers, free, late), 0
+    while let_in < 50 and request.blocks <= pool.free:
+        if read(pool, let_in, prompt, batch) is None:
+            break
+        let_in += 1
+    assert let_in == min(50, request.at_once(free))
+
+
+@given(groups, prompts, batches, behind)
+def test_what_is_held_is_what_a_pool_played_through_holds(
+    layers: list[Group], prompt: int, batch: int, late: int
+) -> None:
+    request = admit(tuple(layers), serving("0.32.0", batch, late), LENGTH, prompt, 1)
+    pool = Pool(layers, 10_000, late)
+    assert read(pool, 0, prompt, batch) == request.prefill_blocks
+    assert pool.of(0) == request.settled_blocks
+
+
+@given(groups, prompts, batches, behind, st.tuples(st.integers(1, 200), st.integers(1, 300)))
+def test_requests_that_stay_to_the_end_find_room_for_every_token(
+    layers: list[Group], prompt: int, batch: int, late: int, sizes: tuple[int, int]
+) -> None:
+    answer, free = sizes
+    request = admit(tuple(layers), serving("0.32.0", batch, late), LENGTH, prompt, answer)
+    together, pool = min(request.to_the_end(free), 8), Pool(layers, free, late)
+    for number in range(together):
+        assert read(pool, number, prompt, batch) is not None
+    for token in range(3, answer):
+        assert all(pool.step(number, prompt + token, 1) for number in range(together))
+
+
+@given(groups, prompts, batches)
+def test_a_gate_asks_for_what_a_prompt_holds_at_most(layers: list[Group], prompt: int, batch: int) -> None:
+    for version, late in (("0.20.2", 0), ("0.32.0", 1)):
+        request = admit(tuple(layers), serving(version, batch, late), LENGTH, prompt, 1)
+        assert request.blocks <= request.whole_prompt_blocks
+        # Three tokens of the answer take at most one more block of each group.
+        assert request.prefill_blocks <= request.blocks + len(layers)
+
+
+def test_the_windows_of_gemma_4_by_hand() -> None:
+    windows = (group(16, 1024),)
+    read_and_kept = {
+        # 0.19 asks for the whole prompt: 16,001 / 16 = 1000.06.
+        "0.19.0": 1001,
+        # (1024 - 1 + 8192) / 16 = 575.94, and one more as a window need not start with a block.
+        "0.20.2": 577,
+        # Two batches in flight: (1023 + 16,384) / 16 + 1 = 1089 is more than the prompt's 1001.
+        "0.32.0": 1001,
+    }
+    for version, wanted in read_and_kept.items():
+        of = replace(serving(version, 8192, 1), max_model_len=65_536)
+        assert admit(windows, of, 65_536, 16_001, 1).blocks == wanted
+    patched = rules_for(find_release("0.19.0"), ("vllm#39866",))
+    of = replace(serving("0.19.0", 8192), rules=patched)
+    (counts,) = admit(windows, of, 65_536, 16_001, 1).groups
+    assert (counts.counted_tokens, counts.blocks) == (1024 + 8192, 576)
+    assert counts.whole_prompt_blocks == 1001
+    # While it is answered: 1024 tokens span 64 or 65 blocks.
+    assert counts.answered_blocks in {64, 65}
+
+
+def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
+    # Read one token at a time, full attention holds the blocks of the prompt and of three tokens more.
+    request = admit((group(16, None), group(16, 1024)), serving("0.32.0", 1), 1 << 31, 1 << 30, 1 << 20)
+    assert request.settled_blocks == (1 << 26) + 1 + 65
+    assert request.prefill_blocks >= request.settled_blocks

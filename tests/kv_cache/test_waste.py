@@ -1,0 +1,75 @@
+"""What padding, unification, alignment and rounding cost, by hand and as laws."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES
+from service.kv_cache.waste import Waste
+from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
+
+
+def waste(model: str, version: str, dtype: str, length: int) -> Waste:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=length,
+        max_num_batched_tokens=2048,
+        kv_cache_dtype=dtype,
+        kv_cache_memory_bytes=60 << 30,
+    )
+    found = ask(model, version, flags, gpu="h200-sxm-141gb").waste
+    assert found is not None
+    return found
+
+
+def test_full_attention_wastes_the_block_that_is_begun() -> None:
+    # 32 layers, 8 heads of 128 + 128 in 2 bytes: 4096 B a token and layer; 8190 tokens begin 512 blocks.
+    (group,) = waste(LLAMA, "0.32.0", "auto", 8190).groups
+    assert group.ideal_bytes == 8190 * 32 * 4096
+    assert group.rounding_bytes == 2 * 32 * 4096
+    assert (group.reserve_bytes, group.padding_bytes, group.idle_bytes) == (0, 0, 0)
+
+
+def test_windows_waste_what_is_kept_for_steps_in_flight() -> None:
+    # 0.20.2: a window of 1024 is kept with 1023 + 2048 tokens, in 192 blocks of 16 and one more; ten layers
+    # a group, 16 heads of 256 + 256 in 2 bytes: 16,384 B a token and layer.
+    windows = waste(GEMMA, "0.20.2", "auto", 65_536).groups[0]
+    assert windows.kind == "sliding_window"
+    assert windows.ideal_bytes == 1024 * 10 * 16_384
+    assert windows.reserve_bytes == (1023 + 2048 - 1024) * 10 * 16_384
+    assert windows.rounding_bytes == (193 * 16 - 3071) * 10 * 16_384
+    assert (windows.padding_bytes, windows.idle_bytes) == (0, 0)
+
+
+def test_padding_of_per_token_heads_is_told_in_bytes() -> None:
+    # 0.32.0 pads pages of 4 x (512 + 512 + 8) x 16 = 66,048 B to those of the windows: 133,120 B.
+    groups = waste(GEMMA, "0.32.0", "int8_per_token_head", 65_536).groups
+    (full,) = (group for group in groups if group.kind != "sliding_window")
+    assert full.padding_bytes == 65_536 // 16 * 10 * (133_120 - 66_048)
+
+
+def test_states_beside_the_last_are_a_reserve() -> None:
+    # Prefix caching keeps two states; 30 of 40 layers in three groups of ten.
+    states = [g for g in waste(QWEN, "0.32.0", "auto", 32_768).groups if g.kind == "mamba"]
+    assert len(states) == 3
+    for group in states:
+        assert group.reserve_bytes == group.ideal_bytes
+
+
+@pytest.mark.parametrize("model", [GEMMA, LLAMA, QWEN, "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3"])
+@pytest.mark.parametrize("release", RELEASES[-6:])
+def test_what_is_taken_is_what_is_used_and_what_is_wasted(model: str, release: object) -> None:
+    flags = ServeFlags(tensor_parallel_size=8, max_model_len=30_001, kv_cache_memory_bytes=60 << 30)
+    for dtype in ("auto", "fp8", "int8_per_token_head"):
+        candidate = ask(model, str(release), replace(flags, kv_cache_dtype=dtype), gpu="h200-sxm-141gb")
+        found, cache = candidate.waste, candidate.kv_cache
+        if found is None or cache is None:
+            continue
+        blocks = sum(group.blocks_per_request for group in cache.groups)
+        assert found.taken_bytes == blocks * cache.bytes_per_block
+        for group in found.groups:
+            parts = (group.reserve_bytes, group.rounding_bytes, group.padding_bytes, group.idle_bytes)
+            assert min(parts) >= 0
+            assert group.ideal_bytes > 0
+        assert 0 <= found.percent < 100
