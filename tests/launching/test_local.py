@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from service.commands.probe import summary
@@ -68,6 +69,7 @@ def test_a_probe_that_the_local_worker_refuses(
     )
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "nothing to measure" in bad.stderr
+    _check_that_waiting_ends_with_the_probe((*command[:-2], "--wait"), server, environment, token_file)
     until = time.monotonic() + 20
     while '"ready"' not in (tmp_path / "log").read_text():
         assert time.monotonic() < until
@@ -77,6 +79,25 @@ def test_a_probe_that_the_local_worker_refuses(
     listed = (*PROGRAM, "token", "list")
     tokens = subprocess.run(listed, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
     assert "local" not in tokens.stdout
+
+
+def _check_that_waiting_ends_with_the_probe(
+    command: tuple[str, ...], server: str, environment: dict[str, str], token_file: Path
+) -> None:
+    headers = {"Authorization": f"Bearer {token_file.read_text().strip()}"}
+    with (
+        httpx2.Client(base_url=server, headers=headers) as http,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as waiting,  # noqa: S603
+    ):
+        before = len(http.get("/probes").json()["probes"])
+        until = time.monotonic() + 20
+        while len(found := http.get("/probes").json()["probes"]) == before:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert waiting.poll() is None
+        assert http.delete(f"/probes/{found[0]['id']}").json()["state"] == "cancelled"
+        output, _ = waiting.communicate(timeout=20)
+    assert (waiting.returncode, output.split()[-1]) == (3, "cancelled")
 
 
 def test_the_summary_holds_measured_against_predicted() -> None:

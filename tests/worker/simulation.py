@@ -1,6 +1,5 @@
 """A GPU that is a file: children that "allocate" write down what they took, and the driver reads it."""
 
-import json
 import os
 import shlex
 import sys
@@ -38,16 +37,19 @@ class Tensor:
         return self.size
 
 
+def taken():
+    return sum(int(line.split()[1]) for line in LEDGER.read_text().splitlines())
+
+
 def ones(*shape, **_):
     return Tensor(0)
 
 
 def empty(size, **_):
-    taken = sum(map(int, LEDGER.read_text().split()))
-    if taken + size > int(os.environ["SIM_TOTAL"]):
+    if taken() + size > int(os.environ["SIM_TOTAL"]):
         raise RuntimeError("CUDA out of memory")
     with LEDGER.open("a") as ledger:
-        ledger.write(f"{size}\\n")
+        ledger.write(f"{os.getpid()} {size}\\n")
     time.sleep(SLOWNESS)
     return Tensor(size)
 
@@ -60,8 +62,7 @@ class cuda:
 
     @staticmethod
     def mem_get_info(_):
-        taken = sum(map(int, LEDGER.read_text().split()))
-        return int(os.environ["SIM_TOTAL"]) - taken, int(os.environ["SIM_TOTAL"])
+        return int(os.environ["SIM_TOTAL"]) - taken(), int(os.environ["SIM_TOTAL"])
 """
 """As much of torch as the allocation probe uses."""
 
@@ -102,17 +103,12 @@ class SimulatedGpu:
         return Node("node-1", self.folder, self.folder / "python")
 
     def states(self) -> tuple[DeviceState, ...]:
-        """Look at the GPU; what a probe took is free again once no child is alive."""
-        alive = len(descendants(os.getpid())) > 1
-        if not alive:
-            (self.folder / "ledger").write_text("")
-        taken = sum(map(int, (self.folder / "ledger").read_text().split()))
+        """Look at the GPU; what a probe took is free again once its child is gone."""
+        alive = descendants(os.getpid())
+        lines = (line.split() for line in (self.folder / "ledger").read_text().splitlines())
+        taken = sum(int(size) for pid, size in lines if int(pid) in alive)
         used = self.victim + taken
         self.lowest_free = min(self.lowest_free, self.total - used)
         state = DeviceState("GPU-1", "simulated", "9.0", self.total, self.total - used, used)
         shown = self.victim and self.victim_visible
         return (replace(state, pids=(1,), utilization=40) if shown else state,)
-
-    def context(self) -> str:
-        """Return what the ledger says, for messages."""
-        return json.dumps((self.folder / "ledger").read_text().split())
