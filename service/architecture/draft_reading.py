@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.drafts import Draft, DraftCheckpoint, DraftEmbedding, Joint
+from service.architecture.drafts import DraftEmbedding, Joint
 from service.architecture.layers import DecoderLayer
-from service.architecture.model import ModelArchitecture
+from service.architecture.model import Draft, DraftCheckpoint, ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
 
 LLAMA: Final = "LlamaForCausalLM"

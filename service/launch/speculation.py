@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.architecture.drafts import Draft, DraftCheckpoint
-from service.architecture.model import ModelArchitecture
+from service.architecture.model import Draft, DraftCheckpoint, ModelArchitecture
 from service.architecture.pipeline import model_stages, stage_layers
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class

@@ -5,8 +5,8 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.architecture.drafts import Draft, DraftEmbedding, Joint
-from service.architecture.model import ModelArchitecture
+from service.architecture.drafts import DraftEmbedding, Joint
+from service.architecture.model import Draft, ModelArchitecture
 from service.engines.releases import rules_for
 from service.memory.budget import Basis, Estimate
 from service.memory.decoder_modules import Built, layer_modules

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.drafts import Draft, DraftSources, Joint
+from service.architecture.drafts import Joint
 from service.architecture.families.family import Family, dense, num_layers
 from service.architecture.layers import (
     Attention,
@@ -13,6 +13,7 @@ from service.architecture.layers import (
     DenseFeedForward,
     LatentAttention,
 )
+from service.architecture.model import Draft, DraftSources
 
 Reader: TypeAlias = Callable[[Config, Family], Draft]
 """Reads the draft from the text part of a config whose layers the family reads."""
