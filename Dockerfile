@@ -16,12 +16,17 @@ LABEL org.opencontainers.image.title="dryserve" \
       org.opencontainers.image.description="Dry-run vllm serve: what the engine would do on each GPU type, without a GPU" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN ["useradd", "--system", "--uid", "10001", "--no-create-home", "--shell", "/usr/sbin/nologin", "dryserve"]
+# What the Hub answered and what probes measured is kept here; mount a volume to keep it longer than the container.
+RUN ["install", "--directory", "--owner", "10001", "--group", "10001", "--mode", "700", "/var/lib/dryserve"]
 COPY --from=build /opt/dryserve /opt/dryserve
 ENV PATH="/opt/dryserve/bin:$PATH" \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     DRYSERVE_HOST=0.0.0.0 \
-    DRYSERVE_PORT=8000
+    DRYSERVE_PORT=8000 \
+    DRYSERVE_CACHE=/var/lib/dryserve/hub.sqlite3 \
+    DRYSERVE_DATABASE_URL=sqlite:////var/lib/dryserve/dryserve.db
+VOLUME /var/lib/dryserve
 USER 10001
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=3s --start-period=10s --retries=3 \

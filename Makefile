@@ -9,10 +9,10 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test lint bench accuracy mutations oracle openapi lock clean
+.PHONY: help serve plan test lint bench accuracy mutations oracle test-engine test-probe openapi lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -48,6 +48,12 @@ mutations: $(READY)  ## plan 100,000 configs changed at random; any error that i
 
 oracle: $(READY)  ## ask a release of vLLM itself (installs it below .oracle): make oracle RELEASE=0.32.0
 	$(BIN)/python -m tests.oracle $(RELEASE) $(ARGS)
+
+test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test-engine RELEASE=0.32.0
+	$(BIN)/python -m tests.engine $(RELEASE) $(ARGS)
+
+test-probe: $(READY)  ## 3,000 jobs under 100 kills of services and workers, on SQLite and PostgreSQL
+	$(BIN)/python -m tests.reliability $(ARGS)
 
 openapi: $(READY)  ## write openapi.yaml from the application
 	$(BIN)/dryserve openapi > openapi.yaml

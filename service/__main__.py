@@ -1,4 +1,4 @@
-"""The command line: `dryserve plan`, `dryserve explain`, `dryserve serve`, `dryserve openapi`."""
+"""The command line: `dryserve` plan, explain, models, serve and openapi."""
 
 import asyncio
 import inspect
@@ -8,7 +8,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-import httpx2
 import typer
 import uvicorn
 from pydantic import ValidationError
@@ -28,7 +27,9 @@ from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_services
+from service.commands import manifest, measurements, models, probe, tokens, worker
 from service.explanation.answer import Explanation
+from service.hub.transfer import hub_http
 from service.logs import configure_logs
 from service.options import option, with_options
 from service.settings import Settings
@@ -74,6 +75,10 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
+    *,
+    local_worker: Annotated[
+        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
+    ] = False,
 ) -> None:
     """Answer over HTTP."""
     settings = Settings()
@@ -81,7 +86,7 @@ def serve(
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
     uvicorn.run(
-        build_app(settings),
+        build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None),
         host=host,
         port=port,
         log_config=None,
@@ -131,9 +136,13 @@ def plan(
 
 
 async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
-    async with httpx2.AsyncClient() as http:
+    async with hub_http() as http:
         services = build_services(settings, http)
-        question = await plan_request(read_body(document), services)
+        try:
+            await services.probes.learned.refresh()
+            question = await plan_request(read_body(document), services)
+        finally:
+            await services.models.close()
     return answer_question(question, services)
 
 
@@ -192,17 +201,23 @@ def explain(
 
 
 async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -> Explanation:
-    async with httpx2.AsyncClient() as http:
+    async with hub_http() as http:
         question = await logged_question(log, body, build_services(settings, http))
     return question.explain(log)
 
 
 cli.command()(with_options(plan, PlanParameters, Format))
+cli.command()(with_options(probe.probe, PlanParameters, Format))
 cli.command()(
     with_options(
         explain, ExplainParameters, Drawn, option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty)
     )
 )
+cli.add_typer(models.cli)
+cli.command()(worker.worker)
+cli.command()(manifest.manifest)
+cli.add_typer(tokens.cli)
+cli.add_typer(measurements.cli)
 
 
 def main() -> None:

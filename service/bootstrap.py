@@ -1,46 +1,98 @@
 """The only place where parts are wired together."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import httpx2
 from fastapi import FastAPI
 
+from service.advisor.answer import Plan
 from service.advisor.planning import plan
+from service.advisor.request import PlanRequest
 from service.advisor.shared_work import RecentWork
 from service.api.app import create_app
-from service.api.services import Services
+from service.api.bell import Bell
+from service.api.services import Probes, Services
 from service.gpus.catalog import gpu_catalog
+from service.hub.cache import Cache
 from service.hub.client import HubClient
+from service.hub.endpoint import Endpoint
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
+from service.hub.transfer import hub_http
+from service.launching.local import local_worker as run_local_worker
 from service.settings import Settings
+from service.store.database import Database
+from service.store.jobs import JobStore
+from service.store.learned import LearnedCalibration
+from service.store.measurements import MeasurementStore
+from service.store.tokens import TokenStore
+from service.upkeep import upkeep
 
 
-def build_services(settings: Settings, http: httpx2.AsyncClient) -> Services:
+def build_database(settings: Settings) -> Database:
+    """Return the database, which nothing touches before it is needed.
+
+    Raises:
+        InvalidDatabase: the address is none of a database that is supported.
+    """
+    return Database(settings.database_url)
+
+
+def build_services(
+    settings: Settings, http: httpx2.AsyncClient, database: Database | None = None
+) -> Services:
     """Wire what answers questions.
 
     Raises:
-        ValueError: the Hub's endpoint is not a plain http(s) address.
+        ValueError: the Hub's endpoint is not a plain http(s) address, or the database's is none.
     """
-    token = settings.hf_token.get_secret_value() if settings.hf_token else None
+    database = database or build_database(settings)
     snapshot = BundledSnapshot()
-    client = HubClient(http, endpoint=settings.hf_endpoint, token=token)
+    client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    return Services(
-        plan=partial(plan, recent=RecentWork()), models=models, snapshot=snapshot, gpus=gpu_catalog()
-    )
+    jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
+    measurements = MeasurementStore(database)
+    learned = LearnedCalibration(measurements)
+    probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
+    recent = RecentWork()
+
+    def calibrated(request: PlanRequest) -> Plan:
+        return plan(replace(request, calibration=learned.current), recent=recent)
+
+    return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 
-def build_app(settings: Settings) -> FastAPI:
-    """Build the application; its connections are closed when it shuts down."""
-    http = httpx2.AsyncClient()
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Return the Hub that is asked.
+
+    Raises:
+        ValueError: its address is not a plain http(s) address.
+    """
+    return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)
+
+
+def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI:
+    """Build the application; its connections are closed when it shuts down.
+
+    ``local_worker``: the service's own address, for a worker on this host; ``None`` for no such worker.
+    """
+    http = hub_http()
+    database = build_database(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with http:
+        keeping = asyncio.create_task(upkeep(database, services.probes))
+        async with http, AsyncExitStack() as stack:
+            if local_worker is not None:
+                await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
             yield
+        await services.models.close()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await database.close()
 
-    services = build_services(settings, http)
+    services = build_services(settings, http, database)
     return create_app(services, cors_origins=settings.cors_origins, lifespan=lifespan)

@@ -20,11 +20,13 @@ Annotation: TypeAlias = Any
 def with_options(
     command: Callable[..., None], taken: type[FlagsInput], forms: Annotation, *more: inspect.Parameter
 ) -> Callable[..., None]:
-    """Give a command that takes keywords one option for each parameter that it takes, and ``more``.
+    """Give a command that takes keywords one option for each parameter that it takes, its own, and ``more``.
 
     ``forms`` are the ways in which it can write its answer.
     """
-    parameters = (*more, *_options(taken), option("format", forms | None, FORMAT))
+    told = inspect.signature(command).parameters.values()
+    own = (parameter for parameter in told if get_origin(parameter.annotation) is Annotated)
+    parameters = (*more, *_options(taken), option("format", forms | None, FORMAT), *own)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command

@@ -1,11 +1,26 @@
 """What the environment says. Nothing else reads it."""
 
-from typing import Annotated, Any, Literal
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.hub.client import PUBLIC_ENDPOINT
+from service.hub.endpoint import PUBLIC_ENDPOINT
+from service.hub.redirects import STORAGE_HOSTS
+from service.probe.life import LEASE_SECONDS
+
+DATABASE: Final = ".local/share/dryserve/dryserve.db"
+"""Below the home of whoever runs the service; nothing is made there before there is something to keep."""
+IN_MEMORY: Final = Path(":memory:")
+
+
+def _cache_name(endpoint: str) -> str:
+    # One for each Hub: what a mirror says of a commit is not taken for what another says.
+    if endpoint.rstrip("/") == PUBLIC_ENDPOINT:
+        return "hub.sqlite3"
+    return f"hub-{sha256(endpoint.encode()).hexdigest()[:12]}.sqlite3"
 
 
 class Settings(BaseSettings):
@@ -17,12 +32,54 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins of web pages that may ask, separated by commas; none by default."""
+    database_url: str = Field(default_factory=lambda: f"sqlite:///{Path.home() / DATABASE}")
+    """Of probes and measurements: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``."""
+    probe_lease_seconds: Annotated[float, Field(ge=1, le=3600)] = LEASE_SECONDS
+    """After so long without a word from its worker a job is another worker's."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))
+    hf_home: Path | None = Field(default=None, validation_alias=AliasChoices("HF_HOME"))
+    hf_hub_disable_implicit_token: bool = Field(
+        default=False, validation_alias=AliasChoices("HF_HUB_DISABLE_IMPLICIT_TOKEN")
+    )
+    xdg_cache_home: Path = Field(default=Path("~/.cache"), validation_alias=AliasChoices("XDG_CACHE_HOME"))
+    cache: Path | None = None
+    """File that keeps what the Hub answered, or `:memory:`; in `HF_HOME` by default."""
+    hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
+    """Domains to which the Hub may send for large files, without the token, separated by commas."""
     hf_hub_offline: bool = Field(default=False, validation_alias=AliasChoices("HF_HUB_OFFLINE"))
 
-    @field_validator("cors_origins", mode="before")
+    @property
+    def cache_file(self) -> Path | None:
+        """The file that keeps what the Hub answered; None keeps it in memory."""
+        if self.cache == IN_MEMORY:
+            return None
+        try:
+            return self.cache or (self._home / "dryserve" / _cache_name(self.hf_endpoint)).expanduser()
+        except RuntimeError:  # whoever runs this has no home
+            return None
+
+    @property
+    def hub_token(self) -> str | None:
+        """The service's own token: `HF_TOKEN`, or what `hf auth login` left in an `HF_HOME` that is named.
+
+        That of the user who happens to run the service is not picked up: strangers would see what it opens.
+        """
+        if self.hf_token:
+            return self.hf_token.get_secret_value().strip()
+        if self.hf_home is None or self.hf_hub_disable_implicit_token:
+            return None
+        try:
+            return (self.hf_home.expanduser() / "token").read_text(encoding="utf-8").strip() or None
+        except (OSError, UnicodeDecodeError, RuntimeError):
+            return None
+
+    @property
+    def _home(self) -> Path:
+        return self.hf_home or self.xdg_cache_home / "huggingface"
+
+    @field_validator("cors_origins", "hub_storage_hosts", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:  # noqa: ANN401 - whatever the environment holds
         if isinstance(given, str):

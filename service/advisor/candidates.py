@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from service.advisor.admission import admission_of
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.free_memory import hardly_free, too_little_free
+from service.advisor.memory import calibrated
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, Failure, SharedWork
 from service.advisor.start import Start
@@ -31,13 +32,14 @@ def dry_run(
     if begun.start is None:
         return _without_start(request, flags, rules, begun.failure)
     budget = work.budget(begun.start, flags, gpu, request.free_memory_bytes)
+    budget = calibrated(request, budget, begun.start, flags, gpu)
     start, outcome = begun.start, _outcome(request, flags, begun, budget)
     return Candidate(
         model=request.model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        resolved_kv_cache_dtype=_stored_dtype(start),
+        resolved_kv_cache_dtype=start.stored_dtype,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         block_size=start.layout.block_size,
@@ -84,11 +86,6 @@ def _without_start(
         admission=None,
         doubts=() if refused else (str(failure),),
     )
-
-
-def _stored_dtype(start: Start) -> str:
-    dtype = start.serving.kv_cache_dtype
-    return start.serving.dtype if dtype == "auto" or not start.serving.heeds_cache_dtype else dtype
 
 
 def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:

@@ -6,14 +6,30 @@ from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.memory.budget import MemoryBudget
+from service.memory.calibration import Circumstances
 from service.memory.device import device_total
 from service.memory.estimation import BudgetInputs, estimate_budget
 
 
 def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
-    """Return the memory budget of the rank with the least room."""
+    """Return the memory budget of the rank with the least room, by what is computed and what was measured."""
     inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
-    return estimate_budget(start.architecture, inputs)
+    return calibrated(request, estimate_budget(start.architecture, inputs), start, flags, gpu)
+
+
+def calibrated(
+    request: PlanRequest, budget: MemoryBudget, start: Start, flags: ServeFlags, gpu: GpuType
+) -> MemoryBudget:
+    """Return a computed budget with the terms that were measured moved towards the measurements."""
+    if not request.calibration:
+        return budget
+    return request.calibration.applied(budget, circumstances_of(request, start, flags, gpu))
+
+
+def circumstances_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> Circumstances:
+    """Return what decides which measurements tell something about a start."""
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    return Circumstances(start.architecture, inputs, gpu.name, start.stored_dtype, start.layout.block_size)
 
 
 def budget_inputs(

@@ -6,6 +6,7 @@ from enum import StrEnum
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.memory.calibration import NOTHING_LEARNED, Calibration
 
 
 class Objective(StrEnum):
@@ -55,6 +56,8 @@ class Model:
     note: str | None = None
     asked_revision: str | None = None
     """The branch, tag or commit that was asked for; none for what the engine takes by itself."""
+    stale: bool = False
+    """Whether the Hub could not be asked anew and an earlier answer of its stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +74,5 @@ class PlanRequest:
     """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""
     with_levers: bool = False
     """Whether to work out levers, which takes some thirty starts for each GPU type."""
+    calibration: Calibration = NOTHING_LEARNED
+    """What was measured on real GPUs."""

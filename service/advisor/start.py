@@ -30,6 +30,12 @@ class Start:
     backends: Backends
     layout: CacheLayout
 
+    @property
+    def stored_dtype(self) -> str:
+        """Type of the cache, once ``auto`` is resolved and what the release does not heed is left out."""
+        dtype = self.serving.kv_cache_dtype
+        return self.serving.dtype if dtype == "auto" or not self.serving.heeds_cache_dtype else dtype
+
     def miscounts(self, architecture: ModelArchitecture) -> tuple[str, ...]:
         """Say why the release may build other layers than the config describes; empty when it does not."""
         words = self.serving.rules.miscounted_layers.get(architecture.class_name)

@@ -20,7 +20,9 @@ from service.api.openapi import DocumentedApp
 from service.api.problems import handled_errors, responses
 from service.api.questions import invalid_question
 from service.api.replies import JSON, problem_response
-from service.api.routes import engines, explain, gpus, models, operations, plan
+from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
+from service.api.routes.parts import HUB_TOKEN
+from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -51,7 +53,7 @@ def create_app(
     metrics = Metrics()
     app.state.services = services
     app.state.metrics = metrics
-    for routes in (plan, explain, models, gpus, engines, operations):
+    for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
         app.include_router(routes.router)
     for error in handled_errors():
         app.add_exception_handler(error, _answer_fault)
@@ -61,8 +63,8 @@ def create_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors_origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Content-Type", REQUEST_ID],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID],
         )
     app.add_middleware(Observation, metrics=metrics)

@@ -23,6 +23,20 @@ SERVE: Final[Mapping[str, Any]] = {
     "kv_cache_dtype": "auto",
 }
 
+PROBE_ID: Final = "6f1de4c5b0f44c6f9a2a3e1c5b7d8e90"
+NODE: Final = "node-1"
+H100: Final = "NVIDIA H100 80GB HBM3"
+PROBE: Final[Mapping[str, Any]] = {
+    "kind": "engine",
+    "plan": {
+        "model": "Qwen/Qwen3-8B",
+        "engine": {"name": "vllm", "version": "0.32.0"},
+        "gpus": ["h100-sxm-80gb"],
+        "serve": {"tensor_parallel_size": 1, "max_model_len": 8192},
+    },
+    "limits": {"wall_seconds": 600},
+}
+
 EXAMPLES: Final[Mapping[str, Example]] = {
     "create_plan": Example(
         body={
@@ -45,7 +59,25 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_models": Example({"search": "gemma"}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
+    "get_weights": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
+    "create_probe": Example(body=PROBE),
+    "get_probe": Example({"probe_id": PROBE_ID}),
+    "follow_probe": Example({"probe_id": PROBE_ID}),
+    "cancel_probe": Example({"probe_id": PROBE_ID}),
+    "create_lease": Example(
+        body={"node": NODE, "kinds": ["engine"], "gpu_names": [H100], "releases": ["0.32.0"], "gpus": 1}
+    ),
+    "heartbeat": Example({"probe_id": PROBE_ID}, {"node": NODE, "fence": 1, "phase": "the engine starts"}),
+    "put_result": Example(
+        {"probe_id": PROBE_ID},
+        {
+            "node": NODE,
+            "fence": 1,
+            "result": {"outcome": "refused", "detail": "the GPU is busy"},
+        },
+    ),
+    "import_measurements": Example(),
     "get_problem": Example({"slug": "unknown-gpu"}),
 }
 """By operation id; operations that are not here take nothing."""

@@ -99,3 +99,21 @@ class ProblemTypeNotFound(LookupError):
 
     def __init__(self, slug: str) -> None:
         super().__init__(f"there is no problem {slug!r}")
+
+
+class Unauthorized(Exception):
+    """No token that is known came with the request."""
+
+    def __init__(self) -> None:
+        super().__init__("this needs a token that the service knows")
+
+
+class Forbidden(Exception):
+    """A token came that does not allow this."""
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        super().__init__(f"this needs a token for: {', '.join(scopes)}")
+
+
+class NotProbeable(ValueError):
+    """What was asked for cannot be measured."""

@@ -1,7 +1,6 @@
 """The kinds of faults a caller can meet, and which exception is of which kind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +16,8 @@ from service.api.faults import (
     UnknownSpeculativeMethod,
     UnsupportedMediaType,
 )
+from service.api.kind import Kind
+from service.api.probe_problem_kinds import PROBE_KINDS
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.rules import UnknownBackend
@@ -30,29 +31,16 @@ from service.hub.errors import (
     ConfigTooLarge,
     HubRateLimited,
     HubTimedOut,
+    HubTokenRefused,
     HubUnreachable,
+    InvalidHubToken,
     InvalidModelId,
     InvalidRevision,
     ModelGated,
     ModelNotFound,
+    NotATextModel,
     RevisionNotFound,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of fault."""
-
-    slug: str
-    status: HTTPStatus
-    title: str
-    explanation: str
-
-    @property
-    def type(self) -> str:
-        """The URI reference that names it and answers with its explanation."""
-        return f"/problems/{self.slug}"
-
 
 INVALID_REQUEST: Final = Kind(
     "invalid-request",
@@ -184,6 +172,24 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "Not a revision that a model can have",
         "A revision is a branch, a tag or a commit.",
     ),
+    InvalidHubToken: Kind(
+        "invalid-hub-token",
+        HTTPStatus.BAD_REQUEST,
+        "Not a token that the Hub issues",
+        "The header X-Hub-Token holds what no access token of the Hub looks like; nothing was asked.",
+    ),
+    HubTokenRefused: Kind(
+        "hub-token-refused",
+        HTTPStatus.FORBIDDEN,
+        "The Hub does not accept the token",
+        "The token in the header X-Hub-Token is expired, revoked or mistyped.",
+    ),
+    NotATextModel: Kind(
+        "not-a-text-model",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Not a model that generates text",
+        "The model exists, but is of a kind that the engine does not serve, such as one that draws images.",
+    ),
     ModelNotFound: Kind(
         "model-not-found",
         HTTPStatus.NOT_FOUND,
@@ -207,8 +213,8 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "model-gated",
         HTTPStatus.FORBIDDEN,
         "The model's owner must grant access first",
-        "Request access on the model's page and run the service with a token that has it, or send the "
-        "config.json in `config`.",
+        "Request access on the model's page, then send a token that has it in the header X-Hub-Token (or run "
+        "the service with it), or send the config.json in `config`.",
     ),
     ConfigTooLarge: Kind(
         "config-too-large",
@@ -220,7 +226,7 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "config-too-deep",
         HTTPStatus.BAD_GATEWAY,
         "The model's config is nested too deeply",
-        "The Hub's answer is nested deeper than any config.",
+        "The Hub's answer is nested deeper, or has more parts, than any config.",
     ),
     ConfigNotJson: Kind(
         "config-not-json",
@@ -252,6 +258,7 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         "No such kind of problem",
         "GET /problems lists all kinds.",
     ),
+    **PROBE_KINDS,
 }
 """Kinds by exception; an exception that is not here has the kind of its nearest base class."""
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 
 from service.api.faults import InputFault, InvalidRequest, UnknownFlag
-from service.api.problem_kinds import INTERNAL_ERROR, KINDS, Kind, kind_of
+from service.api.kind import Kind
+from service.api.problem_kinds import INTERNAL_ERROR, KINDS, kind_of
 from service.api.schemas.problem import FieldError, Problem
 from service.hub.errors import HubError
 

@@ -18,9 +18,10 @@ from service.api.faults import (
     UnknownFlag,
     UnknownSpeculativeMethod,
 )
-from service.api.schemas.question import PLACES, GpuInput, PlanBody, PlanQuery
+from service.api.schemas.question import PLACES, GpuInput, PlanBody
 from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
+from service.api.turns import in_turn
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.mistral_format.files import ModelFiles, is_params
@@ -46,10 +47,12 @@ from service.hub.errors import (
     InvalidModelId,
     ModelGated,
     ModelNotFound,
+    NotATextModel,
     RevisionNotFound,
 )
 from service.hub.fetched import CONFIG, FetchedConfig
 from service.launch.config_format import read_files
+from service.memory.checkpoint import needs_checkpoint_bytes
 
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
@@ -58,7 +61,7 @@ DEFAULT_REVISION: Final = "main"
 SERVE_DEPTH: Final = 2
 """Names down to a flag: `serve` and its own."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
-NOT_TO_BE_HAD: Final = (ConfigNotFound, InvalidModelId, ModelGated, ModelNotFound, RevisionNotFound)
+NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Faults of the Hub that another draft, or its config given along, would get past."""
 
 
@@ -77,7 +80,7 @@ def read_body(document: object) -> PlanBody:
 
 def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
     """Name what Pydantic found in a body or among flat parameters."""
-    located = [(_location(error["loc"]), error) for error in errors]
+    located = [(_location(error), error) for error in errors]
     unknown = [
         str(place[1])
         for place, error in located
@@ -96,7 +99,8 @@ def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag
     return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
 
 
-def _location(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def _location(error: ErrorDetails) -> tuple[int | str, ...]:
+    loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
     # Tags say which form of a value was read; they are no part of the document.
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
@@ -104,7 +108,7 @@ def _location(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
         return place
     name, *inside = str(place[0]), *place[1:]
     # What is no parameter of ours was meant as a flag.
-    meant = (name,) if name in PlanQuery.model_fields else ("serve", name)
+    meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
     return (*PLACES.get(name, meant), *inside)
 
 
@@ -221,7 +225,11 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
         return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
         raise InvalidRequest([("/model", "a model id or a config is needed")])
-    model = read_model(await services.models.resolve(body.model, body.revision), rules)
+    fetched = await services.models.resolve(body.model, body.revision)
+    model = await in_turn(lambda: read_model(fetched, rules))
+    if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
+        weighed = await services.models.weighed(fetched)
+        model = replace(model, checkpoint_bytes=weighed.total_parameter_bytes)
     return replace(model, asked_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 
 
@@ -272,14 +280,22 @@ def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Mode
     Raises:
         InvalidConfig: the config cannot be read as a model.
         UnknownArchitecture: its architecture is not modelled.
+        NotATextModel: it is not, and the Hub says that the model is for another task.
     """
+    try:
+        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]))
+    except (InvalidConfig, UnknownArchitecture) as error:
+        if fetched.task is None:
+            raise
+        raise NotATextModel(fetched.id, fetched.task) from error
     return Model(
         id=fetched.id,
         revision=fetched.revision,
         source=fetched.source,
-        architecture=_architecture(fetched, rules or rules_for(RELEASES[-1])),
+        architecture=architecture,
         checkpoint_bytes=fetched.total_parameter_bytes,
         note=fetched.note,
+        stale=fetched.stale,
     )
 
 

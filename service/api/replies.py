@@ -31,6 +31,8 @@ def problem_response(request: Request, error: Exception) -> Response:
     headers = {}
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = _allowed(request)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
     if problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
     content = problem.model_dump_json(exclude_none=True)

@@ -5,9 +5,25 @@ from dataclasses import dataclass
 
 from service.advisor.answer import Plan
 from service.advisor.request import PlanRequest
+from service.api.bell import Bell
 from service.gpus.catalog import GpuCatalog
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
+from service.store.jobs import JobStore
+from service.store.learned import LearnedCalibration
+from service.store.measurements import MeasurementStore
+from service.store.tokens import TokenStore
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """What probes need; the database behind it is not touched before one is asked for."""
+
+    jobs: JobStore
+    measurements: MeasurementStore
+    tokens: TokenStore
+    bell: Bell
+    learned: LearnedCalibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +35,4 @@ class Services:
     models: ModelSource
     snapshot: BundledSnapshot
     gpus: GpuCatalog
+    probes: Probes

@@ -24,7 +24,6 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # exported wi
 from service.hub.errors import (
     ConfigNotFound,
     HubError,
-    HubRateLimited,
     HubUnreachable,
     InvalidModelId,
     ModelGated,
@@ -36,14 +35,13 @@ if TYPE_CHECKING:
     from service.hub.wanted import Wanted
 
 _SECONDS: Final = re.compile(r"\d{1,6}", re.ASCII)
+_INVALID_CREDENTIALS: Final = "Invalid credentials in Authorization header"
+_DISABLED: Final = "Access to this resource is disabled."
 _ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")
 
 
 def refusal(response: httpx2.Response, wanted: Wanted, endpoint: str) -> HubError:
     """Name what an answer other than 200 means, the way huggingface_hub reads `X-Error-Code`."""
-    status = response.status_code
-    if status == httpx2.codes.TOO_MANY_REQUESTS:
-        return HubRateLimited(wanted.model_id, retry_after(response.headers))
     try:
         hf_raise_for_status(_without_body(response))
     except HfHubHTTPError as error:
@@ -73,9 +71,9 @@ def _named(error: HfHubHTTPError, wanted: Wanted, endpoint: str) -> HubError | N
 def _unnamed(response: httpx2.Response, wanted: Wanted) -> HubError:
     status = response.status_code
     if status == httpx2.codes.NOT_FOUND:
-        return ModelNotFound(wanted.model_id)
+        return ModelNotFound(wanted.model_id, named=False)
     refused = status in {httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN}
-    reason = f"it answered {status}" + (", refusing this service's own access" if refused else "")
+    reason = f"it answered {status}" + (", refusing the access given" if refused else "")
     wait = retry_after(response.headers)
     return HubUnreachable(wanted.model_id, reason, status=status, retry_after=wait)
 
@@ -86,16 +84,41 @@ def _without_body(response: httpx2.Response) -> httpx2.Response:
     return httpx2.Response(response.status_code, headers=headers, request=response.request)
 
 
+def token_refused(response: httpx2.Response) -> bool:
+    """Whether an answer refuses the token itself, or what it was issued for, and not the model."""
+    if response.headers.get("X-Error-Code"):
+        return False
+    said = response.headers.get("X-Error-Message", "")
+    if response.status_code == httpx2.codes.UNAUTHORIZED:
+        return said == _INVALID_CREDENTIALS
+    return response.status_code == httpx2.codes.FORBIDDEN and said != _DISABLED
+
+
+def quota_wait(response: httpx2.Response) -> int | None:
+    """Return the seconds for which nothing more may be asked; None where the quota lasts or nothing says.
+
+    The last answer that a quota allows says that none is left, so the refusal need not be provoked.
+    """
+    if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
+        return retry_after(response.headers)
+    return _until_renewed(response.headers)
+
+
 def retry_after(headers: httpx2.Headers) -> int | None:
     """Return the seconds to wait by `RateLimit` or else `Retry-After`; None where neither says."""
+    renewed = _until_renewed(headers)
+    if renewed is not None:
+        return renewed
+    value = headers.get("Retry-After", "").strip()
+    return int(value) if _SECONDS.fullmatch(value) else _seconds_until(value, headers.get("Date", ""))
+
+
+def _until_renewed(headers: httpx2.Headers) -> int | None:
     try:
         limit = parse_ratelimit_headers(headers)
     except ValueError:  # more digits than Python converts
-        limit = None
-    if limit is not None and limit.remaining == 0:
-        return limit.reset_in_seconds
-    value = headers.get("Retry-After", "").strip()
-    return int(value) if _SECONDS.fullmatch(value) else _seconds_until(value, headers.get("Date", ""))
+        return None
+    return limit.reset_in_seconds if limit is not None and limit.remaining == 0 else None
 
 
 def _seconds_until(moment: str, now: str) -> int | None:

@@ -1,90 +1,98 @@
 """Asks the Hub for a model's config.
 
-One round of parallel requests; a second only if the branch moved between their answers, or if the repository
-lists a params.json (Mistral's own format) or has no config.json.
+Two rounds: what the model's revision points to and which files lie there, then those files in parallel, at
+that commit. Where the Hub lists no files (a mirror, mostly) they are asked for without knowing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
-import httpx2
-from huggingface_hub import hf_hub_url
-
-from service.hub.errors import ConfigNotFound, HubError, HubTimedOut, ModelNotFound
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS, FetchedConfig
-from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision, commit_or_none
-from service.hub.json_object import parse_object
+from service.hub.cache import Cache
+from service.hub.credential import Credential
+from service.hub.endpoint import Endpoint
+from service.hub.errors import (
+    ConfigNotJson,
+    ConfigTooDeep,
+    ConfigTooLarge,
+    HubError,
+    HubRateLimited,
+    HubTimedOut,
+    HubUnreachable,
+)
+from service.hub.fetched import CONFIG, PARAMS, FetchedConfig
+from service.hub.flights import Flights
+from service.hub.gate import Gate
+from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision
+from service.hub.names import MOST_WEIGHT_FILES
+from service.hub.refusals import Refusals
+from service.hub.repository import FRESH_SECONDS, STALE_SECONDS, Asked, Repositories, Shelves, Silence
+from service.hub.telling import INDEXES, files_of_a_round, tell
 from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer
-from service.hub.wanted import Wanted
+from service.hub.weights import Weights, no_weights, read_weights, weight_files
+from service.hub.weights_index import SPAN, total_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine
 
-PUBLIC_ENDPOINT: Final = "https://huggingface.co"
-_MODEL_INFO: Final = "model info"
-_EXPAND: Final = "expand[]=safetensors&expand[]=sha&expand[]=gated&expand[]=siblings"
-_CONSOLIDATED: Final = "consolidated*.safetensors"
+    import httpx2
 
+    from service.hub.info import ModelInfo
 
-@dataclass(frozen=True, slots=True)
-class _HubFile:
-    """A JSON file of a repository and the commit it was read at, where the answer states one."""
-
-    content: Mapping[str, Any]
-    commit: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _ModelInfo:
-    """What the Hub knows about a model beside its files; `fault` says why it is not known."""
-
-    commit: str | None = None
-    gated: bool = False
-    parameter_counts: Mapping[str, int] | None = None
-    files: frozenset[str] | None = None
-    fault: str | None = None
-
-    def may_hold(self, file: str, *, otherwise: bool) -> bool:
-        """Whether the repository lists a file; `otherwise` where the Hub did not list any."""
-        return otherwise if self.files is None else file in self.files
-
-    @property
-    def consolidated(self) -> bool:
-        """Whether weights lie in Mistral's own files, in any folder; assumed where the Hub lists no files."""
-        if self.files is None:
-            return True
-        return any(fnmatchcase(file.rpartition("/")[2], _CONSOLIDATED) for file in self.files)
+OWN_BYTES: Final = 16 << 20
+"""What is kept, in memory, of what callers' own tokens open."""
+_PASSING: Final = (HubUnreachable, HubTimedOut, HubRateLimited)
+"""Faults of which nothing follows for the model."""
+_UNUSABLE: Final = (ConfigNotJson, ConfigTooLarge, ConfigTooDeep)
+"""Answers that may be the repository's own fault, or come from something between the Hub and here."""
 
 
 class HubClient:
     """Fetches configs from one endpoint over a shared HTTP client, which stays the caller's to close.
 
-    The endpoint and the token belong to the service, never to a request: whoever may ask this service sees
-    what its token may see.
-
-    Raises:
-        ValueError: the endpoint is not a plain http(s) address.
+    The endpoint belongs to the service, never to a request. What the service's own token opens is shown to
+    whoever may ask this service; what a caller's opens, to that caller alone.
     """
 
     def __init__(
         self,
         http: httpx2.AsyncClient,
         *,
-        endpoint: str = PUBLIC_ENDPOINT,
-        token: str | None = None,
+        endpoint: Endpoint | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        cache: Cache | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._endpoint = _plain_endpoint(endpoint)
-        self._transfer = Transfer(http, self._endpoint, token, limits)
+        endpoint = Endpoint() if endpoint is None else endpoint
+        self._endpoint = endpoint.address
+        self._credential = Credential(endpoint.token)
         self._limits = limits
+        self._gate = Gate(clock)
+        shared = Cache() if cache is None else cache
+        self._shelves = Shelves(shared, Cache(limit_bytes=OWN_BYTES, clock=shared.clock))
+        self._transfer = Transfer(http, endpoint, limits, self._gate)
+        self._repositories = self._reading(self._transfer, FRESH_SECONDS)
+        self._fetches: Flights[FetchedConfig] = Flights()
+        self._refusals = Refusals(clock)
 
-    async def fetch(self, model_id: str, revision: str | None = None) -> FetchedConfig:
+    def _reading(self, asked: Asked, fresh_seconds: float) -> Repositories:
+        return Repositories(asked, self._endpoint, self._shelves, self._limits.depth, fresh_seconds)
+
+    async def close(self) -> None:
+        """Close what keeps answers."""
+        await self._shelves.close()
+
+    async def fetch(
+        self, model_id: str, revision: str | None = None, credential: Credential | None = None
+    ) -> FetchedConfig:
         """Fetch a model's config at a revision (the default branch if None), within `Limits.total_seconds`.
+
+        Asked by a caller's own `credential`, the answer is that caller's alone.
 
         Raises:
             HubError: the config could not be had, by its cause.
@@ -92,114 +100,144 @@ class HubClient:
         revision = DEFAULT_REVISION if revision is None else revision
         check_model_id(model_id)
         check_revision(model_id, revision)
+        asking = self._credential if credential is None else credential
+        key = (asking.owner, model_id, revision)
+        return await self._fetches.join(key, lambda: self._in_time(asking, model_id, revision))
+
+    async def weights(
+        self,
+        model_id: str,
+        revision: str | None = None,
+        credential: Credential | None = None,
+        *,
+        file: str | None = None,
+        most_files: int = MOST_WEIGHT_FILES,
+    ) -> tuple[str, Weights]:
+        """Read the headers of a model's weights; return the commit and what they tell.
+
+        What could be read in `Limits.total_seconds` is told and kept: asked again, the rest is read.
+
+        Raises:
+            HubError: they could not be had, or there are more files than `most_files`.
+        """
+        revision = DEFAULT_REVISION if revision is None else revision
+        check_model_id(model_id)
+        check_revision(model_id, revision)
+        asking = self._credential if credential is None else credential
         try:
             async with asyncio.timeout(self._limits.total_seconds):
-                return await self._fetch(model_id, revision)
-        except TimeoutError as error:
-            raise HubTimedOut(model_id) from error
-
-    async def _fetch(self, model_id: str, revision: str) -> FetchedConfig:
-        config, quantization, info = await self._first_round(model_id, revision)
-        commit = (config and config.commit) or info.commit or commit_or_none(revision)
-        params = None
-        if info.may_hold(PARAMS, otherwise=config is None):
-            params = await self._optional_file(model_id, commit or revision, PARAMS)
-        if config is None and params is None:
-            raise ConfigNotFound(model_id, CONFIG)
-        if quantization and quantization.commit and commit and quantization.commit != commit:
-            quantization = await self._optional_file(model_id, commit, HF_QUANT_CONFIG)
-        same_commit = info.commit is None or info.commit == commit
-        counts = info.parameter_counts if same_commit else None
-        return FetchedConfig(
-            id=model_id,
-            revision=commit,
-            source="hub",
-            config=config.content if config else {},
-            params=params.content if params else None,
-            consolidated=info.consolidated,
-            quantization_config=quantization.content if quantization else None,
-            parameter_counts=counts,
-            total_parameters=sum(counts.values()) if counts else None,
-            provenance=f"{self._endpoint}/{model_id} at {f'commit {commit}' if commit else revision}",
-            note=_note(model_id, info),
-        )
-
-    async def _first_round(
-        self, model_id: str, revision: str
-    ) -> tuple[_HubFile | None, _HubFile | None, _ModelInfo]:
-        config = asyncio.create_task(self._config(model_id, revision))
-        quantization = asyncio.create_task(self._optional_file(model_id, revision, HF_QUANT_CONFIG))
-        info = asyncio.create_task(self._info(model_id, revision))
+                info = await self._repositories.info(asking, model_id, revision)
+        except TimeoutError:
+            raise HubTimedOut(model_id) from None
+        files = weight_files(info, file)
+        if info.commit is None or not 0 < len(files) <= most_files:
+            raise no_weights(model_id, info, file)
+        place, key = (model_id, info.commit), (asking.owner, model_id, info.commit, files)
+        self._refusals.check(key)
         try:
-            # In this order, so that a missing model is reported by its config and not by a lesser file.
-            return await config, await quantization, await info
-        finally:
-            for task in (config, quantization, info):
-                task.cancel()
-            await asyncio.gather(config, quantization, info, return_exceptions=True)
-
-    async def _config(self, model_id: str, revision: str) -> _HubFile | None:
-        try:
-            return await self._file(model_id, revision, CONFIG)
-        except ConfigNotFound:
-            return None
-
-    async def _file(self, model_id: str, revision: str, file: str) -> _HubFile:
-        url = hf_hub_url(model_id, file, revision=revision, endpoint=self._endpoint)
-        download = await self._transfer.get(Wanted(model_id, revision, file, url))
-        content = parse_object(download.body, model_id=model_id, file=file, depth=self._limits.depth)
-        return _HubFile(content, download.commit)
-
-    async def _optional_file(self, model_id: str, revision: str, file: str) -> _HubFile | None:
-        try:
-            return await self._file(model_id, revision, file)
-        except ModelNotFound:
-            return None
-
-    async def _info(self, model_id: str, revision: str) -> _ModelInfo:
-        path = f"{self._endpoint}/api/models/{model_id}/revision/{quote(revision, safe='')}"
-        wanted = Wanted(model_id, revision, _MODEL_INFO, f"{path}?{_EXPAND}")
-        try:
-            download = await self._transfer.get(wanted)
-            depth = self._limits.depth
-            return _parse_info(parse_object(download.body, model_id=model_id, file=_MODEL_INFO, depth=depth))
+            weights = await read_weights(self._repositories, asking, place, files, self._limits.total_seconds)
         except HubError as error:
-            # The config alone answers the question; counts only sharpen it.
-            return _ModelInfo(fault=str(error))
+            if not isinstance(error, HubTimedOut | HubRateLimited):
+                self._refusals.keep(key, error)
+            raise
+        return info.commit, weights
+
+    async def _in_time(self, asking: Credential, model_id: str, revision: str) -> FetchedConfig:
+        key = (asking.owner, model_id, revision)
+        try:
+            self._refusals.check(key)
+            async with asyncio.timeout(self._limits.total_seconds):
+                return await self._fetch(self._repositories, asking, model_id, revision)
+        except TimeoutError:
+            self._gate.failed()
+            return await self._stale(asking, model_id, revision, HubTimedOut(model_id))
+        except _PASSING as failure:
+            return await self._stale(asking, model_id, revision, failure)
+        except HubError as error:
+            self._refusals.keep(key, error)
+            if isinstance(error, _UNUSABLE):
+                return await self._stale(asking, model_id, revision, error)
+            raise
+
+    async def _fetch(
+        self, repositories: Repositories, asking: Credential, model_id: str, revision: str
+    ) -> FetchedConfig:
+        info = await repositories.info(asking, model_id, revision)
+        at = info.commit or revision
+        names = [file for file in files_of_a_round(info) if file not in INDEXES]
+        *documents, total = await _together(
+            *(repositories.document(asking, model_id, at, file) for file in names),
+            self._total_bytes(repositories, asking, model_id, info),
+        )
+        files = dict(zip(names, documents, strict=True))
+        if info.files is None and files[CONFIG] is None:
+            files[PARAMS] = await repositories.document(asking, model_id, at, PARAMS)
+        return tell(model_id, self._provenance(model_id, revision, info), info, files, total)
+
+    def _provenance(self, model_id: str, revision: str, info: ModelInfo) -> str:
+        place = f"commit {info.commit}" if info.commit and info.stated else revision
+        return f"{'imported files' if info.imported else f'{self._endpoint}/{model_id}'} at {place}"
+
+    async def _total_bytes(
+        self, repositories: Repositories, asking: Credential, model_id: str, info: ModelInfo
+    ) -> int | None:
+        """Return the bytes of all weights by their index, which is a help and never a hindrance."""
+        index = next((file for file in files_of_a_round(info) if file in INDEXES), None)
+        if index is None or info.commit is None:
+            return None
+        key = (asking.owner, model_id, info.commit, index)
+        try:
+            self._refusals.check(key)
+            async with asyncio.timeout(self._limits.total_seconds / 4):
+                beginning = await repositories.part(asking, model_id, info.commit, index, SPAN)
+        except TimeoutError:
+            self._refusals.keep(key, HubTimedOut(model_id))
+            return None
+        except HubError as error:
+            self._refusals.keep(key, error)
+            return None
+        return None if beginning is None else total_bytes(beginning)
+
+    async def recall(
+        self, model_id: str, revision: str | None = None, credential: Credential | None = None
+    ) -> FetchedConfig:
+        """Return what is kept of an earlier answer, however old, without asking the Hub.
+
+        Raises:
+            HubError: not all of it is kept.
+        """
+        revision = DEFAULT_REVISION if revision is None else revision
+        asking = self._credential if credential is None else credential
+        unasked = HubUnreachable(model_id, "it was not asked")
+        fetched, when = await self._recalled(asking, model_id, revision, unasked, inf)
+        return replace(fetched, note=f"this was kept at {when}; the Hub is not asked")
+
+    async def _stale(
+        self, asking: Credential, model_id: str, revision: str, failure: HubError
+    ) -> FetchedConfig:
+        """Return what the Hub said within a day in place of what it does not say now.
+
+        Raises:
+            HubError: `failure`, where it said nothing.
+        """
+        fetched, when = await self._recalled(asking, model_id, revision, failure, STALE_SECONDS)
+        return replace(fetched, stale=True, note=f"this is what the Hub said at {when}, since {failure}")
+
+    async def _recalled(
+        self, asking: Credential, model_id: str, revision: str, failure: HubError, within: float
+    ) -> tuple[FetchedConfig, str]:
+        kept = self._reading(Silence(failure), within)
+        fetched = await self._fetch(kept, asking, model_id, revision)
+        when = datetime.fromtimestamp(await kept.told(asking, model_id, revision), UTC)
+        return fetched, f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def _parse_info(info: Mapping[str, Any]) -> _ModelInfo:
-    safetensors = info.get("safetensors")
-    counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
-    whole = isinstance(counts, dict) and all(type(count) is int and count >= 0 for count in counts.values())
-    return _ModelInfo(
-        commit=commit_or_none(info.get("sha")),
-        gated=bool(info.get("gated")),
-        parameter_counts=counts if whole and counts else None,
-        files=_parse_names(info.get("siblings")),
-    )
-
-
-def _parse_names(siblings: object) -> frozenset[str] | None:
-    if not isinstance(siblings, list):
-        return None
-    names = (entry.get("rfilename") for entry in siblings if isinstance(entry, dict))
-    return frozenset(name for name in names if isinstance(name, str))
-
-
-def _note(model_id: str, info: _ModelInfo) -> str | None:
-    if info.fault is not None:
-        return f"parameter counts are not known: {info.fault}"
-    if info.gated:
-        return f"{model_id} is gated: the server that loads it needs a token with access"
-    return None
-
-
-def _plain_endpoint(endpoint: str) -> str:
+async def _together(*fetches: Coroutine[object, object, Any]) -> list[Any]:
+    """Return what all fetches do; the first to be named that fails, fails all."""
+    tasks = [asyncio.ensure_future(fetch) for fetch in fetches]
     try:
-        url = httpx2.URL(endpoint)
-    except httpx2.InvalidURL:
-        url = httpx2.URL()
-    if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.query or url.fragment:
-        raise ValueError("the Hub endpoint must be an http(s) address without user, query or fragment")
-    return endpoint.rstrip("/")
+        return [await task for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -33,6 +33,20 @@ class InvalidModelId(HubError):
         super().__init__(model_id, f"{_quoted(model_id)} is not a model id: {reason}")
 
 
+class InvalidHubToken(HubError):
+    """A caller's own token is none that the Hub could have issued; nothing was requested."""
+
+    def __init__(self) -> None:
+        super().__init__("", "this is not an access token: up to 512 letters, digits or any of . _ ~ + / = -")
+
+
+class HubTokenRefused(HubError):
+    """The Hub does not accept the token that a caller sent along, or not for this."""
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(model_id, f"the Hub does not accept the token sent along to ask for {model_id}")
+
+
 class InvalidRevision(HubError):
     """The revision is no branch, tag or commit that the Hub could hold; nothing was requested."""
 
@@ -46,18 +60,31 @@ class InvalidRevision(HubError):
 
 
 class ModelNotFound(HubError):
-    """No such model, or a private one that this service may not see."""
+    """No such model, or a private one that this service may not see.
 
-    def __init__(self, model_id: str, reason: str | None = None) -> None:
+    Attributes:
+        named: whether the answer said so itself; not, where only its status did.
+    """
+
+    def __init__(self, model_id: str, reason: str | None = None, *, named: bool = True) -> None:
         super().__init__(model_id, reason or f"the Hub shows this service no model {model_id}")
+        self.named = named
 
 
 class ConfigNotFound(ModelNotFound):
     """The model exists but its repository holds no such file."""
 
-    def __init__(self, model_id: str, file: str) -> None:
-        super().__init__(model_id, f"the repository of {model_id} holds no {file}")
+    def __init__(self, model_id: str, file: str, remark: str = "") -> None:
+        super().__init__(model_id, f"the repository of {model_id} holds no {file}{remark}")
         self.file = file
+
+
+class NotATextModel(HubError):
+    """The model exists, but it is of a kind that no engine of text serves."""
+
+    def __init__(self, model_id: str, task: str | None) -> None:
+        kind = "is a pipeline of another library" if task is None else f"is for {task}"
+        super().__init__(model_id, f"{model_id} {kind}, not a model that the engine generates text with")
 
 
 class ModelGated(HubError):
@@ -70,8 +97,8 @@ class ModelGated(HubError):
     def __init__(self, model_id: str, access_url: str) -> None:
         super().__init__(
             model_id,
-            f"{model_id} is gated: request access at {access_url} and run this service with the token of an "
-            "account that has it, or send the config.json inline",
+            f"{model_id} is gated: request access at {access_url} and send the token of an account that has "
+            "it along, or run this service with it, or send the config.json inline",
         )
         self.access_url = access_url
 
@@ -102,10 +129,10 @@ class ConfigNotJson(HubError):
 
 
 class ConfigTooDeep(HubError):
-    """A file nests deeper than any config does."""
+    """A file nests deeper than any config does, or has more objects and arrays."""
 
     def __init__(self, model_id: str, file: str, limit: int) -> None:
-        super().__init__(model_id, f"{file} of {model_id} nests more than {limit} levels deep")
+        super().__init__(model_id, f"{file} of {model_id} nests more than {limit} levels deep, or too widely")
         self.file = file
         self.limit = limit
 
@@ -119,7 +146,12 @@ class HubUnreachable(HubError):
     """
 
     def __init__(
-        self, model_id: str, reason: str, *, status: int | None = None, retry_after: int | None = None
+        self,
+        model_id: str,
+        reason: str,
+        *,
+        status: int | None = None,
+        retry_after: int | None = None,
     ) -> None:
         super().__init__(model_id, f"the Hub gave no usable answer for {model_id}: {reason}")
         self.status = status
@@ -127,15 +159,16 @@ class HubUnreachable(HubError):
 
 
 class HubRateLimited(HubError):
-    """The Hub's quota for this service is used up.
+    """The Hub's quota for this service, or for the caller's own token, is used up.
 
     Attributes:
-        retry_after: seconds until the quota is renewed; None when the Hub does not say.
+        retry_after: seconds until the Hub is asked again.
     """
 
-    def __init__(self, model_id: str, retry_after: int | None) -> None:
-        wait = "later" if retry_after is None else f"in {retry_after} s"
-        super().__init__(model_id, f"the Hub's rate limit is reached; ask for {model_id} again {wait}")
+    def __init__(self, model_id: str, retry_after: int) -> None:
+        super().__init__(
+            model_id, f"the Hub's rate limit is reached; ask for {model_id} again in {retry_after} s"
+        )
         self.retry_after = retry_after
 
 

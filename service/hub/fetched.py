@@ -12,6 +12,7 @@ CONFIG: Final = "config.json"
 PARAMS: Final = "params.json"
 HF_QUANT_CONFIG: Final = "hf_quant_config.json"
 WEIGHTS_INDEX: Final = "model.safetensors.index.json"
+CONSOLIDATED_INDEX: Final = "consolidated.safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class FetchedConfig:
             counted unpacked under their container's dtype, so these are not bytes. None where unknown.
         total_parameters: the Hub's count over all dtypes; None where unknown.
         total_parameter_bytes: bytes of all tensors as stored; None where unknown.
+        task: what the Hub says the model is for, if that is one that no engine of text serves; else None.
+        stale: whether this is an earlier answer of the Hub, which could not be asked anew.
         provenance: for people, where the files and figures come from.
         note: for people, what to know before relying on the answer; None where nothing.
     """
@@ -45,5 +48,7 @@ class FetchedConfig:
     parameter_counts: Mapping[str, int] | None = None
     total_parameters: int | None = None
     total_parameter_bytes: int | None = None
+    task: str | None = None
+    stale: bool = False
     provenance: str
     note: str | None = None

@@ -13,6 +13,9 @@ DEFAULT_REVISION: Final = "main"
 
 _REVISION: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,127}", re.ASCII)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_ADDRESS: Final = re.compile(
+    r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+))+|localhost", re.ASCII | re.IGNORECASE
+)
 # The Hub keeps these first segments for its API and for repositories that are not models.
 _RESERVED: Final = frozenset({"api", *(prefix.rstrip("/") for prefix in REPO_TYPES_URL_PREFIXES.values())})
 
@@ -29,6 +32,8 @@ def check_model_id(model_id: str) -> None:
         rule = "give 'organisation/name' in letters, digits, '-', '_' and '.', without '--' or '..'"
         raise InvalidModelId(model_id, rule) from None
     namespace, slash, _ = model_id.partition("/")
+    if _ADDRESS.fullmatch(namespace):
+        raise InvalidModelId(model_id, "it starts with the address of a machine")
     if slash and namespace.lower() in _RESERVED:
         raise InvalidModelId(model_id, f"the Hub keeps '{namespace}/' for other things than models")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from service.hub.errors import ConfigNotJson, ConfigTooDeep
+
+MOST_CONTAINERS: Final = 100_000
+"""Objects and arrays of one file; each takes up to a hundred times the memory that its text does."""
 
 
 def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[str, Any]:
@@ -15,8 +18,10 @@ def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[s
 
     Raises:
         ConfigNotJson: not UTF-8, not JSON, or not an object.
-        ConfigTooDeep: more than `depth` levels of objects and arrays.
+        ConfigTooDeep: more than `depth` levels of objects and arrays, or too many of them.
     """
+    if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
+        raise ConfigTooDeep(model_id, file, depth)
     try:
         parsed = json.loads(body.decode("utf-8-sig"))
     except RecursionError:

@@ -1,6 +1,6 @@
 """What each byte of a rank goes to, and how sure that is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -15,6 +15,29 @@ class Basis(StrEnum):
     """The caller said so."""
 
 
+class Level(StrEnum):
+    """How near to what is planned the measurements are that a term was learned from."""
+
+    EXACT = "exact"
+    """The same model, flags, release and GPU type."""
+    GPU = "gpu_and_release"
+    """Other models on the same GPU type with the same minor release, on one rank or on several alike."""
+    RELEASE = "release"
+    """Other GPU types with the same minor release and model runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The measurements behind a term."""
+
+    level: Level
+    count: int
+    """Measurements, at most one for each node and day."""
+    newest: str
+    """Day of the latest one, as in ``2026-05-01``."""
+    age_days: int
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Bytes with their 10th and 90th percentile."""
@@ -24,6 +47,8 @@ class Estimate:
     high: int
     basis: Basis
     source: str
+    evidence: Evidence | None = field(default=None, kw_only=True)
+    """``None`` where nothing was measured."""
 
     def __post_init__(self) -> None:
         if not self.low <= self.bytes <= self.high:

@@ -22,6 +22,13 @@ UNCHECKED = 0.1
 """Relative doubt of a closed form that was not held against the engine."""
 
 
+def needs_checkpoint_bytes(architecture: ModelArchitecture) -> bool:
+    """Whether the parameters are only as sure as the checkpoint's size makes them."""
+    quantization = architecture.quantization
+    unreadable = quantization is not None and not _readable(quantization)
+    return unreadable or not architecture.weights_checked or not architecture.media_known
+
+
 def stage_parameters(
     architecture: ModelArchitecture, deployment: Deployment, release: Version, checkpoint_bytes: int | None
 ) -> tuple[Estimate, ...]:

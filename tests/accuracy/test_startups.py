@@ -1,5 +1,6 @@
 """What real starts logged bounds how far the plan may be."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.accuracy.startups_rows import DATA, read_rows
 from tests.accuracy.startups_score import Term
 from tests.accuracy.startups_split import Part, is_held_out, lab, part
 from tests.accuracy.startups_summary import Errors, calibrated, refused, share
-from tests.accuracy.startups_told import NotScored, read_startup
+from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
 
 @pytest.fixture(scope="module")
@@ -34,32 +35,37 @@ def test_weights_are_within_the_bounds_that_are_wanted(board: Board) -> None:
     errors = Errors.of(each.percent for each in board.of(Term.WEIGHTS))
 
     assert errors is not None
-    assert errors.rows >= 55
+    assert errors.rows >= 70
     assert errors.median <= 0.5
     assert errors.p90 <= 3
 
 
-def test_available_memory_is_within_the_bounds_that_are_wanted(board: Board) -> None:
-    errors = Errors.of(each.percent for each in board.of(Term.AVAILABLE))
+@pytest.mark.parametrize("kept", [lambda _: True, is_held_out], ids=["all", "held out"])
+def test_available_memory_is_within_the_bounds_that_are_wanted(
+    board: Board, kept: Callable[[Startup], bool]
+) -> None:
+    scores = board.only(kept).of(Term.AVAILABLE)
+    errors = Errors.of(each.percent for each in scores)
 
     assert errors is not None
-    assert errors.rows >= 39
+    assert errors.rows >= 30
     assert errors.median <= 1.5
     assert errors.p90 <= 5
+    assert 75 <= share([each.hit for each in scores]) <= 90
 
 
 def test_the_campaign_is_within_its_bound_once_calibrated_on_one_model(board: Board) -> None:
     errors = Errors.of(calibrated(board.scores))
 
     assert errors is not None
-    assert errors.rows >= 26
+    assert errors.rows >= 35
     assert errors.p90 <= 0.3
 
 
 def test_tokens_follow_from_the_logged_memory(board: Board) -> None:
     scores = board.of(Term.GIVEN)
 
-    assert len(scores) >= 49
+    assert len(scores) >= 65
     assert share([each.hit for each in scores]) >= 95
 
 

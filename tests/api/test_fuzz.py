@@ -1,5 +1,6 @@
 """Whatever is sent, the service answers as it documents, and never fails."""
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,31 @@ from schemathesis.generation import GenerationMode
 from starlette.testclient import TestClient
 
 from service.api.schemas.serve import ServeInput
+from service.api.services import Services
+from service.store.tokens import Scope
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
 COMMITTED = yaml.safe_load((Path(__file__).parents[2] / "openapi.yaml").read_text("utf-8"))
 OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for one in methods.values()]
+
+
+TOKENS = {
+    "probes": Scope.OPERATOR,
+    "calibrations": Scope.OPERATOR,
+    "workers": Scope.WORKER,
+}
+"""What opens the operations of each tag, so that what lies behind is asked too."""
+
+
+@schemathesis.serializer("application/x-ndjson")
+def written(_: Any, value: Any) -> bytes:  # noqa: ANN401 - whatever was made up
+    return str(value).encode("utf-8", "replace")
+
+
+@pytest.fixture(scope="session")
+def tokens(services: Services) -> dict[Scope, str]:
+    store = services.probes.tokens
+    return {scope: asyncio.run(store.create("fuzz", scope)) for scope in set(TOKENS.values())}
 
 
 @pytest.fixture(scope="session")
@@ -32,15 +54,18 @@ def test_any_request_is_answered_as_documented(
     operation_id: str,
     mode: GenerationMode,
     document: Any,  # noqa: ANN401 - see above
+    tokens: dict[Scope, str],
 ) -> None:
     operation = document.find_operation_by_id(operation_id)
+    scope = next((TOKENS[tag] for tag in operation.definition.raw["tags"] if tag in TOKENS), None)
+    headers = {} if scope is None else {"Authorization": f"Bearer {tokens[scope]}"}
     # A question can fit its schema and still name a GPU or a release that does not exist.
     excluded: list[Any] = [schemathesis.checks.CHECKS.get_one("positive_data_acceptance")]
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=30, suppress_health_check=list(HealthCheck))
     def answered(case: Any) -> None:  # noqa: ANN401 - see above
-        case.call_and_validate(excluded_checks=excluded)
+        case.call_and_validate(headers=headers, excluded_checks=excluded)
 
     with suppress(Unsatisfiable):  # where nothing is asked, nothing can be asked wrongly
         answered()

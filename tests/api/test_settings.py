@@ -1,5 +1,7 @@
 """Settings come from the environment, and secrets stay in them."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -14,11 +16,18 @@ NAMES = (
     "DRYSERVE_CORS_ORIGINS",
     "DRYSERVE_LOG_LEVEL",
 )
+ALSO = (
+    "HF_HOME",
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN",
+    "XDG_CACHE_HOME",
+    "DRYSERVE_CACHE",
+    "DRYSERVE_HUB_STORAGE_HOSTS",
+)
 
 
 @pytest.fixture(autouse=True)
 def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
+    for name in (*NAMES, *ALSO):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -57,3 +66,34 @@ def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DRYSERVE_PORT", "70000")
     with pytest.raises(ValidationError):
         Settings()
+
+
+def test_answers_of_the_hub_are_kept_in_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert Settings().cache_file == Path("/home/someone/.cache/huggingface/dryserve/hub.sqlite3")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache")
+    assert Settings().cache_file == Path("/var/cache/huggingface/dryserve/hub.sqlite3")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert Settings().cache_file == tmp_path / "dryserve" / "hub.sqlite3"
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test")
+    mirrored = Settings().cache_file
+    assert mirrored is not None
+    assert (mirrored.parent, mirrored.name != "hub.sqlite3") == (tmp_path / "dryserve", True)
+    monkeypatch.setenv("DRYSERVE_CACHE", str(tmp_path / "own.sqlite3"))
+    assert Settings().cache_file == tmp_path / "own.sqlite3"
+    monkeypatch.setenv("DRYSERVE_CACHE", ":memory:")
+    assert Settings().cache_file is None
+
+
+def test_only_a_home_that_is_named_gives_its_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hf_left_there\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path.parent))
+    assert Settings().hub_token is None
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert Settings().hub_token == "hf_left_there"  # noqa: S105 - made up
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+    assert Settings().hub_token is None
+    monkeypatch.setenv("HF_TOKEN", "hf_given")
+    assert Settings().hub_token == "hf_given"  # noqa: S105 - made up
+    monkeypatch.setenv("DRYSERVE_HUB_STORAGE_HOSTS", "store.test, other.test:8443")
+    assert Settings().hub_storage_hosts == ("store.test", "other.test:8443")

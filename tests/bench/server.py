@@ -5,22 +5,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
 PATIENCE_SECONDS = 30.0
+OFFLINE = {"HF_HUB_OFFLINE": "1", "DRYSERVE_CACHE": ":memory:"}
 
 
 @contextmanager
-def running_server() -> Iterator[int]:
-    """Start the service offline on a free port of loopback, and stop it afterwards.
+def running_server(settings: Mapping[str, str] = OFFLINE) -> Iterator[int]:
+    """Start the service on a free port of loopback, and stop it afterwards.
 
     Raises:
         TimeoutError: it was not ready in time.
     """
     port = free_port()
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "DRYSERVE_LOG_LEVEL": "warning"}
+    environment = {**os.environ, **settings, "DRYSERVE_LOG_LEVEL": "warning"}
     command = [sys.executable, "-m", "service", "serve", "--port", str(port)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
         try:

@@ -6,7 +6,8 @@ import httpx2
 import pytest
 
 from service.hub.client import HubClient
-from service.hub.errors import ConfigNotFound, RevisionNotFound
+from service.hub.endpoint import Endpoint
+from service.hub.errors import ConfigNotFound, HubUnreachable, NotATextModel, RevisionNotFound
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,
@@ -32,16 +33,67 @@ async def test_a_branch_is_resolved_to_the_commit_that_answered() -> None:
     assert fetched.note is None
 
 
-async def test_one_round_asks_for_config_quantization_and_counts() -> None:
+async def test_the_commit_is_asked_for_first_and_then_the_files_that_lie_there() -> None:
     hub = hub_with_model()
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b"{}"
+    hub.repositories[MODEL].files["README.md"] = b"not asked for"
     await hub.client().fetch(MODEL)
     assert hub.paths() == [
-        f"/{MODEL}/resolve/main/config.json",
-        f"/{MODEL}/resolve/main/hf_quant_config.json",
+        f"/{MODEL}/resolve/{COMMIT}/config.json",
+        f"/{MODEL}/resolve/{COMMIT}/hf_quant_config.json",
         f"/api/models/{MODEL}/revision/main",
     ]
-    info = next(request for request in hub.requests if request.url.path.startswith("/api/"))
-    assert info.url.params.get_list("expand[]") == ["safetensors", "sha", "gated", "siblings"]
+    first = hub.requests[0]
+    assert first.url.params.get_list("expand[]") == [
+        "safetensors",
+        "sha",
+        "gated",
+        "siblings",
+        "pipeline_tag",
+    ]
+
+
+async def test_a_repository_of_everything_costs_four_requests() -> None:
+    hub = hub_with_model()
+    listed = ("params.json", "hf_quant_config.json", "model.safetensors.index.json", "model.safetensors")
+    hub.repositories[MODEL].files |= dict.fromkeys(listed, b"{}")
+    await hub.client().fetch(MODEL)
+    assert len(hub.requests) == 4
+
+
+async def test_the_bytes_of_all_weights_are_read_from_the_first_of_an_index() -> None:
+    hub = hub_with_model()
+    index = {
+        "metadata": {"total_size": 1369062772000},
+        "weight_map": {"a" * 100: "b"} | {str(n): "c" for n in range(9999)},
+    }
+    hub.repositories[MODEL].files["model.safetensors.index.json"] = json.dumps(index, indent=2).encode()
+    assert (await hub.client().fetch(MODEL)).total_parameter_bytes == 1369062772000
+    assert hub.requests[-1].headers["Range"] == "bytes=0-4095"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"",
+        b"[",
+        b'{"metadata": {}}',
+        b'{"metadata": {"total_size": "7"}}',
+        b'{"weight_map": {}}',
+        b'{"metadata": {"total_size": -7}}',
+    ],
+)
+async def test_an_index_that_states_no_total_is_no_hindrance(index: bytes) -> None:
+    hub = hub_with_model()
+    hub.repositories[MODEL].files["model.safetensors.index.json"] = index
+    assert (await hub.client().fetch(MODEL)).total_parameter_bytes is None
+
+
+async def test_without_an_index_whole_dtypes_tell_the_bytes_and_packed_ones_do_not() -> None:
+    plain = await hub_with_model(parameters={"BF16": 7, "F8_E4M3": 30, "F32": 1}).client().fetch(MODEL)
+    assert plain.total_parameter_bytes == 7 * 2 + 30 + 4
+    packed = await hub_with_model(parameters={"BF16": 7, "I32": 30}).client().fetch(MODEL)
+    assert packed.total_parameter_bytes is None
 
 
 async def test_the_kv_dtype_of_a_modelopt_checkpoint_arrives() -> None:
@@ -68,6 +120,9 @@ async def test_counts_that_are_no_counts_are_not_passed_on(parameters: dict[str,
 async def test_a_pull_request_revision_stays_one_segment_of_the_path() -> None:
     hub = hub_with_model(branches={"refs/pr/3": COMMIT})
     assert (await hub.client().fetch(MODEL, "refs/pr/3")).revision == COMMIT
+    assert f"/api/models/{MODEL}/revision/refs%2Fpr%2F3" in hub.paths()
+    hub.play("/refs%2Fpr%2F3", lambda: httpx2.Response(404))
+    assert (await hub.client().fetch(MODEL, "refs/pr/3")).revision == COMMIT
     assert f"/{MODEL}/resolve/refs%2Fpr%2F3/config.json" in hub.paths()
 
 
@@ -85,17 +140,21 @@ async def test_redirects_within_the_endpoint_are_followed() -> None:
 
 
 async def test_files_of_two_commits_are_never_mixed() -> None:
-    """The branch moves after config.json was read: the rest is read again at config.json's commit."""
-    hub = hub_with_model(branches={"main": COMMIT, "next": OTHER_COMMIT}, parameters={"BF16": 7})
-    hub.repositories[MODEL].files["hf_quant_config.json"] = b'{"at": "config.json\'s commit"}'
+    """The branch moves after its commit was told: everything is read at that commit."""
+    hub = hub_with_model(branches={"main": COMMIT, "next": OTHER_COMMIT})
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b"{}"
     newer = {"X-Repo-Commit": OTHER_COMMIT}
     hub.play("main/hf_quant_config.json", lambda: httpx2.Response(200, headers=newer, json={"at": "newer"}))
-    moved = {"sha": OTHER_COMMIT, "safetensors": {"parameters": {"BF16": 8}}}
-    hub.play("/revision/main", lambda: httpx2.Response(200, json=moved))
     fetched = await hub.client().fetch(MODEL)
-    assert fetched.revision == COMMIT
-    assert fetched.quantization_config == {"at": "config.json's commit"}
-    assert fetched.parameter_counts is None
+    assert (fetched.revision, fetched.quantization_config) == (COMMIT, {})
+
+
+async def test_a_file_of_another_commit_than_asked_for_is_refused() -> None:
+    hub = hub_with_model()
+    newer = {"X-Repo-Commit": OTHER_COMMIT}
+    hub.play("config.json", lambda: httpx2.Response(200, headers=newer, json=LLAMA))
+    with pytest.raises(HubUnreachable, match="another commit"):
+        await hub.client().fetch(MODEL)
 
 
 async def test_without_a_commit_header_the_model_info_states_it() -> None:
@@ -129,6 +188,7 @@ async def test_a_gated_model_that_the_token_opens_says_so() -> None:
 
 async def test_a_quantization_config_that_cannot_be_read_is_not_taken_for_none() -> None:
     hub = hub_with_model()
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b"{}"
     hub.play("hf_quant_config.json", lambda: refused(404, "RevisionNotFound"))
     with pytest.raises(RevisionNotFound):
         await hub.client().fetch(MODEL)
@@ -137,6 +197,18 @@ async def test_a_quantization_config_that_cannot_be_read_is_not_taken_for_none()
 async def test_a_repository_without_a_config_is_named_so() -> None:
     hub = FakeHub({MODEL: Repository({})})
     with pytest.raises(ConfigNotFound, match=r"acme/tiny holds no config\.json"):
+        await hub.client().fetch(MODEL)
+
+
+async def test_a_pipeline_of_another_library_is_named_so() -> None:
+    hub = FakeHub({MODEL: Repository({"model_index.json": b"{}", "unet/config.json": b"{}"})})
+    with pytest.raises(NotATextModel):
+        await hub.client().fetch(MODEL)
+
+
+async def test_a_repository_of_gguf_files_alone_is_named_so() -> None:
+    hub = FakeHub({MODEL: Repository({"tiny-Q4_K_M.gguf": b""})})
+    with pytest.raises(ConfigNotFound, match="GGUF"):
         await hub.client().fetch(MODEL)
 
 
@@ -220,17 +292,22 @@ async def test_without_a_token_none_is_looked_for(monkeypatch: pytest.MonkeyPatc
 )
 def test_an_endpoint_that_is_no_plain_address_is_refused(endpoint: str) -> None:
     with pytest.raises(ValueError, match="endpoint") as refusal:
-        HubClient(httpx2.AsyncClient(), endpoint=endpoint)
+        Endpoint(endpoint)
     assert "secret" not in str(refusal.value)
 
 
-async def test_an_endpoint_may_lie_under_a_path() -> None:
+async def test_a_mirror_may_lie_under_a_path_and_know_no_model_info() -> None:
     asked: list[str] = []
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(request.url.path)
-        return httpx2.Response(200, json=LLAMA)
+        if request.url.path.endswith("/config.json"):
+            return httpx2.Response(200, headers={"X-Repo-Commit": COMMIT}, json=LLAMA)
+        return httpx2.Response(404)
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    await HubClient(http, endpoint="http://mirror.test:8080/hf/").fetch(MODEL)
-    assert sorted(asked)[:2] == [f"/hf{CONFIG_AT_MAIN}", f"/hf/{MODEL}/resolve/main/hf_quant_config.json"]
+    client = HubClient(http, endpoint=Endpoint("http://mirror.test:8080/hf/"))
+    fetched = await client.fetch(MODEL)
+    assert (fetched.config, fetched.revision) == (LLAMA, COMMIT)
+    assert asked[:2] == [f"/hf/api/models/{MODEL}/revision/main", f"/hf{CONFIG_AT_MAIN}"]
+    assert await client.fetch(MODEL) == fetched

@@ -106,13 +106,14 @@ async def test_a_gated_model_tells_how_to_get_access() -> None:
         ({"Retry-After": "120"}, 120),
         ({"Retry-After": "Fri, 21 Nov 2026 10:00:30 GMT", "Date": "Fri, 21 Nov 2026 10:00:00 GMT"}, 30),
         ({"Retry-After": "Fri, 21 Nov 2026 09:00:00 GMT", "Date": "Fri, 21 Nov 2026 10:00:00 GMT"}, 0),
-        ({"Retry-After": "soon"}, None),
-        ({"Retry-After": "9" * 5000}, None),
-        ({"RateLimit": f'"api";r=0;t={"9" * 5000}'}, None),
-        ({}, None),
+        ({"Retry-After": "999999"}, 3600),
+        ({"Retry-After": "soon"}, 60),
+        ({"Retry-After": "9" * 5000}, 60),
+        ({"RateLimit": f'"api";r=0;t={"9" * 5000}'}, 60),
+        ({}, 60),
     ],
 )
-async def test_a_rate_limit_says_when_it_ends(headers: dict[str, str], seconds: int | None) -> None:
+async def test_a_rate_limit_says_when_it_ends(headers: dict[str, str], seconds: int) -> None:
     failure = await failure_of(lambda: httpx2.Response(429, headers=headers))
     assert isinstance(failure, HubRateLimited)
     assert failure.retry_after == seconds
@@ -145,6 +146,7 @@ async def test_a_timeout_of_the_connection_is_named(error: type[httpx2.TimeoutEx
 @pytest.mark.parametrize("ending", [CONFIG, "/hf_quant_config.json", "/revision/main"])
 async def test_a_stall_anywhere_ends_with_the_total_time(ending: str) -> None:
     hub = hub_with_model()
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b"{}"
 
     async def stall(_: httpx2.Request) -> httpx2.Response:
         await asyncio.Event().wait()
@@ -160,13 +162,14 @@ async def test_a_stall_anywhere_ends_with_the_total_time(ending: str) -> None:
 
 async def test_a_refused_config_does_not_wait_for_the_rest() -> None:
     hub = hub_with_model()
+    hub.repositories[MODEL].files["hf_quant_config.json"] = b"{}"
     hub.play(CONFIG, lambda: refused(404, "RepoNotFound"))
 
     async def stall(_: httpx2.Request) -> httpx2.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
-    hub.faults["/hf_quant_config.json"] = hub.faults["/revision/main"] = stall
+    hub.faults["/hf_quant_config.json"] = stall
     with pytest.raises(ModelNotFound):
         await hub.client(limits=Limits(total_seconds=2)).fetch(MODEL)
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -266,6 +269,42 @@ async def test_a_redirect_to_another_host_is_not_followed(location: str) -> None
     assert {(r.url.scheme, r.url.host, r.url.port) for r in hub.requests} == {("https", "hub.test", None)}
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/api/whoami-v2",
+        "/api/models/acme/tiny/config.json",
+        f"/{MODEL}/resolve/main/../../../../api/whoami-v2",
+        f"/{MODEL}/resolve/main/%2e%2e/config.json",
+        f"/{MODEL}/resolve/main/README.md",
+        f"/{MODEL}/raw/main/config.json",
+        "/datasets/acme/resolve/main/config.json",
+        "/settings/tokens?next=/config.json",
+    ],
+)
+async def test_a_redirect_to_something_else_of_the_hub_is_not_followed(location: str) -> None:
+    hub = hub_with_model()
+    hub.play(CONFIG, lambda: httpx2.Response(302, headers={"Location": location}))
+    with pytest.raises(HubUnreachable, match="redirected to something else"):
+        await hub.client().fetch(MODEL)
+    assert len(hub.requests) == 2
+
+
+async def test_the_hubs_storage_is_read_without_the_token() -> None:
+    hub = hub_with_model()
+
+    def stored_or_sent_there() -> httpx2.Response:
+        request = hub.requests[-1]
+        if request.url.host == "cas-bridge.xethub.hf.co":
+            return httpx2.Response(200, json=LLAMA)
+        return httpx2.Response(302, headers={"Location": "https://cas-bridge.xethub.hf.co/x/config.json"})
+
+    hub.play(CONFIG, stored_or_sent_there)
+    assert (await hub.client().fetch(MODEL)).config == LLAMA
+    assert "Authorization" not in hub.requests[-1].headers
+    assert all("Authorization" in request.headers for request in hub.requests[:-1])
+
+
 async def test_a_circle_of_redirects_ends_after_three() -> None:
     hub = hub_with_model()
     hub.play(CONFIG, lambda: httpx2.Response(307, headers={"Location": f"/{MODEL}/resolve/main/config.json"}))
@@ -282,7 +321,7 @@ async def test_three_redirects_are_followed() -> None:
         hop = next(hops, None)
         if hop is None:
             return httpx2.Response(200, headers={"X-Repo-Commit": COMMIT}, json=LLAMA)
-        return httpx2.Response(302, headers={"Location": f"/moved-{hop}/config.json"})
+        return httpx2.Response(302, headers={"Location": f"/acme/renamed-{hop}/resolve/main/config.json"})
 
     hub.play(CONFIG, hop_or_config)
     assert (await hub.client().fetch(MODEL)).config == LLAMA

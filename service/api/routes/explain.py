@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from service.api.logged import logged_question
 from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import Parts
+from service.api.routes.parts import CallersParts
 from service.api.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.api.text.explanation import render_explanation
 from service.startup_log.log import read_log
@@ -25,7 +25,7 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.post("/explain", response_model=ExplanationAnswer, responses=ANSWER, summary="Explain a startup log")
 async def explain_log(
-    body: ExplainBody, services: Parts, accept: Annotated[str, Header(include_in_schema=False)] = ""
+    body: ExplainBody, services: CallersParts, accept: Annotated[str, Header(include_in_schema=False)] = ""
 ) -> Response:
     """Say line by line how a real start compares with its plan, and why it failed if it did.
 

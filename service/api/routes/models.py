@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from service.api.questions import read_model
-from service.api.routes.parts import Parts
-from service.api.schemas.model import ExplainedModel, ModelList
+from service.api.routes.parts import CallersParts, Parts
+from service.api.schemas.model import ExplainedModel, ModelList, WeightsAnswer
+from service.api.turns import in_turn
 
 router = APIRouter(tags=["models"])
 
@@ -24,8 +25,25 @@ def list_models(
 async def get_model(
     org: Annotated[str, Path(max_length=100)],
     name: Annotated[str, Path(max_length=100)],
-    services: Parts,
+    services: CallersParts,
     revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
 ) -> ExplainedModel:
     """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
-    return ExplainedModel.of(read_model(await services.models.resolve(f"{org}/{name}", revision)))
+    fetched = await services.models.resolve(f"{org}/{name}", revision)
+    return await in_turn(lambda: ExplainedModel.of(read_model(fetched)))
+
+
+@router.get("/models/{org}/{name}/weights", summary="Read the headers of a model's weights")
+async def get_weights(
+    org: Annotated[str, Path(max_length=100)],
+    name: Annotated[str, Path(max_length=100)],
+    services: CallersParts,
+    revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
+    file: Annotated[
+        str | None, Query(max_length=255, description="One file, as GGUF repositories need")
+    ] = None,
+) -> WeightsAnswer:
+    """Say what tensors a model's safetensors or GGUF files hold, without the files."""
+    model_id = f"{org}/{name}"
+    commit, weights = await services.models.weights(model_id, revision, file)
+    return WeightsAnswer.of(model_id, commit, weights)

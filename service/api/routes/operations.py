@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from service import __version__
 from service.api.faults import ProblemTypeNotFound
-from service.api.problem_kinds import ALL_KINDS, Kind
+from service.api.kind import Kind
+from service.api.problem_kinds import ALL_KINDS
 from service.api.routes.parts import Counts, Parts
 from service.api.schemas.health import Health
 from service.api.schemas.problem import ProblemType, ProblemTypeList

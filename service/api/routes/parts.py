@@ -1,11 +1,15 @@
 """What routes find on the application that serves them."""
 
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 
 from service.api.metrics import Metrics
 from service.api.services import Services
+from service.hub.credential import callers_own
+
+HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
 
 
 def services_of(request: Request) -> Services:
@@ -20,5 +24,27 @@ def metrics_of(request: Request) -> Metrics:
     return metrics
 
 
+def services_for_caller(
+    services: Annotated[Services, Depends(services_of)],
+    token: Annotated[
+        str | None,
+        Header(
+            alias=HUB_TOKEN,
+            description="Your own access token of the Hub, for gated and private models. What it opens is "
+            "kept in memory, for you alone.",
+        ),
+    ] = None,
+) -> Services:
+    """Return the parts that answer, which ask the Hub with a caller's own token if it sends one.
+
+    Raises:
+        InvalidHubToken: what it sends is none.
+    """
+    if token is None:
+        return services
+    return replace(services, models=services.models.on_behalf_of(callers_own(token)))
+
+
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
+CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]

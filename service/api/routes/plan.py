@@ -11,7 +11,7 @@ from service.advisor.answer import Plan
 from service.api.metrics import Metrics
 from service.api.questions import answer_question, plan_request, read_body
 from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import Counts, Parts
+from service.api.routes.parts import CallersParts, Counts
 from service.api.schemas.brief import BriefPlanAnswer
 from service.api.schemas.plan import PlanAnswer
 from service.api.schemas.question import Format, PlanBody, PlanQuery
@@ -39,7 +39,7 @@ Accept = Annotated[str, Header(include_in_schema=False)]
 )
 async def create_plan(
     body: PlanBody,
-    services: Parts,
+    services: CallersParts,
     metrics: Counts,
     accept: Accept = "",
 ) -> Response:
@@ -54,7 +54,7 @@ async def create_plan(
     summary="Dry-run the engine, by query",
 )
 async def get_plan(
-    query: Annotated[PlanQuery, Query()], services: Parts, metrics: Counts, accept: Accept = ""
+    query: Annotated[PlanQuery, Query()], services: CallersParts, metrics: Counts, accept: Accept = ""
 ) -> Response:
     """Answer the same as a POST does, by flat parameters."""
     body = read_body(query.document())

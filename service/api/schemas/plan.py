@@ -9,7 +9,7 @@ from service.api.schemas.hardware import GpuAnswer
 from service.api.schemas.model import ModelAnswer
 from service.api.schemas.model_config import Output
 from service.engines.refusal import Stage
-from service.memory.budget import Basis
+from service.memory.budget import Basis, Level
 
 
 class EngineAnswer(Output):
@@ -30,6 +30,15 @@ class ErrorAnswer(Output):
     fix: list[str]
 
 
+class EvidenceAnswer(Output):
+    """The measurements behind a term."""
+
+    level: Level
+    count: int = Field(description="Measurements, at most one for each node and day")
+    newest: str = Field(description="Day of the latest one")
+    age_days: int
+
+
 class EstimateAnswer(Output):
     """Bytes with their 10th and 90th percentile."""
 
@@ -38,6 +47,7 @@ class EstimateAnswer(Output):
     high: int
     basis: Basis
     source: str
+    evidence: EvidenceAnswer | None = Field(description="Null where nothing was measured")
 
 
 class WeightsAnswer(EstimateAnswer):

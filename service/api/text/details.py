@@ -7,7 +7,7 @@ from textwrap import wrap
 from service.advisor.answer import Candidate, Lever, Refusal, Verdict
 from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
-from service.memory.budget import Estimate, MemoryBudget
+from service.memory.budget import Estimate, Evidence, MemoryBudget
 from service.units import gib_text
 
 
@@ -63,7 +63,14 @@ def _memory_lines(memory: MemoryBudget) -> Iterator[str]:
 def _estimate_words(estimate: Estimate) -> str:
     low, high = gib_text(estimate.low), gib_text(estimate.high)
     interval = "" if low == high else f"  ({low} to {high})"
-    return f"{gib_text(estimate.bytes):>8}{interval}  {estimate.basis}"
+    return f"{gib_text(estimate.bytes):>8}{interval}  {estimate.basis}{_evidence_words(estimate.evidence)}"
+
+
+def _evidence_words(evidence: Evidence | None) -> str:
+    if evidence is None:
+        return ""
+    level, age = evidence.level.replace("_", " "), f"{evidence.age_days} days old"
+    return f", {level}: {evidence.count} measured, the newest {age}"
 
 
 def _waste_lines(waste: Waste) -> Iterator[str]:

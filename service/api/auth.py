@@ -1,0 +1,64 @@
+"""Who may do what: nothing that changes state without a token made for it."""
+
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Annotated, Final, TypeAlias
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from service.api.faults import Forbidden, Unauthorized
+from service.api.routes.parts import Parts
+from service.store.tokens import Scope, Token
+
+PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_bearer: Final = HTTPBearer(auto_error=False, description="A token that `dryserve token create` made")
+Bearer: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
+    """Return a dependency that lets only bearers of some scopes through."""
+
+    async def token_of(bearer: Bearer, services: Parts) -> Token:
+        token = None if bearer is None else await services.probes.tokens.find(bearer.credentials)
+        if token is None:
+            raise Unauthorized
+        if token.scope not in scopes:
+            raise Forbidden(scopes)
+        return token
+
+    return token_of
+
+
+_reading: Final = allowing(Scope.OPERATOR, Scope.READER)
+
+
+async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
+    if bearer is None and is_local(request):
+        return None
+    return await _reading(bearer, services)
+
+
+def is_local(request: Request) -> bool:
+    """Whether a request comes from this very machine, by its own name, and by no proxy.
+
+    The name keeps out web pages whose own name was made to lead here.
+    """
+    name = request.headers.get("host", "").lower()
+    name = name if name.endswith("]") else name.rpartition(":")[0] or name
+    proxied = any(header in request.headers for header in PROXY_HEADERS)
+    return _is_loopback(request) and name in LOOPBACK_NAMES and not proxied
+
+
+def _is_loopback(request: Request) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+Operator: TypeAlias = Annotated[Token, Depends(allowing(Scope.OPERATOR))]
+Reader: TypeAlias = Annotated[Token | None, Depends(_reader)]
+Worker: TypeAlias = Annotated[Token, Depends(allowing(Scope.WORKER))]

@@ -1,0 +1,62 @@
+"""The kinds of faults that probes bring."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from service.api.faults import Forbidden, NotProbeable, Unauthorized
+from service.api.kind import Kind
+from service.probe.life import LeaseLost, ResultConflict
+from service.store.database import StoreUnavailable
+from service.store.jobs import JobNotFound, KeyReused
+
+PROBE_KINDS: Final[Mapping[type[Exception], Kind]] = {
+    Unauthorized: Kind(
+        "unauthorized",
+        HTTPStatus.UNAUTHORIZED,
+        "A token is needed",
+        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on "
+        "loopback.",
+    ),
+    Forbidden: Kind(
+        "forbidden",
+        HTTPStatus.FORBIDDEN,
+        "The token does not allow this",
+        "Tokens are for operators, readers or workers; only operators change what others see, and only "
+        "workers take jobs.",
+    ),
+    JobNotFound: Kind(
+        "probe-not-found", HTTPStatus.NOT_FOUND, "No such probe", "GET /probes lists the latest ones."
+    ),
+    NotProbeable: Kind(
+        "not-probeable",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "There is nothing to measure",
+        "The engine would give up before it takes memory, or would need files that a probe does not "
+        "download; `detail` says which.",
+    ),
+    KeyReused: Kind(
+        "idempotency-key-reused",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The Idempotency-Key belongs to another request",
+        "A key names one request for good: repeat that request, or take a new key.",
+    ),
+    LeaseLost: Kind(
+        "lease-lost",
+        HTTPStatus.CONFLICT,
+        "The lease is lost",
+        "It ran out, or the job is another worker's by now. Stop the probe and ask for another lease.",
+    ),
+    ResultConflict: Kind(
+        "result-conflict",
+        HTTPStatus.CONFLICT,
+        "The probe ended with another result",
+        "The first result counts; the same one may be sent again.",
+    ),
+    StoreUnavailable: Kind(
+        "store-unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The database cannot be used now",
+        "Probes and calibrations need it, plans do not. Ask again later.",
+    ),
+}

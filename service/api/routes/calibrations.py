@@ -1,0 +1,53 @@
+"""What was measured and what was learned from it."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.auth import Operator, Reader
+from service.api.importing import LINES, read_lines, written_lines
+from service.api.routes.parts import Parts
+from service.api.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.memory.budget import Level
+
+router = APIRouter(tags=["calibrations"])
+
+_CONTENT: Final[dict[str, Any]] = {
+    LINES: {"schema": {"type": "string", "description": "One measurement as JSON on each line"}}
+}
+EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "One measurement as JSON on each line", "content": _CONTENT}
+}
+
+
+@router.get("/calibrations", summary="List what was learned")
+async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
+    """List by how much measurements move each term of a plan, and how sure that is."""
+    del reader
+    await services.probes.learned.refresh()
+    order = list(Level)
+    entries = sorted(services.probes.learned.entries, key=lambda each: order.index(each.level))
+    return CalibrationList(calibrations=[CalibrationAnswer.of(each) for each in entries])
+
+
+@router.get("/measurements", response_class=Response, responses=EXPORTED, summary="Export measurements")
+async def export_measurements(services: Parts, reader: Reader) -> Response:
+    """Write every measurement, the oldest first, as JSON lines."""
+    del reader
+    found = await services.probes.measurements.by_digest()
+    return Response(written_lines(found.values()), media_type=LINES)
+
+
+@router.post(
+    "/measurements",
+    openapi_extra={"requestBody": {"required": True, "content": _CONTENT}},
+    summary="Import measurements",
+)
+async def import_measurements(request: Request, services: Parts, operator: Operator) -> ImportAnswer:
+    """Keep measurements that another service exported; those that are there already are passed over."""
+    del operator
+    measurements = read_lines(await request.body())
+    new = await services.probes.measurements.keep(measurements)
+    await services.probes.learned.refresh()
+    return ImportAnswer(measurements=len(measurements), new=new)

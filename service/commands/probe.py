@@ -1,0 +1,145 @@
+"""`dryserve probe`: ask a service for a measurement, and follow it."""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import httpx2
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from service.api.questions import invalid_question
+from service.api.schemas.question import Format, PlanParameters
+from service.architecture.config import InvalidConfig, parse_config
+from service.probe.states import ENDED, State
+from service.units import gib_text
+
+TERMS: Final = ("requested", "weights", "activation", "non_torch", "cuda_graphs", "available_kv")
+MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
+TIMEOUT: Final = httpx2.Timeout(30, read=60)
+Json = Mapping[str, Any]
+
+
+class Exit(IntEnum):
+    """Exit codes of `dryserve probe`."""
+
+    DONE = 0
+    BAD_INPUT = 2
+    NOT_MEASURED = 3
+
+
+def probe(  # noqa: PLR0913 - one for each option
+    *,
+    model: str,
+    config: Path | None,
+    format: Format | None,  # noqa: A002 - the option's own name
+    server: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
+    token_file: Annotated[Path, typer.Option(help="File that holds an operator's token.", exists=True)],
+    kind: Annotated[Literal["alloc", "engine"], typer.Option(help="What to measure.")] = "engine",
+    label: Annotated[str | None, typer.Option(help="Label of the worker that is to run it.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run beside others, if the node allows it.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow it to its end.")] = False,
+    **flags: Any,  # noqa: ANN401 - checked by PlanParameters
+) -> None:
+    """Measure on a GPU what a plan for MODEL computes; a worker on a node with that GPU runs it.
+
+    Exits with 0 when it is asked for (with --wait: when it has measured), 3 when it did not measure, 2 on bad
+    input.
+    """
+    try:
+        plan = PlanParameters(model=model, **flags).document()
+        if config is not None:
+            plan["config"] = dict(parse_config(config.read_bytes()).fields)
+    except ValidationError as error:
+        raise _refused(str(invalid_question(error.errors(include_url=False)))) from None
+    except (OSError, InvalidConfig) as error:
+        raise _refused(str(error)) from None
+    body = {"kind": kind, "plan": plan, "target": {"label": label}, "limits": {"force": force}}
+    headers = {"Authorization": f"Bearer {token_file.read_text('utf-8').strip()}"}
+    try:
+        with httpx2.Client(base_url=server, headers=headers, timeout=TIMEOUT) as http:
+            asked = _asked(http, body)
+            end = _followed(http, asked) if wait else asked
+    except httpx2.HTTPError as error:
+        raise _refused(f"{server} cannot be reached: {type(error).__name__}") from None
+    typer.echo(json.dumps(end) if format == "json" else summary(end))
+    if wait and end["state"] != State.SUCCEEDED:
+        raise typer.Exit(Exit.NOT_MEASURED)
+
+
+def _asked(http: httpx2.Client, body: Json) -> Json:
+    # The key makes it one probe, should the connection break before the answer is here.
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    reply = http.post("/probes", json=body, headers=headers)
+    if not reply.is_success:
+        problem = reply.json()
+        raise _refused(f"{problem.get('title')}: {problem.get('detail')}")
+    answer: Json = reply.json()
+    return answer
+
+
+def _followed(http: httpx2.Client, asked: Json) -> Json:
+    """Show a probe's progress until it has ended; return it then."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    current = asked
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(_words(asked), total=None)
+        while current["state"] not in ENDED:
+            with http.stream("GET", f"/probes/{asked['id']}/events") as reply:
+                for current in _events(reply.iter_lines()):
+                    progress.update(task, description=_words(current))
+    return current
+
+
+def _events(lines: Iterator[str]) -> Iterator[Json]:
+    for line in lines:
+        if line.startswith("data:"):
+            yield json.loads(line.removeprefix("data:"))
+
+
+def _words(told: Json) -> str:
+    return f"{told['id'][:8]} {told['state']}" + (f": {told['phase']}" if told["phase"] else "")
+
+
+def summary(told: Json) -> str:
+    """Return what was predicted beside what was measured, in GiB."""
+    result = told["result"]
+    lines = [f"probe {told['id']}: {told['state']}"]
+    if result is None:
+        return lines[0]
+    if result["detail"]:
+        lines.append(result["detail"])
+    if result["measurement"] is not None:
+        lines.append(_compared(told["predicted"], result["measurement"]))
+    if result["allocation"]:
+        lines += [f"{name}: {size:,}" for name, size in result["allocation"].items() if isinstance(size, int)]
+    return "\n".join(lines)
+
+
+def _compared(predicted: Json, measurement: Json) -> str:
+    table = Table("GiB of the fullest rank", "predicted", "between", "measured", box=None)
+    told = [rank for rank in measurement["ranks"] if rank["available_kv"]] or measurement["ranks"]
+    fullest = min(told, key=lambda rank: (rank["available_kv"] or {"bytes": 0})["bytes"])
+    for term in TERMS:
+        estimate, reading = predicted["memory"][term], fullest[MEASURED_AS.get(term, term)]
+        between = f"{gib_text(estimate['low'])} to {gib_text(estimate['high'])}"
+        measured = "not told" if reading is None else gib_text(reading["bytes"])
+        table.add_row(term, gib_text(estimate["bytes"]), between, measured)
+    if (cache := measurement["cache"]) is not None:
+        table.add_row("blocks", f"{predicted['kv_cache']['num_blocks']:,}", "", f"{cache['num_blocks']:,}")
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().rstrip()
+
+
+def _refused(words: str) -> typer.Exit:
+    typer.echo(words, err=True)
+    return typer.Exit(Exit.BAD_INPUT)

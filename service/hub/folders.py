@@ -1,0 +1,143 @@
+"""Models in folders of this machine, for sites that no Hub reaches.
+
+A folder may be a cache of the Hub's own tools (`models--org--name/snapshots/<commit>/`), a download of theirs
+(`org/name/`, with the commit beside it), or any tree in which models lie at `org/name/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from service.hub.cache import Key
+from service.hub.credential import SHARED
+from service.hub.errors import ConfigTooLarge
+from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS
+from service.hub.identity import DEFAULT_REVISION, check_model_id, commit_or_none
+from service.hub.info import listed_files
+from service.hub.json_object import parse_object
+from service.hub.telling import INDEXES
+from service.hub.transfer import DEFAULT_LIMITS
+from service.hub.wanted import MODEL_INFO
+from service.hub.weights_index import SPAN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from service.hub.cache import Cache
+    from service.hub.info import ModelInfo
+
+DEPTH: Final = 6
+_DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG)
+_CACHED: Final = "models--"
+_METADATA: Final = (".cache", "huggingface", "download")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderModel:
+    """A model as it lies in a folder.
+
+    Attributes:
+        commit: None where the folder does not tell it.
+        default: whether this is what its default branch points to, as far as the folder tells.
+        folder: where its files lie.
+    """
+
+    id: str
+    commit: str | None
+    default: bool
+    folder: Path
+
+
+def models_below(folder: Path, model_id: str | None = None) -> Iterator[FolderModel]:
+    """Find models below a folder, in alphabetical order; `model_id` names one that lies in it itself."""
+    if _holds_model(folder):
+        whole = folder.resolve()
+        found = model_id or f"{whole.parent.name}/{whole.name}"
+        yield FolderModel(found, _downloaded_commit(folder), default=True, folder=folder)
+    else:
+        yield from _below(folder, DEPTH)
+
+
+def _below(folder: Path, depth: int) -> Iterator[FolderModel]:
+    for child in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if child.name.startswith(_CACHED):
+            yield from _snapshots(child)
+        elif _holds_model(child):
+            found = f"{child.parent.resolve().name}/{child.name}"
+            yield FolderModel(found, _downloaded_commit(child), default=True, folder=child)
+        elif depth > 0 and not child.name.startswith("."):
+            yield from _below(child, depth - 1)
+
+
+def _holds_model(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in (CONFIG, PARAMS))
+
+
+def _snapshots(repository: Path) -> Iterator[FolderModel]:
+    model_id = repository.name.removeprefix(_CACHED).replace("--", "/")
+    main = _first_line(repository / "refs" / DEFAULT_REVISION)
+    snapshots = repository / "snapshots"
+    for snapshot in sorted(snapshots.iterdir()) if snapshots.is_dir() else ():
+        commit = commit_or_none(snapshot.name)
+        if commit is not None and _holds_model(snapshot):
+            yield FolderModel(model_id, commit, default=commit == main, folder=snapshot)
+
+
+def _downloaded_commit(folder: Path) -> str | None:
+    return commit_or_none(_first_line(folder.joinpath(*_METADATA, f"{CONFIG}.metadata")))
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return lines.readline(200).strip()
+    except OSError:
+        return ""
+
+
+async def keep(model: FolderModel, cache: Cache) -> ModelInfo:
+    """Keep a model's files, as if the Hub had told them, and return what is kept of it.
+
+    Raises:
+        HubError: its id, or one of its files, is none that the Hub client would accept.
+        OSError: a file cannot be read.
+    """
+    check_model_id(model.id)
+    bodies = dict(_bodies(model))
+    digest = sha256(b"".join(bodies[file] for file in sorted(bodies))).hexdigest()
+    info = listed_files(_names(model.folder))
+    info = replace(info, commit=model.commit or digest[:40], imported=True, stated=model.commit is not None)
+    at = Key(SHARED, model.id, info.commit or "", MODEL_INFO)
+    for file, body in bodies.items():
+        await cache.put(replace(at, file=file), body)
+    kept = [at, replace(at, revision=DEFAULT_REVISION)] if model.default else [at]
+    for key in kept:
+        await cache.put(key, info.to_json())
+    return info
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def _bodies(model: FolderModel) -> Iterator[tuple[str, bytes]]:
+    for file in (*_DOCUMENTS, *INDEXES):
+        path = model.folder / file
+        if not path.is_file():
+            continue
+        if file in INDEXES:
+            yield f"{file}#{SPAN[0]}-{SPAN[1]}", _beginning(path, SPAN[1] + 1)
+            continue
+        body = _beginning(path, DEFAULT_LIMITS.file_bytes + 1)
+        if len(body) > DEFAULT_LIMITS.file_bytes:
+            raise ConfigTooLarge(model.id, file, DEFAULT_LIMITS.file_bytes)
+        parse_object(body, model_id=model.id, file=file, depth=DEFAULT_LIMITS.depth)
+        yield file, body
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)

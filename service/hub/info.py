@@ -1,0 +1,141 @@
+"""What the Hub says of a model beside its files, in one request."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from service.hub.identity import commit_or_none
+from service.hub.names import (
+    MOST_WEIGHT_FILES,
+    PIPELINE_INDEX,
+    SMALL_FILES,
+    is_consolidated,
+    may_be_asked_for,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+EXPAND: Final = "&".join(
+    f"expand[]={name}" for name in ("safetensors", "sha", "gated", "siblings", "pipeline_tag")
+)
+FOREIGN_TASKS: Final = frozenset(
+    {
+        "audio-classification",
+        "audio-to-audio",
+        "depth-estimation",
+        "image-classification",
+        "image-feature-extraction",
+        "image-segmentation",
+        "image-to-3d",
+        "image-to-image",
+        "image-to-video",
+        "keypoint-detection",
+        "mask-generation",
+        "object-detection",
+        "reinforcement-learning",
+        "robotics",
+        "tabular-classification",
+        "tabular-regression",
+        "text-to-3d",
+        "text-to-audio",
+        "text-to-image",
+        "text-to-speech",
+        "text-to-video",
+        "time-series-forecasting",
+        "unconditional-image-generation",
+        "video-classification",
+        "voice-activity-detection",
+        "zero-shot-image-classification",
+        "zero-shot-object-detection",
+    }
+)
+"""The Hub's names of tasks whose models neither read nor write text alone. Source: huggingface.co/tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """A model at one commit.
+
+    Attributes:
+        commit: None where the Hub does not state it.
+        gated: whether its owner grants access.
+        parameter_counts: parameters by safetensors dtype; None where unknown.
+        files: those files that may be asked for, in order; None where the Hub lists none.
+        consolidated: whether weights lie in Mistral's own files.
+        pipeline: whether the repository holds a pipeline of diffusers.
+        task: the Hub's name of what the model is for, if it is one of `FOREIGN_TASKS`.
+        imported: whether this was found in a folder, not told by the Hub.
+        stated: whether the commit is the repository's; else it only names what was imported.
+        fault: for people, why the Hub did not say; None where it did.
+    """
+
+    commit: str | None = None
+    gated: bool = False
+    parameter_counts: Mapping[str, int] | None = None
+    files: tuple[str, ...] | None = None
+    consolidated: bool = True
+    pipeline: bool = False
+    task: str | None = None
+    imported: bool = False
+    stated: bool = True
+    fault: str | None = None
+
+    def may_hold(self, file: str, *, otherwise: bool) -> bool:
+        """Whether the repository lists a file; `otherwise` where the Hub did not list any."""
+        return otherwise if self.files is None else file in self.files
+
+    def to_json(self) -> bytes:
+        """Return what is kept of it."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, kept: bytes) -> ModelInfo | None:
+        """Read what `to_json` returned; None where another release of this service wrote it otherwise."""
+        try:
+            fields: dict[str, Any] = json.loads(kept)
+            files = fields.pop("files")
+            return cls(files=None if files is None else tuple(files), **fields)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def read_info(answer: Mapping[str, Any]) -> ModelInfo:
+    """Read the Hub's answer; whatever in it is not of the form expected is as if it were not there."""
+    safetensors = answer.get("safetensors")
+    counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
+    whole = isinstance(counts, dict) and all(type(count) is int and count >= 0 for count in counts.values())
+    task = answer.get("pipeline_tag")
+    names = _names(answer.get("siblings"))
+    return replace(
+        ModelInfo() if names is None else listed_files(names),
+        commit=commit_or_none(answer.get("sha")),
+        gated=bool(answer.get("gated")),
+        parameter_counts=counts if whole and counts else None,
+        task=task if isinstance(task, str) and task in FOREIGN_TASKS else None,
+    )
+
+
+def listed_files(names: Collection[str]) -> ModelInfo:
+    """Return what the names of a repository's files tell."""
+    return ModelInfo(
+        files=_bounded(names),
+        consolidated=any(map(is_consolidated, names)),
+        pipeline=PIPELINE_INDEX in names,
+    )
+
+
+def _names(siblings: object) -> list[str] | None:
+    if not isinstance(siblings, list):
+        return None
+    names = [entry.get("rfilename") if isinstance(entry, dict) else None for entry in siblings]
+    known = [name for name in names if isinstance(name, str)]
+    return known if known and len(known) == len(names) else None
+
+
+def _bounded(names: Iterable[str]) -> tuple[str, ...]:
+    known = {name for name in names if may_be_asked_for(name)}
+    weights = sorted(known - SMALL_FILES)
+    return (*sorted(known & SMALL_FILES), *weights[:MOST_WEIGHT_FILES])

@@ -1,0 +1,97 @@
+"""What the header of a safetensors file tells, without the file.
+
+The first eight bytes state the length of a JSON object that follows them: for each tensor its dtype, its
+shape and where it lies. Source: the format's description in huggingface/safetensors, README.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from service.hub.errors import ConfigNotJson, ConfigTooLarge
+from service.hub.json_object import parse_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FIRST_SPAN: Final = (0, (128 << 10) - 1)
+"""Holds most headers whole."""
+LENGTH_BYTES: Final = 8
+MOST_HEADER_BYTES: Final = 4 << 20
+_MOST_BYTES: Final = 1 << 60
+_DTYPE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,15}", re.ASCII)
+_METADATA: Final = "__metadata__"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """What tensors there are.
+
+    Attributes:
+        count: how many.
+        parameters: their elements by dtype, as the file names it.
+        stored_bytes: their bytes by dtype.
+    """
+
+    count: int = 0
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    stored_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Tensors) -> Tensors:
+        return Tensors(
+            self.count + other.count,
+            dict(sorted((Counter(self.parameters) + Counter(other.parameters)).items())),
+            dict(sorted((Counter(self.stored_bytes) + Counter(other.stored_bytes)).items())),
+        )
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all of them."""
+        return sum(self.stored_bytes.values())
+
+
+def header_bytes(beginning: bytes, *, model_id: str, file: str) -> int:
+    """Return the length of the header that begins after the first eight bytes.
+
+    Raises:
+        ConfigNotJson: there are no eight bytes.
+        ConfigTooLarge: the header is longer than is read.
+    """
+    if len(beginning) < LENGTH_BYTES:
+        raise ConfigNotJson(model_id, file, "it is too short for a header")
+    length = int.from_bytes(beginning[:LENGTH_BYTES], "little")
+    if length > MOST_HEADER_BYTES:
+        raise ConfigTooLarge(model_id, f"the header of {file}", MOST_HEADER_BYTES)
+    return length
+
+
+def read_header(header: bytes, *, model_id: str, file: str) -> Tensors:
+    """Read a header, without the eight bytes before it.
+
+    Raises:
+        ConfigNotJson: it is none.
+    """
+    document = parse_object(header, model_id=model_id, file=file, depth=4)
+    parameters: Counter[str] = Counter()
+    stored: Counter[str] = Counter()
+    tensors = {name: tensor for name, tensor in document.items() if name != _METADATA}
+    for tensor in tensors.values():
+        try:
+            dtype, elements, size = _tensor(tensor)
+        except (TypeError, KeyError, ValueError):
+            raise ConfigNotJson(model_id, file, "a tensor of its header is not described as one") from None
+        parameters[dtype] += elements
+        stored[dtype] += size
+    return Tensors(len(tensors), dict(sorted(parameters.items())), dict(sorted(stored.items())))
+
+
+def _tensor(tensor: Mapping[str, Any]) -> tuple[str, int, int]:
+    dtype, shape, (begin, end) = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
+    whole = all(type(number) is int and 0 <= number < _MOST_BYTES for number in (*shape, begin, end))
+    if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or not whole or end < begin:
+        raise ValueError(dtype)
+    return dtype, prod(shape), end - begin

@@ -1,0 +1,29 @@
+"""The total that an index of weights states, from its first bytes.
+
+The index of a model of many shards has megabytes, nearly all of which say which tensor lies where; writers
+sort its keys, so that `metadata` comes first.
+"""
+
+import json
+import re
+from typing import Final
+
+SPAN: Final = (0, 4095)
+_BEGINNING: Final = re.compile(r'\s*\{\s*"metadata"\s*:\s*(?=\{)')
+_MOST_BYTES: Final = 1 << 60
+
+
+def total_bytes(beginning: bytes) -> int | None:
+    """Return the bytes of all tensors; None where the beginning does not state them."""
+    text = beginning.decode("utf-8", "replace")
+    match = _BEGINNING.match(text)
+    if match is None:
+        return None
+    try:
+        metadata, _ = json.JSONDecoder().raw_decode(text, match.end())
+    except (ValueError, RecursionError):
+        return None
+    total = metadata.get("total_size")
+    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < _MOST_BYTES:
+        return None
+    return int(total)  # some writers state whole bytes as a float

@@ -1,0 +1,168 @@
+"""What measurements add to the computed terms: an overlay, applied to a budget that is already estimated.
+
+A measurement is held against what is computed for the very same start; the difference is a residual. Where
+another start is planned, the residuals of the nearest level shift its terms, the more the better they are
+known: a term's own doubt and that of the residuals are weighed as two normal distributions.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import sqrt
+from typing import Any, Final
+
+from service.architecture.model import ModelArchitecture
+from service.memory.budget import Basis, Estimate, Evidence, Level, MemoryBudget
+from service.memory.estimates import difference
+from service.memory.estimation import REMAINDER, BudgetInputs
+from service.units import GIB, MIB
+
+TENTH: Final = 1.2816
+"""Standard deviations between the middle and the 10th percentile of a normal distribution."""
+PRIOR_SIGMA: Final = GIB / 2
+"""The least doubt in a computed term that measurements are weighed against."""
+FLOORS: Final = {Level.EXACT: 50 * MIB, Level.GPU: 100 * MIB, Level.RELEASE: 300 * MIB}
+"""Standard deviations from one start to the next that no agreement of measurements can talk away."""
+
+
+class Term(StrEnum):
+    """A term of the budget that is measured."""
+
+    WEIGHTS = "weights"
+    ACTIVATION = "activation"
+    NON_TORCH = "non_torch"
+    CUDA_GRAPHS = "cuda_graphs"
+
+
+LEARNED_AT: Final[Mapping[Level, frozenset[Term]]] = {
+    Level.EXACT: frozenset(Term),
+    # Weights follow from the model; what another one weighs says nothing.
+    Level.GPU: frozenset({Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS}),
+    # What libraries take depends on the GPU.
+    Level.RELEASE: frozenset({Term.ACTIVATION, Term.CUDA_GRAPHS}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides which measurements tell something about a start."""
+
+    architecture: ModelArchitecture
+    inputs: BudgetInputs
+    gpu_name: str
+    """As the driver prints it."""
+    kv_cache_dtype: str
+    block_size: int | None
+
+    def key(self, level: Level) -> Hashable:
+        """Return what starts have in common that tell about each other at a level."""
+        inputs = self.inputs
+        release = inputs.release.release[:2]
+        match level:
+            case Level.EXACT:
+                # The terms do not depend on how much of the device is asked for.
+                alike = replace(
+                    inputs,
+                    total=_ANY,
+                    gpu_memory_utilization=0.0,
+                    kv_cache_memory_bytes=None,
+                    free_memory_bytes=None,
+                )
+                return (self.gpu_name, self.kv_cache_dtype, self.block_size, alike, self.architecture)
+            case Level.GPU:
+                several, staged = inputs.tensor_parallel_size > 1, inputs.pipeline_parallel_size > 1
+                return (self.gpu_name, release, several, staged)
+            case Level.RELEASE:
+                return (release, inputs.second_runner)
+
+
+_ANY: Final = Estimate(0, 0, 0, Basis.GIVEN, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """By how much a term was measured above what is computed, in bytes."""
+
+    middle: float
+    spread: float
+    """Standard deviation from one measurement to another, robustly."""
+    weight: float
+    """Measurements, the older ones counting less."""
+    evidence: Evidence
+
+    @property
+    def variance(self) -> float:
+        """How sure the middle is."""
+        return max(self.spread, FLOORS[self.evidence.level]) ** 2 / self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Residuals by level, key and term."""
+
+    residuals: Mapping[tuple[Level, Hashable], Mapping[Term, Residual]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.residuals)
+
+    def applied(self, budget: MemoryBudget, circumstances: Circumstances) -> MemoryBudget:
+        """Return a budget with every term shifted by the nearest measurements there are."""
+        found = self._nearest(circumstances)
+        if not found:
+            return budget
+        terms: dict[str, Any] = {
+            term.value: _shifted(getattr(budget, term.value), found.get(term)) for term in Term
+        }
+        left = difference(budget.requested, terms.values(), REMAINDER)
+        if budget.available_kv.basis is not Basis.GIVEN:
+            nearest = min((each.evidence for each in found.values()), key=lambda each: _ORDER[each.level])
+            terms["available_kv"] = replace(left, evidence=nearest)
+        return replace(budget, **terms)
+
+    def _nearest(self, circumstances: Circumstances) -> Mapping[Term, Residual]:
+        found: dict[Term, Residual] = {}
+        for level in Level:
+            residuals = self.residuals.get((level, circumstances.key(level)), {})
+            for term in LEARNED_AT[level]:
+                if term in residuals:
+                    found.setdefault(term, residuals[term])
+        return found
+
+
+NOTHING_LEARNED: Final = Calibration()
+_ORDER: Final = {level: number for number, level in enumerate(Level)}
+
+
+def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
+    """Return a term by what is computed and what was measured, each by its weight."""
+    if residual is None or (term.low == term.high and term.basis is Basis.COMPUTED and not term.bytes):
+        return term
+    exact = residual.evidence.level is Level.EXACT
+    own = (term.high - term.low) / 2 / TENTH
+    prior = max(own, PRIOR_SIGMA) ** 2
+    share = 1.0 if exact else prior / (prior + residual.variance)
+    # Another model's residual differs from this one's by as much as two measurements do, or more.
+    others = 0.0 if exact else FLOORS[residual.evidence.level] ** 2
+    sigma = sqrt(share * residual.variance + others)
+    if not exact and own:
+        sigma = min(sigma, own)
+    size = max(0, round(term.bytes + share * residual.middle))
+    return replace(
+        term,
+        bytes=size,
+        low=max(0, size - round(TENTH * sigma)),
+        high=size + round(TENTH * sigma),
+        basis=Basis.MEASURED if exact else Basis.CALIBRATED,
+        source=f"{term.source}; {_words(residual.evidence)}",
+        evidence=residual.evidence,
+    )
+
+
+def _words(evidence: Evidence) -> str:
+    of = {
+        Level.EXACT: "the same start",
+        Level.GPU: "other models on this GPU type and release",
+        Level.RELEASE: "other GPU types with this release",
+    }
+    times = "once" if evidence.count == 1 else f"{evidence.count} times"
+    return f"measured {times} on {of[evidence.level]}, last on {evidence.newest}"

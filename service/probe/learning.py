@@ -1,0 +1,210 @@
+"""From measurements to residuals: robust, forgetful, and never moved by a single voice.
+
+In a cell (what starts of one level have in common) a node has one voice a day, the median of what it
+measured; what lies far from all others is kept but not used; what is old counts less; a change of the
+driver's branch, of CUDA or of torch makes what came before void.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from datetime import date, timedelta
+from statistics import median
+from typing import Final
+
+from service.memory.budget import Evidence, Level
+from service.memory.calibration import LEARNED_AT, Calibration, Circumstances, Residual, Term
+from service.probe.measurements import Measurement, Origin, RankReadings, Reading
+from service.probe.prediction import Prediction
+from service.units import MIB
+
+MAD_TO_SIGMA: Final = 1.4826
+"""A normal distribution's standard deviation in median absolute deviations."""
+OUTLYING_MADS: Final = 5
+LEAST_DEVIATION: Final = 20 * MIB
+"""The engine's logs have two decimals of a GiB; less than two of their units is no deviation."""
+ENOUGH_TO_OUTLIE: Final = 3
+HALF_LIFE_DAYS: Final = 90
+LEAST_WEIGHT: Final = 0.05
+"""Less than that is forgotten: one measurement after more than a year."""
+ORIGIN_WEIGHTS: Final = {Origin.PROBE: 1.0, Origin.LOG: 0.25}
+EPOCH: Final = date(1970, 1, 1)
+
+Branch = tuple[str | None, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement beside what is computed for it."""
+
+    circumstances: Circumstances
+    residuals: Mapping[Term, int]
+    """Bytes measured above those computed."""
+    node: str
+    day: int
+    """Days since the epoch."""
+    origin: Origin = Origin.PROBE
+    branch: Branch = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What one cell says of one term, for people."""
+
+    level: Level
+    gpu: str | None
+    release: str
+    model: str | None
+    """Class of the model, where it matters."""
+    tensor_parallel: bool | None
+    """On several ranks, where it matters."""
+    term: Term
+    residual: Residual
+    set_aside: int
+    """Voices that were not used: outliers, and those of an older stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """What one node says on one day."""
+
+    value: float
+    day: int
+    weight: float
+
+
+def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None:
+    """Return a measurement as something to learn from; ``None`` where it must not be, or says nothing."""
+    residuals = _residuals(measurement.fullest, prediction)
+    if measurement.contaminated or not residuals:
+        return None
+    return Sample(
+        circumstances=prediction.circumstances,
+        residuals=residuals,
+        node=measurement.node,
+        day=measurement.day,
+        origin=measurement.origin,
+        branch=measurement.stack.branch,
+    )
+
+
+def _residuals(rank: RankReadings, prediction: Prediction) -> dict[Term, int]:
+    budget = prediction.budget
+    measured: dict[Term, Reading | None] = {
+        Term.WEIGHTS: rank.weights,
+        Term.ACTIVATION: rank.activation,
+        Term.NON_TORCH: rank.non_torch,
+        Term.CUDA_GRAPHS: rank.graphs_estimated,
+    }
+    found = {
+        term: reading.bytes - getattr(budget, term.value).bytes
+        for term, reading in measured.items()
+        if reading is not None
+    }
+    told = rank.available_kv
+    if told is not None and rank.weights is not None and not found.keys() - {Term.WEIGHTS}:
+        # Where the terms were not told one by one, all that weights do not explain is one.
+        rest = budget.available_kv.bytes + budget.weights.bytes - told.bytes - rank.weights.bytes
+        found[Term.NON_TORCH] = rest
+    return found
+
+
+def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Learned, ...]]:
+    """Return what samples say about later starts, and the same for people.
+
+    ``today``: days since the epoch.
+    """
+    cells: dict[tuple[Level, Hashable], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        for level in Level:
+            cells[level, sample.circumstances.key(level)].append(sample)
+    residuals: dict[tuple[Level, Hashable], dict[Term, Residual]] = {}
+    learned = []
+    for (level, key), members in cells.items():
+        current = _of_newest_stack(members)
+        for term in sorted(LEARNED_AT[level]):
+            residual, set_aside = _residual(level, term, current, today)
+            if residual is not None:
+                residuals.setdefault((level, key), {})[term] = residual
+                set_aside += len(members) - len(current)
+                learned.append(_described(level, term, residual, current[-1].circumstances, set_aside))
+    return Calibration(residuals), tuple(sorted(learned, key=_order))
+
+
+def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of the software of the latest one, and those that do not tell theirs."""
+    told = [sample for sample in members if any(sample.branch)]
+    if not told:
+        return list(members)
+    newest = max(told, key=lambda sample: sample.day).branch
+    return [sample for sample in members if sample.branch == newest or not any(sample.branch)]
+
+
+def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -> tuple[Residual | None, int]:
+    voices = _voices(term, members, today)
+    heard = _agreeing(voices)
+    weight = sum(voice.weight for voice in heard)
+    if weight < LEAST_WEIGHT:
+        return None, len(voices)
+    middle = _weighted_median(heard)
+    spread = MAD_TO_SIGMA * median(abs(voice.value - middle) for voice in heard)
+    newest = max(voice.day for voice in heard)
+    evidence = Evidence(
+        level, len(heard), str(EPOCH + timedelta(days=newest)), age_days=max(0, today - newest)
+    )
+    return Residual(middle, spread, weight, evidence), len(voices) - len(heard)
+
+
+def _voices(term: Term, members: Sequence[Sample], today: int) -> list[_Voice]:
+    said: dict[tuple[str, int, Origin], list[int]] = defaultdict(list)
+    for sample in members:
+        if term in sample.residuals:
+            said[sample.node, sample.day, sample.origin].append(sample.residuals[term])
+    return [
+        _Voice(median(values), day, ORIGIN_WEIGHTS[origin] * 0.5 ** (max(0, today - day) / HALF_LIFE_DAYS))
+        for (_, day, origin), values in sorted(said.items())
+    ]
+
+
+def _agreeing(voices: Sequence[_Voice]) -> list[_Voice]:
+    """Return the voices without those that lie far from all others."""
+    if len(voices) < ENOUGH_TO_OUTLIE:
+        return list(voices)
+    middle = median(voice.value for voice in voices)
+    deviation = max(median(abs(voice.value - middle) for voice in voices), LEAST_DEVIATION)
+    return [voice for voice in voices if abs(voice.value - middle) <= OUTLYING_MADS * deviation]
+
+
+def _weighted_median(voices: Sequence[_Voice]) -> float:
+    """Return the value with as much weight below it as above."""
+    ordered = sorted(voices, key=lambda voice: voice.value)
+    half, below = sum(voice.weight for voice in ordered) / 2, 0.0
+    for index, voice in enumerate(ordered):
+        below += voice.weight
+        if below > half:
+            return voice.value
+        if below == half:
+            return (voice.value + ordered[index + 1].value) / 2
+    return ordered[-1].value
+
+
+def _described(
+    level: Level, term: Term, residual: Residual, circumstances: Circumstances, set_aside: int
+) -> Learned:
+    inputs = circumstances.inputs
+    exact = level is Level.EXACT
+    minor = ".".join(map(str, inputs.release.release[:2]))
+    return Learned(
+        level=level,
+        gpu=None if level is Level.RELEASE else circumstances.gpu_name,
+        release=str(inputs.release) if exact else minor,
+        model=circumstances.architecture.class_name if exact else None,
+        tensor_parallel=None if level is Level.RELEASE else inputs.tensor_parallel_size > 1,
+        term=term,
+        residual=residual,
+        set_aside=set_aside,
+    )
+
+
+def _order(learned: Learned) -> tuple[str, ...]:
+    return tuple(map(str, astuple(learned)))

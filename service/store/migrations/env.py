@@ -1,0 +1,9 @@
+"""Runs the migrations on the connection that the database hands over."""
+
+from alembic import context
+
+from service.store.tables import METADATA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,95 @@
+"""Tokens: a secret is shown once, when it is made; only its digest is kept."""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import select
+
+from service.store.database import Database
+from service.store.tables import TOKENS
+
+PREFIX: Final = "dry"
+ID_BYTES: Final = 6
+SECRET_BYTES: Final = 32
+"""Far beyond guessing, so that a plain digest is enough at rest."""
+
+
+class Scope(StrEnum):
+    """What a token lets its bearer do."""
+
+    OPERATOR = "operator"
+    """Ask for probes, cancel them, import measurements, and all that a reader may."""
+    READER = "reader"
+    """Look at probes and calibrations."""
+    WORKER = "worker"
+    """Take jobs and hand in their results, under the token's own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token without its secret."""
+
+    id: str
+    name: str
+    scope: Scope
+
+
+class TokenStore:
+    """The tokens of one database."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def create(self, name: str, scope: Scope) -> str:
+        """Make a token; return its text, which cannot be had again."""
+        token_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+        row = {
+            "id": token_id,
+            "name": name,
+            "scope": scope,
+            "secret_digest": _digest(secret),
+            "created_at": self._clock(),
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(TOKENS.insert().values(row))
+        return f"{PREFIX}_{token_id}_{secret}"
+
+    async def find(self, text: str) -> Token | None:
+        """Return the token that a text is, unless it is forged or revoked."""
+        prefix, _, rest = text.partition("_")
+        token_id, _, secret = rest.partition("_")
+        if prefix != PREFIX or not secret or not self._database.exists:
+            return None
+        query = select(TOKENS).where(TOKENS.c.id == token_id, TOKENS.c.revoked_at.is_(None))
+        async with self._database.reading() as connection:
+            found = (await connection.execute(query)).first()
+        # Compared even where there is none, in the same time.
+        kept = found.secret_digest if found is not None else _digest("")
+        right = hmac.compare_digest(kept, _digest(secret))
+        return Token(found.id, found.name, Scope(found.scope)) if found is not None and right else None
+
+    async def all(self) -> tuple[Token, ...]:
+        """Return every token that is not revoked."""
+        query = select(TOKENS).where(TOKENS.c.revoked_at.is_(None)).order_by(TOKENS.c.created_at)
+        async with self._database.reading() as connection:
+            return tuple(
+                Token(each.id, each.name, Scope(each.scope)) for each in await connection.execute(query)
+            )
+
+    async def revoke(self, token_id: str) -> bool:
+        """Make a token worthless; return whether there was one."""
+        known = (TOKENS.c.id == token_id) & TOKENS.c.revoked_at.is_(None)
+        async with self._database.writing() as connection:
+            done = await connection.execute(TOKENS.update().where(known).values(revoked_at=self._clock()))
+        return done.rowcount > 0
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

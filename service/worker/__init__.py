@@ -1,0 +1,1 @@
+"""The worker on a node with GPUs: asks for jobs, runs them in children, hands results in."""

@@ -1,0 +1,96 @@
+"""A child under its keeper: started, watched, and gone with all that it started."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+KEEPER: Final = Path(__file__).with_name("keeper.py")
+CHILDREN: Final = Path(__file__).with_name("children")
+TIMED_OUT: Final = 124
+STOPPED: Final = 125
+PATIENCE_SECONDS: Final = 30
+"""How long a keeper may take to end what is below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child ended."""
+
+    code: int
+    result: Mapping[str, Any] | None
+    """What it wrote, where it came to that."""
+    log: str
+
+
+class Child:
+    """One child process and the folder that it works in."""
+
+    def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
+        self._folder = folder
+        self._process = process
+
+    @classmethod
+    async def start(
+        cls,
+        folder: Path,
+        command: Sequence[str],
+        job: Mapping[str, Any],
+        *,
+        wall_seconds: float,
+        environment: Mapping[str, str],
+    ) -> "Child":
+        """Start a command in a folder, with its job written there."""
+        told = {"command": list(command), "environment": dict(environment), "wall_seconds": wall_seconds}
+        (folder / "job.json").write_text(json.dumps(job, default=dict), "utf-8")
+        (folder / "child.json").write_text(json.dumps(told), "utf-8")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            str(KEEPER),
+            str(folder),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        return cls(folder, process)
+
+    @property
+    def pid(self) -> int:
+        """The keeper's process id."""
+        return self._process.pid
+
+    @property
+    def phase(self) -> str:
+        """What the child says that it does."""
+        with suppress(OSError):
+            text = (self._folder / "phase").read_text("utf-8", "replace")
+            return "".join(c for c in text if " " <= c <= "~")[:64]
+        return ""
+
+    async def ended(self, seconds: float) -> bool:
+        """Wait for the end, but no longer than so many seconds; return whether it came."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._process.wait()), seconds)
+        return self._process.returncode is not None
+
+    async def stop(self) -> None:
+        """End the child and all that it started."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if not await self.ended(PATIENCE_SECONDS):
+            self._process.kill()
+            await self._process.wait()
+
+    def end(self) -> ChildEnd:
+        """Return how it ended; only once it has."""
+        result = None
+        with suppress(OSError, ValueError):
+            result = json.loads((self._folder / "result.json").read_text("utf-8"))
+        log = ""
+        with suppress(OSError):
+            log = (self._folder / "log").read_text("utf-8", "replace")
+        return ChildEnd(self._process.returncode or 0, result if isinstance(result, dict) else None, log)

@@ -1,0 +1,127 @@
+"""Runs one child and outlives it: nothing the child started is left once the keeper ends.
+
+``python keeper.py FOLDER`` reads ``child.json`` of the folder. The worker holds the other end of standard
+input: when that closes, be it that the worker says so or that it died, every process below is killed. Only
+the standard library is imported.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+KEPT_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "LANG",
+    "TZ",
+    "CUDA_HOME",
+    "CUDA_PATH",
+)
+"""All that a child gets to see of the environment: no token, no proxy, no home."""
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+TERM_SECONDS = 2.0
+KILL_SECONDS = 20.0
+TICK_SECONDS = 0.1
+TIMED_OUT = 124
+STOPPED = 125
+
+
+def main() -> None:
+    """Run the child of a folder to its end, or to ours."""
+    folder = Path(sys.argv[1])
+    told = json.loads((folder / "child.json").read_text("utf-8"))
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    with (folder / "log").open("wb") as log:
+        child = subprocess.Popen(  # noqa: S603 - the worker's own words
+            told["command"],
+            cwd=folder,
+            env=_environment(folder, told["environment"]),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+        )
+        code = _wait(child, time.monotonic() + told["wall_seconds"])
+    _kill_everyone()
+    sys.exit(code)
+
+
+def _wait(child: "subprocess.Popen[bytes]", until: float) -> int:
+    while child.poll() is None:
+        if time.monotonic() >= until:
+            return TIMED_OUT
+        readable, _, _ = select.select([sys.stdin], [], [], TICK_SECONDS)
+        if readable and not os.read(sys.stdin.fileno(), 64):
+            return STOPPED
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _environment(folder: Path, extra: dict[str, str]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {**kept, "HOME": str(folder), "TMPDIR": str(folder), **extra}
+
+
+def _kill_everyone() -> None:
+    """End every process below, politely first; orphans have become our own children."""
+    asked = time.monotonic()
+    while below := _descendants():
+        polite = time.monotonic() < asked + TERM_SECONDS
+        for pid in below:
+            _signal(pid, signal.SIGTERM if polite else signal.SIGKILL)
+        _reap()
+        if time.monotonic() > asked + KILL_SECONDS:
+            return
+        time.sleep(TICK_SECONDS)
+
+
+def _descendants() -> list[int]:
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(stat.parent.name)] = int(fields[1])
+    below: set[int] = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    return sorted(below - {os.getpid()})
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _die_with_parent() -> None:
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    # Without it, on another system than Linux, the closed pipe still ends the child itself.
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()

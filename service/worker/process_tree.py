@@ -1,0 +1,18 @@
+"""Which processes are below another."""
+
+from pathlib import Path
+
+
+def descendants(root: int) -> frozenset[int]:
+    """Return a process and all below it, as far as they can be seen."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    below = {root}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    return frozenset(below)

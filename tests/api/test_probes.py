@@ -1,0 +1,384 @@
+"""Probes over HTTP: who may do what, and a job's way from a question to a measurement."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from service.api.app import create_app
+from service.api.examples import EXAMPLES, H100, NODE, PROBE_ID
+from service.bootstrap import build_services
+from service.settings import Settings
+from service.store.database import Database
+from service.store.tokens import Scope, TokenStore
+
+Client = httpx2.AsyncClient
+PROBE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_probe"].body))
+LEASE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_lease"].body))
+GIB = 1 << 30
+RANK = {
+    "weights": {"bytes": 16 * GIB, "how": "measured"},
+    "available_kv": {"bytes": 50 * GIB, "how": "measured"},
+}
+MEASUREMENT = {
+    "measured_at": time.time(),
+    "device": {"name": H100, "compute_capability": "9.0", "total_bytes": 85_028_896_768},
+    "utilization": 0.9,
+    "ranks": [RANK],
+    "stack": {"driver": "580.65.06", "cuda": "13.0", "torch": "2.13.0"},
+}
+MEASURED = {"outcome": "measured", "measurement": MEASUREMENT}
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """Stand in for both kinds of databases: that they behave alike is the stores' own test."""
+    return f"sqlite:///{tmp_path}/probes.db"
+
+
+@pytest.fixture
+async def served(database_url: str) -> AsyncIterator[tuple[FastAPI, TokenStore]]:
+    database = Database(database_url)
+    nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
+    services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
+    yield create_app(services), services.probes.tokens
+    await database.close()
+
+
+@pytest.fixture
+async def bearer(served: tuple[FastAPI, TokenStore]) -> AsyncIterator[Callable[..., Any]]:
+    app, tokens = served
+    opened = []
+
+    async def of(scope: Scope | None, *, peer: str = "10.0.0.9", host: str = "dryserve.test") -> Client:
+        transport = httpx2.ASGITransport(app=app, client=(peer, 4711), raise_app_exceptions=False)
+        headers = {} if scope is None else {"Authorization": f"Bearer {await tokens.create('pool', scope)}"}
+        client = Client(transport=transport, base_url=f"http://{host}", headers=headers)
+        opened.append(client)
+        return client
+
+    yield of
+    for client in opened:
+        await client.aclose()
+
+
+async def queued(operator: Client, body: dict[str, Any] = PROBE, key: str | None = None) -> dict[str, Any]:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    reply = await operator.post("/probes", json=body, headers=headers)
+    assert reply.status_code == 202, reply.text
+    answer: dict[str, Any] = reply.json()
+    assert reply.headers["location"] == f"/probes/{answer['id']}"
+    return answer
+
+
+async def test_the_way_of_a_probe(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    probe = await queued(operator)
+    assert (probe["state"], probe["gpu_name"], probe["engine_release"]) == ("queued", H100, "0.32.0")
+    assert probe["predicted"]["memory"]["weights"]["bytes"] > 15 * GIB
+
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    assert (lease["probe_id"], lease["fence"]) == (probe["id"], 1)
+    work = lease["spec"]["work"]
+    assert work["model"]["config"]["architectures"] == ["Qwen3ForCausalLM"]
+    assert work["flags"] == {"tensor_parallel_size": 1, "max_model_len": 8192, "kv_cache_dtype": "auto"}
+    # 8,192 tokens in blocks of 16, the null block and one to spare.
+    assert work["blocks"] == 8192 // 16 + 2
+
+    path = f"/probes/{probe['id']}"
+    beat = await worker.post(f"{path}/heartbeat", json=EXAMPLES["heartbeat"].body)
+    assert beat.json() == {"ttl_seconds": 60, "cancel": False}
+    assert (await operator.get(path)).json()["phase"] == "the engine starts"
+
+    body = {"node": NODE, "fence": 1, "result": MEASURED}
+    kept = await worker.put(f"{path}/result", json=body)
+    assert kept.json()["state"] == "succeeded"
+    assert (await worker.put(f"{path}/result", json=body)).json() == kept.json()
+    other = await worker.put(f"{path}/result", json=EXAMPLES["put_result"].body)
+    assert (other.status_code, other.json()["type"]) == (409, "/problems/result-conflict")
+
+    result = (await operator.get(path)).json()["result"]
+    # What was started is told by the service, whatever a worker sends.
+    assert result["measurement"]["release"] == "0.32.0"
+    assert result["measurement"]["node"] == NODE
+    assert result["measurement"]["model"]["id"] == "Qwen/Qwen3-8B"
+
+
+async def test_the_same_key_asks_once(bearer: Callable[..., Any]) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    first = await queued(operator, key="k1")
+    assert await queued(operator, key="k1") == first
+    other = {**PROBE, "limits": {"wall_seconds": 5}}
+    reply = await operator.post("/probes", json=other, headers={"Idempotency-Key": "k1"})
+    assert (reply.status_code, reply.json()["type"]) == (422, "/problems/idempotency-key-reused")
+    assert len((await operator.get("/probes")).json()["probes"]) == 1
+
+
+ALLOWED = {
+    ("POST", "/probes"): {Scope.OPERATOR},
+    ("DELETE", "/probes/{id}"): {Scope.OPERATOR},
+    ("GET", "/probes"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/probes/{id}"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/probes/{id}/events"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/calibrations"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/measurements"): {Scope.OPERATOR, Scope.READER},
+    ("POST", "/measurements"): {Scope.OPERATOR},
+    ("POST", "/leases"): {Scope.WORKER},
+    ("POST", "/probes/{id}/heartbeat"): {Scope.WORKER},
+    ("PUT", "/probes/{id}/result"): {Scope.WORKER},
+}
+BODIES = {
+    "/probes": PROBE,
+    "/leases": LEASE,
+    "/probes/{id}/heartbeat": EXAMPLES["heartbeat"].body,
+    "/probes/{id}/result": EXAMPLES["put_result"].body,
+}
+
+
+@pytest.mark.parametrize("scope", [None, *Scope])
+@pytest.mark.parametrize(("method", "path"), ALLOWED)
+async def test_only_the_right_tokens_open(
+    method: str, path: str, scope: Scope | None, bearer: Callable[..., Any]
+) -> None:
+    probe = await queued(await bearer(Scope.OPERATOR))
+    await (await bearer(Scope.OPERATOR)).delete(f"/probes/{probe['id']}")
+    body = BODIES.get(path) if method in {"POST", "PUT"} else None
+    reply = await (await bearer(scope)).request(method, path.format(**probe), json=body)
+    if scope is None:
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+    elif scope in ALLOWED[method, path]:
+        # The lease of a cancelled probe is lost, which only a worker gets to hear.
+        assert reply.status_code in ({409} if "{id}/" in path and scope is Scope.WORKER else {200, 202, 204})
+    else:
+        assert (reply.status_code, reply.json()["type"]) == (403, "/problems/forbidden")
+
+
+def test_every_operation_of_probes_is_in_the_table(served: tuple[FastAPI, TokenStore]) -> None:
+    paths = served[0].openapi()["paths"]
+    told = {
+        (method.upper(), path.replace("probe_id", "id"))
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
+    }
+    assert told == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "header", "status"),
+    [
+        ("127.0.0.1", "localhost:8000", {}, 200),
+        ("127.0.0.1", "127.0.0.1", {}, 200),
+        ("::1", "[::1]:8000", {}, 200),
+        ("127.0.0.1", "evil.example", {}, 401),
+        ("127.0.0.1", "localhost", {"X-Forwarded-For": "10.0.0.1"}, 401),
+        ("10.0.0.1", "localhost", {}, 401),
+        ("127.0.0.1", "localhost", {"Authorization": "Bearer dry_0_0"}, 401),
+    ],
+)
+async def test_reading_on_loopback_needs_no_token(
+    peer: str, host: str, header: dict[str, str], status: int, bearer: Callable[..., Any]
+) -> None:
+    client = await bearer(None, peer=peer, host=host)
+    assert (await client.get("/probes", headers=header)).status_code == status
+    assert (await client.post("/probes", json=PROBE, headers=header)).status_code == 401
+
+
+async def test_following_a_probe_to_its_end(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    probe = await queued(operator)
+
+    async def work() -> None:
+        await asyncio.sleep(0.2)
+        lease = (await worker.post("/leases", json=LEASE)).json()
+        path = f"/probes/{lease['probe_id']}"
+        await worker.post(f"{path}/heartbeat", json={"node": NODE, "fence": 1, "phase": "loading"})
+        await asyncio.sleep(0.2)
+        await worker.put(f"{path}/result", json={"node": NODE, "fence": 1, "result": MEASURED})
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(work())
+        followed = tasks.create_task(operator.get(f"/probes/{probe['id']}/events"))
+    lines = followed.result().text.splitlines()
+    states = [json.loads(line.removeprefix("data: "))["state"] for line in lines if line.startswith("data: ")]
+    assert states[0] == "queued"
+    assert states[-1] == "succeeded"
+    assert "running" in states
+
+
+async def test_a_worker_waits_for_a_job(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    assert (await worker.post("/leases", json={**LEASE, "wait_seconds": 0.1})).status_code == 204
+    waiting = asyncio.create_task(worker.post("/leases", json={**LEASE, "wait_seconds": 20}))
+    await asyncio.sleep(0.1)
+    probe = await queued(operator)
+    assert (await asyncio.wait_for(waiting, 5)).json()["probe_id"] == probe["id"]
+
+
+async def test_cancelling_is_told_to_the_worker(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    path = f"/probes/{(await queued(operator))['id']}"
+    await worker.post("/leases", json=LEASE)
+    assert (await operator.delete(path)).json()["cancel_requested"]
+    beat = await worker.post(f"{path}/heartbeat", json={"node": NODE, "fence": 1})
+    assert beat.json()["cancel"]
+    body = {"node": NODE, "fence": 1, "result": {"outcome": "cancelled"}}
+    assert (await worker.put(f"{path}/result", json=body)).json()["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("body", "fence", "status"),
+    [
+        ({"outcome": "measured"}, 1, 422),
+        ({"outcome": "failed", "measurement": MEASUREMENT}, 1, 422),
+        ({"outcome": "won"}, 1, 422),
+        ({**MEASURED, "measurement": {**MEASUREMENT, "release": "9"}}, 1, 422),
+        ({**MEASURED, "measurement": {**MEASUREMENT, "ranks": []}}, 1, 422),
+        (MEASURED, 2, 409),
+    ],
+)
+async def test_what_is_no_result_of_this_lease_is_refused(
+    body: dict[str, Any], fence: int, status: int, bearer: Callable[..., Any]
+) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    path = f"/probes/{(await queued(operator))['id']}"
+    await worker.post("/leases", json=LEASE)
+    reply = await worker.put(f"{path}/result", json={"node": NODE, "fence": fence, "result": body})
+    assert reply.status_code == status, reply.text
+    other = {"node": "node-2", "fence": 1, "result": MEASURED}
+    assert (await worker.put(f"{path}/result", json=other)).status_code == 409
+    assert (await operator.get(path)).json()["state"] == "leased"
+
+
+PLAN = PROBE["plan"]
+
+
+@pytest.mark.parametrize(
+    ("body", "slug", "pointer"),
+    [
+        ({"kind": "engine"}, "invalid-request", "/plan/gpus"),
+        ({"kind": "shell"}, "invalid-request", "/kind"),
+        ({**PROBE, "argv": ["sh"]}, "invalid-request", "/argv"),
+        ({**PROBE, "plan": {**PLAN, "gpus": ["t4-16gb", "l4-24gb"]}}, "invalid-request", "/plan/gpus"),
+        ({**PROBE, "plan": {**PLAN, "gpus": ["t5"]}}, "unknown-gpu", "/plan/gpus/0"),
+        ({**PROBE, "plan": {**PLAN, "serve": {"x": True}}}, "invalid-request", "/plan/serve/x"),
+        (
+            {**PROBE, "plan": {**PLAN, "serve": {"kv_cache_memory_bytes": 1 << 30}}},
+            "not-probeable",
+            "/plan/serve/kv_cache_memory_bytes",
+        ),
+        ({**PROBE, "plan": {**PLAN, "serve": {"block_size": 7}}}, "not-probeable", "/plan"),
+    ],
+)
+async def test_what_cannot_be_probed(
+    body: dict[str, Any], slug: str, pointer: str, bearer: Callable[..., Any]
+) -> None:
+    reply = await (await bearer(Scope.OPERATOR)).post("/probes", json=body)
+    problem = reply.json()
+    assert (reply.status_code, problem["type"]) == (422, f"/problems/{slug}"), problem
+    assert pointer in [error["pointer"] for error in problem["errors"]]
+
+
+async def test_an_allocation_probe_has_the_planned_bytes(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    probe = await queued(operator, {**PROBE, "kind": "alloc"})
+    lease = (await worker.post("/leases", json={**LEASE, "kinds": ["alloc"]})).json()
+    work, predicted = lease["spec"]["work"], probe["predicted"]
+    assert sum(work["weights"]) == predicted["memory"]["weights"]["bytes"]
+    # Qwen3-8B has 36 layers of one cache tensor each.
+    assert len(work["kv_tensors"]) == 36
+    cache = predicted["kv_cache"]
+    assert sum(work["kv_tensors"]) == cache["num_blocks"] * cache["bytes_per_block"]
+
+
+async def test_plans_do_without_a_database(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("none") / "file"
+    file.write_text("no folder")
+    database = Database(f"sqlite:///{file}/x.db")
+    nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
+    app = create_app(build_services(Settings(HF_HUB_OFFLINE=True), nobody, database))
+    transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 1))
+    async with Client(transport=transport, base_url="http://localhost") as client:
+        assert (await client.post("/plan", json=PROBE["plan"])).status_code == 200
+        assert (await client.get("/probes")).json() == {"probes": []}
+        reply = await client.get(f"/probes/{PROBE_ID}")
+        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/store-unavailable")
+
+
+async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    plan = {**PLAN, "serve": {**PLAN["serve"], "kv_cache_dtype": "auto"}}
+    before = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
+    assert before["non_torch"]["evidence"] is None
+
+    await queued(operator)
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    computed = before["non_torch"]["bytes"]
+    names = ("weights", "activation", "cuda_graphs")
+    rank = {name.replace("cuda_graphs", "graphs_estimated"): before[name]["bytes"] for name in names}
+    rank |= {"non_torch": computed + GIB, "available_kv": before["available_kv"]["bytes"] - GIB}
+    told = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
+    result = {
+        "outcome": "measured",
+        "measurement": {**MEASUREMENT, "measured_at": time.time(), "ranks": [told]},
+    }
+    body = {"node": NODE, "fence": lease["fence"], "result": result}
+    assert (await worker.put(f"/probes/{lease['probe_id']}/result", json=body)).status_code == 200
+
+    after = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
+    assert after["non_torch"]["bytes"] == computed + GIB
+    assert after["non_torch"]["basis"] == "measured"
+    assert after["available_kv"]["bytes"] == before["available_kv"]["bytes"] - GIB
+    evidence = after["available_kv"]["evidence"]
+    assert (evidence["level"], evidence["count"], evidence["age_days"]) == ("exact", 1, 0)
+
+    other = {**PLAN, "model": "Qwen/Qwen3-32B", "serve": {"tensor_parallel_size": 1, "max_model_len": 4096}}
+    memory = (await operator.post("/plan", json=other)).json()["plans"][0]["candidates"][0]["memory"]
+    assert memory["non_torch"]["evidence"]["level"] == "gpu_and_release"
+    assert memory["weights"]["evidence"] is None
+
+    listed = (await operator.get("/calibrations")).json()["calibrations"]
+    terms = {each["level"]: each for each in listed if each["term"] == "non_torch"}
+    assert set(terms) == {"exact", "gpu_and_release"}
+    assert terms["gpu_and_release"]["residual_bytes"] == GIB
+    assert terms["exact"]["model"] == "Qwen3ForCausalLM"
+
+
+async def test_measurements_are_carried_from_one_service_to_another(
+    bearer: Callable[..., Any], tmp_path: Path
+) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    await queued(operator)
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    body = {"node": NODE, "fence": 1, "result": MEASURED}
+    await worker.put(f"/probes/{lease['probe_id']}/result", json=body)
+    exported = await operator.get("/measurements")
+    assert exported.headers["content-type"] == "application/x-ndjson"
+
+    database = Database(f"sqlite:///{tmp_path}/other.db")
+    app = create_app(build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(), database))
+    token = await TokenStore(database).create("op", Scope.OPERATOR)
+    headers = {"Authorization": f"Bearer {token}"}
+    async with Client(transport=httpx2.ASGITransport(app=app), base_url="http://o", headers=headers) as other:
+        for new in (1, 0):
+            reply = await other.post("/measurements", content=exported.content)
+            assert reply.json() == {"measurements": 1, "new": new}
+        assert (await other.get("/measurements")).content == exported.content
+        assert (await other.get("/calibrations")).json()["calibrations"]
+        late = re.sub(rb'"measured_at":[0-9.]+', b'"measured_at":99999999999.0', exported.content)
+        bad = await other.post("/measurements", content=late + b"\n{}\nnonsense")
+        assert bad.status_code == 422
+        assert [error["pointer"] for error in bad.json()["errors"]] == ["/1", "/3", "/4"]
+    await database.close()
+
+
+async def test_a_bad_parameter_is_told_by_its_own_name(bearer: Callable[..., Any]) -> None:
+    reply = await (await bearer(Scope.READER)).get("/probes", params={"state": "asleep"})
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/state")

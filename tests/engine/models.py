@@ -1,0 +1,36 @@
+"""Tiny models of random weights, one for each way in which a cache is laid out."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_SMALL: Final[Mapping[str, Any]] = {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 1024,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
+
+MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "one group": {**_SMALL, "architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+    "one group, normed heads": {**_SMALL, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"},
+    "sliding and full layers": {
+        **_SMALL,
+        "architectures": ["Gemma3ForCausalLM"],
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 6,
+        "sliding_window": 512,
+        "sliding_window_pattern": 3,
+        "query_pre_attn_scalar": 64,
+        "rope_local_base_freq": 10000.0,
+        "hidden_activation": "gelu_pytorch_tanh",
+    },
+}

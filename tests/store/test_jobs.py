@@ -1,0 +1,182 @@
+"""The same behaviour on SQLite and on PostgreSQL."""
+
+import asyncio
+import json
+
+import pytest
+
+from service.documents import RESULT, written
+from service.probe import life
+from service.probe.jobs import Engine, Inventory, Kind, Limits, Spec, Target
+from service.probe.life import Ending, Lease, LeaseLost, ResultConflict
+from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result
+from service.probe.states import State
+from service.store.database import Database
+from service.store.jobs import JobNotFound, JobStore, KeyReused, Offer
+from service.store.measurements import MeasurementStore
+from tests.probe.test_measurements import MEASURED
+from tests.store.conftest import SetClock
+
+SPEC = Spec(Inventory())
+OFFER = Offer("red", tuple(Kind), gpus=8)
+
+
+def ending(state: State = State.SUCCEEDED, measurement: Measurement | None = None) -> Ending:
+    text = written(RESULT, Result(Outcome.MEASURED, measurement=measurement))
+    return Ending(state, text, f"digest-{state}-{measurement is not None}")
+
+
+async def leased(jobs: JobStore, offer: Offer = OFFER) -> tuple[str, Lease]:
+    job = await jobs.lease(offer)
+    assert job is not None
+    return job.id, Lease(offer.worker, job.fence)
+
+
+async def test_a_job_comes_back_as_it_was_asked_for(jobs: JobStore) -> None:
+    model = MeasuredModel("a/b", {"architectures": ["X"], "n": [1]}, 7)
+    work = Engine(model, {"block_size": 16}, "0.32.0", 2, 1, 64, 10)
+    spec = Spec(work, Target("H100", label="a", gpus=2), Limits(force=True), {"memory": {"total": 1}})
+    job, new = await jobs.add(spec, None, "digest")
+    assert new
+    assert await jobs.get(job.id) == job
+    assert job.spec == spec
+
+
+async def test_the_same_key_queues_one_job(jobs: JobStore) -> None:
+    results = await asyncio.gather(*(jobs.add(SPEC, "key", "digest") for _ in range(10)))
+    assert len({job.id for job, _ in results}) == 1
+    assert [new for _, new in results].count(True) == 1
+    with pytest.raises(KeyReused):
+        await jobs.add(SPEC, "key", "another digest")
+
+
+async def test_two_workers_never_get_the_same_job(
+    database: Database, database_url: str, clock: SetClock
+) -> None:
+    other = Database(database_url)
+    replicas = JobStore(database, clock), JobStore(other, clock)
+    added = {(await replicas[0].add(SPEC, None, "d"))[0].id for _ in range(20)}
+
+    async def take(worker: int) -> list[str]:
+        taken = []
+        while (job := await replicas[worker % 2].lease(Offer(f"w{worker}", tuple(Kind), gpus=1))) is not None:
+            taken.append(job.id)
+        return taken
+
+    taken = [job for many in await asyncio.gather(*map(take, range(6))) for job in many]
+    await other.close()
+    assert sorted(taken) == sorted(added)
+
+
+async def test_the_oldest_job_comes_first(jobs: JobStore, clock: SetClock) -> None:
+    first, _ = await jobs.add(SPEC, None, "d")
+    clock.now += 1
+    second, _ = await jobs.add(SPEC, None, "d")
+    assert [(await leased(jobs))[0], (await leased(jobs))[0]] == [first.id, second.id]
+    assert await jobs.lease(OFFER) is None
+    assert [job.id for job in await jobs.latest(None, 10)] == [second.id, first.id]
+    assert [job.id for job in await jobs.latest(None, 10, second)] == [first.id]
+    assert await jobs.latest(State.QUEUED, 10) == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "offer", "fits"),
+    [
+        (Target(), Offer("w", (Kind.INVENTORY,), gpus=1), True),
+        (Target(), Offer("w", (Kind.ALLOC,), gpus=1), False),
+        (Target(gpu_name="H100"), Offer("w", tuple(Kind), ("H100", "T4"), gpus=1), True),
+        (Target(gpu_name="H100"), Offer("w", tuple(Kind), ("T4",), gpus=1), False),
+        (Target(gpu_name="H100"), Offer("w", tuple(Kind), gpus=1), False),
+        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(Kind), gpu_uuids=("GPU-1",), gpus=1), True),
+        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(Kind), gpu_uuids=("GPU-2",), gpus=1), False),
+        (Target(label="rack-7"), Offer("w", tuple(Kind), labels=("a", "rack-7"), gpus=1), True),
+        (Target(label="rack-7"), Offer("w", tuple(Kind), gpus=1), False),
+        (Target(engine_release="0.32.0"), Offer("w", tuple(Kind), releases=("0.32.0",), gpus=1), True),
+        (Target(engine_release="0.32.0"), Offer("w", tuple(Kind), releases=("0.31.0",), gpus=1), False),
+        (Target(gpus=4), Offer("w", tuple(Kind), gpus=4), True),
+        (Target(gpus=4), Offer("w", tuple(Kind), gpus=2), False),
+    ],
+)
+async def test_a_worker_gets_what_it_can_run(
+    jobs: JobStore, target: Target, offer: Offer, fits: bool
+) -> None:
+    await jobs.add(Spec(Inventory(), target), None, "d")
+    assert (await jobs.lease(offer) is not None) is fits
+
+
+async def test_a_result_and_its_measurement_are_kept_once(jobs: JobStore, database: Database) -> None:
+    await jobs.add(SPEC, None, "d")
+    job_id, lease = await leased(jobs)
+    end = ending(measurement=MEASURED)
+    assert (await jobs.finish(job_id, lease, end)).state is State.SUCCEEDED
+    again = await jobs.finish(job_id, lease, end)
+    assert json.loads(again.result or "")["outcome"] == "measured"
+    with pytest.raises(ResultConflict):
+        await jobs.finish(job_id, lease, ending(State.FAILED))
+    kept = MeasurementStore(database)
+    assert tuple((await kept.by_digest()).values()) == (MEASURED,)
+    assert await kept.keep([MEASURED]) == 0
+    assert (await kept.state())[0] == 1
+
+
+async def test_a_forged_fence_or_worker_is_refused(jobs: JobStore) -> None:
+    await jobs.add(SPEC, None, "d")
+    job_id, lease = await leased(jobs)
+    for forged in (Lease(lease.worker, lease.fence + 1), Lease(lease.worker, 0), Lease("green", lease.fence)):
+        with pytest.raises(LeaseLost):
+            await jobs.heartbeat(job_id, forged, "")
+        with pytest.raises(LeaseLost):
+            await jobs.finish(job_id, forged, ending())
+    assert (await jobs.heartbeat(job_id, lease, "loading")).phase == "loading"
+
+
+async def test_a_lost_lease_goes_to_another_worker(jobs: JobStore, clock: SetClock) -> None:
+    await jobs.add(SPEC, None, "d")
+    job_id, lost = await leased(jobs)
+    clock.now += life.LEASE_SECONDS
+    again, lease = await leased(jobs, Offer("green", tuple(Kind), gpus=1))
+    assert (again, lease.fence) == (job_id, lost.fence + 1)
+    with pytest.raises(LeaseLost):
+        await jobs.finish(job_id, lost, ending())
+    assert (await jobs.finish(job_id, lease, ending())).worker == "green"
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+async def test_a_clock_that_jumps_costs_a_run_and_never_a_result(
+    jobs: JobStore, clock: SetClock, jump: float
+) -> None:
+    await jobs.add(SPEC, None, "d")
+    job_id, lease = await leased(jobs)
+    clock.now += jump
+    if jump < 0:
+        assert (await jobs.finish(job_id, lease, ending())).state is State.SUCCEEDED
+        return
+    with pytest.raises(LeaseLost):
+        await jobs.finish(job_id, lease, ending())
+    again, second = await leased(jobs)
+    assert again == job_id
+    assert (await jobs.finish(job_id, second, ending())).state is State.SUCCEEDED
+
+
+async def test_what_nobody_takes_expires(jobs: JobStore, clock: SetClock) -> None:
+    job, _ = await jobs.add(SPEC, None, "d")
+    clock.now += life.QUEUE_SECONDS
+    assert await jobs.sweep() == 1
+    assert await jobs.sweep() == 0
+    assert (await jobs.get(job.id)).state is State.EXPIRED
+
+
+async def test_cancelling(jobs: JobStore) -> None:
+    queued, _ = await jobs.add(SPEC, None, "d")
+    assert (await jobs.cancel(queued.id)).state is State.CANCELLED
+    await jobs.add(SPEC, None, "d")
+    job_id, lease = await leased(jobs)
+    await jobs.cancel(job_id)
+    assert (await jobs.heartbeat(job_id, lease, "")).cancel_requested
+    assert (await jobs.finish(job_id, lease, ending(State.CANCELLED))).state is State.CANCELLED
+
+
+async def test_an_unknown_job(jobs: JobStore) -> None:
+    for asked in (jobs.get("0" * 32), jobs.cancel("x"), jobs.finish("x", Lease("red", 1), ending())):
+        with pytest.raises(JobNotFound):
+            await asked

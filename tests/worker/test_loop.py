@@ -1,0 +1,165 @@
+"""The worker's loop against a service that fails in every way."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from service.documents import SPEC
+from service.probe.jobs import Inventory, Spec
+from service.worker.client import Denied, ServiceClient
+from service.worker.loop import Worker
+from service.worker.running import Run
+from service.worker.spool import Spool, Spooled
+from tests.worker.simulation import SimulatedGpu
+
+JOB = "0" * 32
+LEASE = {
+    "probe_id": JOB,
+    "fence": 3,
+    "ttl_seconds": 0.4,
+    "heartbeat_seconds": 0.1,
+    "spec": SPEC.dump_python(Spec(Inventory()), mode="json"),
+}
+Answer = Callable[[str, dict[str, Any]], httpx2.Response]
+
+
+class Service:
+    """Hands one job out, and answers the rest as a test says."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self._answer = answer or (lambda _, __: httpx2.Response(200, json={"cancel": False}))
+        self._leased = False
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        path, body = request.url.path.rpartition("/")[2], json.loads(request.content)
+        self.heard.append((path, body))
+        if path == "leases" and not self._leased:
+            self._leased = True
+            return httpx2.Response(200, json=LEASE)
+        return httpx2.Response(204) if path == "leases" else self._answer(path, body)
+
+    def of(self, path: str) -> list[dict[str, Any]]:
+        return [body for heard, body in self.heard if heard == path]
+
+
+class Patient(Run):
+    """Runs until it is stopped, or for two seconds."""
+
+    async def result(self) -> dict[str, Any]:
+        for _ in range(40):
+            if self.stopped:
+                return {"outcome": "failed", "detail": self._stopped}
+            await asyncio.sleep(0.05)
+        return {"outcome": "measured"}
+
+
+def replied(status: int) -> httpx2.Response:
+    return httpx2.Response(status, json={"cancel": False})
+
+
+def worker(service: Service, folder: Path, run_of: type[Run] = Run) -> Worker:
+    gpu = SimulatedGpu(folder / "gpu")
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(service), base_url="http://service")
+    return Worker(gpu.node, gpu, ServiceClient(http, "node-1"), run_of)
+
+
+async def test_a_job_is_run_and_handed_in_under_its_fence(tmp_path: Path) -> None:
+    service = Service()
+    await worker(service, tmp_path).work(once=True)
+    (handed,) = service.of("result")
+    assert (handed["fence"], handed["node"], handed["result"]["outcome"]) == (3, "node-1", "measured")
+    assert not list(Spool(tmp_path / "gpu" / "results"))
+
+
+async def test_a_service_that_fails_for_a_while_gets_the_result_all_the_same(tmp_path: Path) -> None:
+    failures = iter([500, 503, 502])
+    service = Service(
+        lambda path, _: httpx2.Response(
+            next(failures, 200) if path == "result" else 200, json={"cancel": False}
+        )
+    )
+    await worker(service, tmp_path).work(once=True)
+    results = service.of("result")
+    assert len(results) == 4
+    assert all(result == results[0] for result in results)
+
+
+async def test_a_result_that_is_refused_for_good_is_forgotten(tmp_path: Path) -> None:
+    service = Service(
+        lambda path, _: httpx2.Response(409 if path == "result" else 200, json={"cancel": False})
+    )
+    await worker(service, tmp_path).work(once=True)
+    assert len(service.of("result")) == 1
+    assert not list(Spool(tmp_path / "gpu" / "results"))
+
+
+async def test_a_result_on_disk_is_handed_in_first(tmp_path: Path) -> None:
+    service = Service()
+    busy = worker(service, tmp_path)
+    Spool(tmp_path / "gpu" / "results").put(Spooled("1" * 32, 9, {"outcome": "failed", "detail": "x"}))
+    await busy.work(once=True)
+    assert service.heard[0] == (
+        "result",
+        {"node": "node-1", "fence": 9, "result": {"outcome": "failed", "detail": "x"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            httpx2.Response(409, json={"detail": "another worker's"}),
+            "the lease is lost: 409: another worker's",
+        ),
+        (httpx2.Response(200, json={"cancel": True}), "cancelled"),
+        (httpx2.Response(500, json={}), "the service could not be reached before the lease ended"),
+    ],
+)
+async def test_a_job_stops_when_its_lease_is_lost_or_cannot_be_known(
+    answer: httpx2.Response, why: str, tmp_path: Path
+) -> None:
+    ok = httpx2.Response(200, json={})
+    service = Service(lambda path, _: answer if path == "heartbeat" else ok)
+    started = asyncio.get_running_loop().time()
+    await worker(service, tmp_path, Patient).work(once=True)
+    (handed,) = service.of("result")
+    assert handed["result"]["detail"] == why
+    assert asyncio.get_running_loop().time() - started < 1.9
+
+
+async def test_a_worker_that_is_told_to_end_leaves_its_job_to_others(tmp_path: Path) -> None:
+    service = Service()
+    told = worker(service, tmp_path, Patient)
+    working = asyncio.create_task(told.work())
+    while not service.of("heartbeat"):  # noqa: ASYNC110 - a test's own service
+        await asyncio.sleep(0.02)
+    told.stop()
+    await asyncio.wait_for(working, 5)
+    assert service.of("result") == []
+
+
+async def test_a_job_that_breaks_the_worker_is_a_failed_job(tmp_path: Path) -> None:
+    class Broken(Run):
+        async def result(self) -> dict[str, Any]:
+            raise RuntimeError("x" * 5000)
+
+    service = Service()
+    await worker(service, tmp_path, Broken).work(once=True)
+    (handed,) = service.of("result")
+    assert handed["result"]["outcome"] == "failed"
+    assert len(handed["result"]["detail"]) == 2000
+
+
+async def test_a_token_that_is_not_accepted_ends_the_worker(tmp_path: Path) -> None:
+    http = httpx2.AsyncClient(
+        transport=httpx2.MockTransport(lambda _: httpx2.Response(401, json={})), base_url="http://service"
+    )
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    with pytest.raises(Denied):
+        await Worker(gpu.node, gpu, ServiceClient(http, "n")).work()

@@ -1,0 +1,168 @@
+"""Jobs on a simulated GPU: real children, real keepers, a ledger in place of memory."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from service.probe.jobs import Alloc, Engine, Inventory, Limits, Spec, Target
+from service.probe.measurements import MeasuredModel
+from service.units import GIB
+from service.worker import running
+from service.worker.devices import HostMemory, Nvml, host_memory
+from service.worker.running import CANCELLED, Run
+from tests.worker.simulation import SimulatedGpu
+
+
+@pytest.fixture(autouse=True)
+def _fast_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LOOK_SECONDS", 0.02)
+
+
+def alloc(*tensors: int, limits: Limits = Limits(), target: Target = Target()) -> Spec:  # noqa: B008 - frozen
+    return Spec(Alloc(tensors, ()), target, limits)
+
+
+async def test_what_was_planned_is_allocated(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    spec = Spec(Alloc((8 * GIB, 4 * GIB), (GIB,) * 3))
+    result = await Run(gpu.node, gpu, spec).result()
+    assert result["outcome"] == "measured", result
+    told = result["allocation"]
+    assert told["weights_taken_bytes"] == told["weights_requested_bytes"] == 12 * GIB
+    assert told["kv_tensors_taken_bytes"] == 3 * GIB
+    assert told["allocated_bytes"] == 15 * GIB
+
+
+async def test_a_server_on_the_gpu_loses_nothing_to_50_probes(tmp_path: Path) -> None:
+    """The server holds 60 %; probes ask for anything, with force or without, seen or not."""
+    outcomes = []
+    for number in range(50):
+        gpu = SimulatedGpu(tmp_path / f"gpu{number}", victim=48 * GIB, victim_visible=number % 3 != 0)
+        forced = number % 2 == 0
+        limits = Limits(force=forced, reserve_bytes=0)
+        node = replace(gpu.node, allows_force=number % 4 == 0)
+        wanted = (number + 1) * GIB
+        result = await Run(node, gpu, alloc(wanted, limits=limits)).result()
+        outcomes.append(result["outcome"])
+        allowed = forced and node.allows_force
+        # 32 GiB are free; 4 stay in reserve, and a context takes up to 1.
+        assert result["outcome"] == ("measured" if allowed and wanted <= 27 * GIB else "refused"), result
+        assert gpu.lowest_free >= 4 * GIB
+    assert {"measured", "refused"} == set(outcomes)
+
+
+async def test_a_probe_that_takes_too_much_is_killed(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=0.1)
+    # It says it takes a little, and goes on: the watchdog sees the device run low.
+    spec = alloc(*(GIB,) * 79)
+    run = Run(gpu.node, gpu, replace(spec, work=_Understated((GIB,) * 79, ())))
+    result = await run.result()
+    assert (result["outcome"], result["detail"]) == ("failed", "stopped: the device ran low on memory")
+    # Stopped within a tensor or two of the reserve.
+    assert gpu.lowest_free >= 1 * GIB
+    await asyncio.sleep(0.1)
+    assert gpu.states()[0].used == 0
+
+
+class _Understated(Alloc):
+    @property
+    def bytes(self) -> int:
+        return GIB
+
+
+async def test_cancelling_ends_the_child(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=60)
+    run = Run(gpu.node, gpu, alloc(GIB, GIB))
+    working = asyncio.create_task(run.result())
+    while run.phase != "weights":  # noqa: ASYNC110 - a process says so
+        await asyncio.sleep(0.05)
+    run.stop(CANCELLED)
+    assert (await working)["outcome"] == "cancelled"
+
+
+async def test_out_of_memory_is_a_result(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    # The driver shows more than there is.
+    shown = replace(gpu, folder=tmp_path / "shown", total=200 * GIB)
+    result = await Run(gpu.node, shown, alloc(100 * GIB)).result()
+    assert (result["outcome"], result["detail"]) == ("out_of_memory", "CUDA out of memory")
+
+
+async def test_a_job_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=60)
+    result = await Run(gpu.node, gpu, alloc(GIB, limits=Limits(wall_seconds=1))).result()
+    assert (result["outcome"], result["detail"]) == ("failed", "it took longer than 1 s")
+
+
+async def test_two_probes_never_share_a_gpu(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=0.5)
+    first, second = (Run(gpu.node, gpu, alloc(GIB)) for _ in range(2))
+    results = await asyncio.gather(first.result(), second.result())
+    assert sorted(result["outcome"] for result in results) == ["measured", "refused"]
+    assert "another probe" in str(results)
+
+
+@pytest.mark.parametrize("target", [Target(gpu_name="NVIDIA H100"), Target(gpu_uuid="GPU-2")])
+async def test_another_gpu_than_the_one_asked_for_will_not_do(tmp_path: Path, target: Target) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    result = await Run(gpu.node, gpu, alloc(GIB, target=target)).result()
+    assert result["outcome"] == "refused"
+    assert "no GPU of the node" in result["detail"]
+
+
+async def test_low_memory_of_the_host_ends_a_probe(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=60)
+    node = replace(gpu.node, host_reserve_bytes=1 << 50)
+    assert "the host ran low" in (await Run(node, gpu, alloc(GIB)).result())["detail"]
+
+
+async def test_flags_beyond_the_closed_list_never_reach_an_engine(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    model = MeasuredModel("a/b", {})
+    for flags in ({"trust_remote_code": True}, {"worker_cls": "os.system"}, {"model": "/etc"}):
+        with pytest.raises(ValueError, match="Extra inputs"):
+            await Run(gpu.node, gpu, Spec(Engine(model, flags, "0.32.0", 1, 1, 10, GIB))).result()
+
+
+async def test_a_draft_is_never_loaded_whatever_a_service_says(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    flags = {"speculative_config": {"model": "/etc/passwd", "num_speculative_tokens": 1}}
+    work = Engine(MeasuredModel("a/b", {}), flags, "0.32.0", 1, 1, 10, GIB)
+    result = await Run(gpu.node, gpu, Spec(work)).result()
+    assert result == {"outcome": "refused", "detail": "no probe takes speculative_config"}
+
+
+async def test_an_environment_without_an_engine_fails_plainly(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    work = Engine(MeasuredModel("a/b", {"x": 1}), {}, "0.32.0", 1, 1, 10, GIB)
+    result = await Run(gpu.node, gpu, Spec(work)).result()
+    assert (result["outcome"], result["detail"]) == ("failed", "ModuleNotFoundError: No module named 'vllm'")
+
+
+async def test_an_inventory_lists_what_the_driver_sees(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", victim=GIB)
+    result = await Run(gpu.node, gpu, Spec(Inventory())).result()
+    (listed,) = result["inventory"]
+    assert (listed["name"], listed["total"], listed["pids"]) == ("simulated", 80 * GIB, 1)
+    assert listed["driver"] == "580.65.06"
+
+
+async def test_a_node_without_a_driver_says_so(tmp_path: Path) -> None:
+    devices = Nvml()
+    if devices.states():
+        pytest.skip("this machine has NVIDIA GPUs")
+    node = SimulatedGpu(tmp_path / "gpu").node
+    result = await Run(node, devices, Spec(Inventory())).result()
+    assert (result["outcome"], result["inventory"]) == ("measured", [])
+    assert "NVIDIA" in result["detail"]
+    refused = await Run(node, devices, alloc(GIB)).result()
+    assert refused == {"outcome": "refused", "detail": devices.absence}
+
+
+def test_the_host_can_stand_in() -> None:
+    (state,) = HostMemory().states()
+    total, free = host_memory()
+    assert state.total == total > state.free > 0
+    assert abs(state.free - free) < GIB
