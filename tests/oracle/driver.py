@@ -28,7 +28,6 @@ CLASSES = {
     "CircularBufferSpec": "circular_buffer",
     "CrossAttentionSpec": "cross_attention",
     "SinkFullAttentionSpec": "sink_full_attention",
-    "CircularBufferSpec": "circular_buffer",
     "MambaSpec": "mamba",
     "UniformTypeKVCacheSpecs": "uniform_type",
 }
