@@ -37,7 +37,7 @@ def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
     rules = rules_for(release, request.engine.patches)
     check_flags(request.serve, release)
     work = SharedWork(request.model, rules) if recent is None else recent.of(request.model, rules)
-    variants = tuple(_variants(request.serve, rules))
+    variants = tuple(map(work.known, _variants(request.serve, rules)))
     plans = tuple(_plan_gpu(request, variants, work, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),

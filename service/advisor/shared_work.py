@@ -57,6 +57,8 @@ class SharedWork:
 
     model: Model
     rules: EngineRules
+    flags: dict[ServeFlags, ServeFlags] = field(default_factory=dict, repr=False)
+    """Flags by themselves: one object for equal ones, which is found without comparing."""
     alike: dict[Hashable, Hashable] = field(default_factory=dict, repr=False)
     """By device, what a start depends on."""
     begun: dict[Hashable, Begun] = field(default_factory=dict, repr=False)
@@ -67,6 +69,10 @@ class SharedWork:
     def under(self, rules: EngineRules) -> "SharedWork":
         """Return the work of the same model under other rules."""
         return self if rules is self.rules else SharedWork(self.model, rules)
+
+    def known(self, flags: ServeFlags) -> ServeFlags:
+        """Return the flags that stand for all equal ones."""
+        return self.flags.setdefault(flags, flags)
 
     def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
         """Return the start of these flags on a GPU type, or why there is none."""

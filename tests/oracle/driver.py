@@ -27,7 +27,6 @@ CLASSES = {
     "ChunkedLocalAttentionSpec": "chunked_local_attention",
     "CrossAttentionSpec": "cross_attention",
     "SinkFullAttentionSpec": "sink_full_attention",
-    "CircularBufferSpec": "circular_buffer",
     "MambaSpec": "mamba",
     "UniformTypeKVCacheSpecs": "uniform_type",
 }
