@@ -25,6 +25,7 @@ CLASSES = {
     "SlidingWindowMLASpec": "sliding_window_mla",
     "SlidingWindowSpec": "sliding_window",
     "ChunkedLocalAttentionSpec": "chunked_local_attention",
+    "CircularBufferSpec": "circular_buffer",
     "CrossAttentionSpec": "cross_attention",
     "SinkFullAttentionSpec": "sink_full_attention",
     "MambaSpec": "mamba",
