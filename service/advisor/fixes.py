@@ -65,7 +65,7 @@ def run_with_fixes(
     if candidate.error is None or len(request.gpus) > FEW_GPUS:
         return candidate
     tried = _tried(request, flags, rules, gpu, candidate.error.stage)
-    working = (attempt.words for attempt in tried if starts(request, attempt, gpu))
+    working = (attempt.words for attempt in tried if starts(request, attempt, gpu, work))
     return replace(candidate, error=replace(candidate.error, fix=tuple(islice(working, MOST))))
 
 
@@ -79,17 +79,18 @@ def _tried(
     return _shorter(request, flags, rules, gpu) if stage is Stage.MEMORY else iter(())
 
 
-def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType) -> bool:
+def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
     """Whether the engine gets a cache, and nothing is known that fails once it has one.
 
     Bytes that are given beyond the device's own stay in doubt and are no reason against a change.
     """
-    candidate = dry_run(request, attempt.flags, attempt.rules, gpu)
+    work = None if work is None else work.under(attempt.rules)
+    candidate = dry_run(request, attempt.flags, attempt.rules, gpu, work)
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate.verdict is Verdict.STARTS
-    if candidate.kv_cache is None:
+    start = candidate.start
+    if candidate.kv_cache is None or start is None:
         return False
-    start = dry_start(request.model.architecture, attempt.flags, attempt.rules, gpu)
     captured = capture_failure(start.layout, start.serving, candidate.kv_cache.num_blocks)
     return captured is None and not start.fails_when_run
 

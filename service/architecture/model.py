@@ -1,7 +1,6 @@
 """What a config.json says of a model, parsed once."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from service.architecture.context import ContextLength
@@ -183,6 +182,27 @@ class ModelArchitecture:
     """What could guess tokens ahead."""
     draft: Draft | None = None
     """What does, in the start that is planned."""
+    attention_layers: tuple[tuple[int, TokenMixer], ...] = field(init=False, repr=False, compare=False)
+    """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
+    recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
+    """Index and mixer of the layers that keep one state per sequence."""
+
+    def __post_init__(self) -> None:
+        # Every step of a plan goes through these, so they are told apart once.
+        built = tuple(enumerate(self.built_layers))
+        attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
+        keeping = (
+            (index, mixer)
+            for index, layer in built
+            for mixer in (layer.before, layer.mixer, layer.beside)
+            if isinstance(mixer, Recurrence)
+        )
+        object.__setattr__(self, "attention_layers", tuple(attending))
+        object.__setattr__(self, "recurrent_layers", tuple(keeping))
+
+    def __hash__(self) -> int:
+        # Caches look models up by what tells most of them apart; all the layers would take longer than a plan.
+        return hash((self.class_name, self.dtype, self.hidden_size, self.vocab_size, len(self.layers)))
 
     @property
     def num_layers(self) -> int:
@@ -202,28 +222,9 @@ class ModelArchitecture:
         return index // self.attentions_per_layer
 
     @property
-    def attention_layers(self) -> Iterator[tuple[int, TokenMixer]]:
-        """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
-        return (
-            (index, layer.mixer)
-            for index, layer in enumerate(self.built_layers)
-            if isinstance(layer.mixer, TokenMixer)
-        )
-
-    @property
     def lead_attention(self) -> TokenMixer | None:
         """The first attention layer, whose head counts stand for the model in the engine's own sizing."""
-        return next((mixer for _, mixer in self.attention_layers), None)
-
-    @property
-    def recurrent_layers(self) -> Iterator[tuple[int, Recurrence]]:
-        """Index and mixer of the layers that keep one state per sequence."""
-        return (
-            (index, mixer)
-            for index, layer in enumerate(self.built_layers)
-            for mixer in (layer.before, layer.mixer, layer.beside)
-            if isinstance(mixer, Recurrence)
-        )
+        return self.attention_layers[0][1] if self.attention_layers else None
 
     @property
     def is_latent(self) -> bool:
@@ -238,7 +239,7 @@ class ModelArchitecture:
     @property
     def is_recurrent(self) -> bool:
         """Whether some layers keep a state, with or without attention in others."""
-        return next(self.recurrent_layers, None) is not None
+        return bool(self.recurrent_layers)
 
     @property
     def is_hybrid(self) -> bool:

@@ -1,7 +1,7 @@
 """The backend of every layer that keeps keys and values."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, assert_never
 
 from service.architecture.layers import (
@@ -47,24 +47,31 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     chosen = serving.attention_backend or forced.backend
     head_sizes = _largest_heads(architecture)
     # Layers that are alike share one mixer object, which settles them all.
-    settled: dict[tuple[int, str], AttentionBackend] = {}
+    settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     for index, mixer in architecture.attention_layers:
         dtype = layer_cache_dtype(architecture.layer_number(index), mixer, serving)
-        key = (id(mixer), dtype)
-        if key not in settled:
+        parts = settled.get((id(mixer), dtype))
+        if parts is None:
             drafts = index >= len(architecture.layers)
             request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
-            settled[key] = _select(mixer, request, chosen, serving)
-            _check_kernels(architecture, mixer, settled[key], dtype, serving)
-        kinds = kinds_beside(mixer)
-        for part in built_parts(mixer, serving.rules):
-            backends[index, part] = (
-                settled[key]
-                if part is CachePart.ATTENTION
-                else unselected_backend(kinds[part], serving.release, serving.compute_capability)
-            )
+            own = _select(mixer, request, chosen, serving)
+            _check_kernels(architecture, mixer, own, dtype, serving)
+            parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
+        for part, backend in parts:
+            backends[index, part] = backend
     return backends
+
+
+def _with_parts(
+    mixer: TokenMixer, own: AttentionBackend, serving: Serving
+) -> Iterator[tuple[CachePart, AttentionBackend]]:
+    kinds = kinds_beside(mixer)
+    for part in built_parts(mixer, serving.rules):
+        if part is CachePart.ATTENTION:
+            yield part, own
+        else:
+            yield part, unselected_backend(kinds[part], serving.release, serving.compute_capability)
 
 
 def _check_kernels(

@@ -69,7 +69,7 @@ def resolve_block_sizes(architecture: ModelArchitecture, serving: Serving, backe
         return unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
     if architecture.is_hybrid and rules.hybrid_block_size is HybridBlockSize.FORGOTTEN:
         return aligned_before_backends(architecture, mixer, serving)
-    distinct = tuple(dict.fromkeys(backends.values()))
+    distinct = tuple(dict.fromkeys({id(backend): backend for backend in backends.values()}.values()))
     sizes = BlockSizes(serving.block_size or _preferred(distinct, serving))
     if architecture.is_hybrid:
         sizes = aligned_with_states(architecture, mixer, serving, distinct, sizes.block_size)
