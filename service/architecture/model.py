@@ -201,7 +201,7 @@ class ModelArchitecture:
         object.__setattr__(self, "recurrent_layers", tuple(keeping))
 
     def __hash__(self) -> int:
-        # Caches look models up by what tells most of them apart; all the layers would take longer than a plan.
+        # Caches look models up by what tells most of them apart; all layers would take longer than a plan.
         return hash((self.class_name, self.dtype, self.hidden_size, self.vocab_size, len(self.layers)))
 
     @property
