@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test lint bench accuracy mutations oracle test-engine test-probe openapi lock clean
+.PHONY: help serve plan test coverage lint bench accuracy mutations oracle test-engine test-probe openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -28,7 +28,10 @@ serve: $(READY)  ## answer on http://127.0.0.1:8000
 plan: $(READY)  ## answer without a server: make plan ARGS="google/gemma-4-31B-it --gpu rtx-3090-24gb"
 	@$(BIN)/dryserve plan $(ARGS) || test $$? -ge 3  # 3 and 4 are answers: it does not start, or it is uncertain
 
-test: lint  ## lint, then the whole test suite with coverage
+test: lint  ## lint, then the whole test suite
+	$(BIN)/python -m pytest
+
+coverage: $(READY)  ## the whole test suite with coverage by branch, which takes three times as long
 	$(BIN)/python -m pytest --cov --cov-report=term
 
 lint: $(READY)  ## ruff, mypy and the import contracts
