@@ -5,6 +5,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.candidate import candidate_table
 from tests.bench.load import Figures, Question, measure
 from tests.bench.server import running_server
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=4, help="of the loaded run")
     given = parser.parse_args()
     loads = (1, given.connections)
+    Console(width=120).print(candidate_table())
     with running_server() as port:
         rows = [
             (question, [measure(port, question, load, given.seconds) for load in loads])
