@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from service.architecture.config import Config
+from service.architecture.media import IMAGE_TOKENS, QWEN3_VIDEO_TOKENS, PatchedMedia
 
 
 class Split(StrEnum):
@@ -49,6 +50,8 @@ class Tower:
     """Learned positions that some releases shard."""
     quantizable: bool = True
     """Whether the engine hands its quantization to the tower at all."""
+    media: PatchedMedia | None = None
+    """What it encodes, where that is known."""
 
 
 IMAGE_CHANNELS: Final = 3
@@ -82,6 +85,17 @@ def _patch_elements(vision: Config) -> int:
     return vision.count("in_channels", "in_chans", default=IMAGE_CHANNELS) * frames * size * size
 
 
+def _media(vision: Config, width: int, output_width: int, video_tokens: int | None = None) -> PatchedMedia:
+    return PatchedMedia(
+        patch_elements=_patch_elements(vision),
+        width=width,
+        merged_patches=vision.count("spatial_merge_size", default=2) ** 2,
+        output_width=output_width,
+        image_tokens=IMAGE_TOKENS,
+        video_tokens=video_tokens,
+    )
+
+
 def _merger(name: str, first: str, second: str, merged: int, outputs: int) -> tuple[Projection, ...]:
     return (
         Projection(f"{name}.{first}", merged, (merged,), Split.COLUMN, bias=True),
@@ -109,6 +123,7 @@ def qwen2_vl(config: Config) -> tuple[Tower, ...]:
             block_elements=4 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("hidden_size")),
             frame_elements=_patch_elements(vision) * width + 2 * width,
+            media=_media(vision, width, vision.integer("hidden_size")),
         ),
     )
 
@@ -135,6 +150,7 @@ def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
             block_elements=2 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("out_hidden_size")),
             frame_elements=_patch_elements(vision) * width + width,
+            media=_media(vision, width, vision.integer("out_hidden_size")),
         ),
     )
 
@@ -169,6 +185,7 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
                 for projection in _merger(name, "linear_fc1", "linear_fc2", merged, outputs)
             ),
             frame_elements=fixed * width + deep * 2 * merged,
+            media=_media(vision, width, outputs * (1 + deep), QWEN3_VIDEO_TOKENS),
         ),
     )
 
