@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from service.architecture.config import Config
+
 
 @dataclass(frozen=True, slots=True)
 class PatchedMedia:
@@ -32,3 +34,25 @@ QWEN3_VIDEO_TOKENS: Final = 12_288
 
 Source: video_preprocessor_config.json of Qwen3-VL and Qwen3.5.
 """
+IMAGE_CHANNELS: Final = 3
+
+
+def patch_elements(vision: Config) -> int:
+    """Return the values of one patch."""
+    size = vision.integer("patch_size", default=14)
+    frames = vision.count("temporal_patch_size", default=2)
+    return vision.count("in_channels", "in_chans", default=IMAGE_CHANNELS) * frames * size * size
+
+
+def patched_media(
+    vision: Config, width: int, output_width: int, video_tokens: int | None = None
+) -> PatchedMedia:
+    """Read what a tower of merged patches encodes, from the vision part of the config."""
+    return PatchedMedia(
+        patch_elements=patch_elements(vision),
+        width=width,
+        merged_patches=vision.count("spatial_merge_size", default=2) ** 2,
+        output_width=output_width,
+        image_tokens=IMAGE_TOKENS,
+        video_tokens=video_tokens,
+    )

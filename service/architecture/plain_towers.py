@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.media import IMAGE_CHANNELS
 from service.architecture.towers import (
-    IMAGE_CHANNELS,
     Projection,
     Split,
     Tower,
