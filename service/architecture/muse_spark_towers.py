@@ -1,8 +1,8 @@
 """Muse Spark's encoders of images and sound."""
 
 from service.architecture.config import Config, InvalidConfig
+from service.architecture.media import IMAGE_CHANNELS
 from service.architecture.towers import (
-    IMAGE_CHANNELS,
     Projection,
     Split,
     Tower,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.media import IMAGE_CHANNELS
 from service.architecture.towers import (
-    IMAGE_CHANNELS,
     Projection,
     Split,
     Tower,
@@ -187,7 +187,8 @@ def cohere_compass(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Cohere Compass: Qwen3-VL's (vLLM 0.32.0, Cohere_VisionTransformer)."""
     told = config.section("vision_config")
     vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
-    return qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
+    towers = qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
+    return tuple(replace(tower, media=None) for tower in towers)
 
 
 def minimax_m3(config: Config) -> tuple[Tower, ...]:
@@ -320,6 +321,7 @@ def ling3(config: Config) -> tuple[Tower, ...]:
                 replace(tower.frame[0], name="linear_proj.linear_fc1", outputs=(hidden,)),
                 Projection("linear_proj.linear_fc2", hidden, (hidden,), Split.ROW, bias=True),
             ),
+            media=None,
         )
         for tower in qwen3_vl(Config({**config.fields, "vision_config": vision}, config.pointer))
     )

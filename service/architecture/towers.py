@@ -6,6 +6,13 @@ from math import prod
 from typing import Final
 
 from service.architecture.config import Config
+from service.architecture.media import (
+    IMAGE_CHANNELS,
+    QWEN3_VIDEO_TOKENS,
+    PatchedMedia,
+    patch_elements,
+    patched_media,
+)
 
 
 class Split(StrEnum):
@@ -49,9 +56,10 @@ class Tower:
     """Learned positions that some releases shard."""
     quantizable: bool = True
     """Whether the engine hands its quantization to the tower at all."""
+    media: PatchedMedia | None = None
+    """What it encodes, where that is known."""
 
 
-IMAGE_CHANNELS: Final = 3
 QWEN2_RATIO: Final = 4.0
 """transformers, Qwen2VLVisionConfig.mlp_ratio."""
 
@@ -74,12 +82,6 @@ def feed_forward_projections(
         Projection(names[0], width, (inner, inner) if gated else (inner,), Split.COLUMN, bias),
         Projection(names[1], inner, (width,), Split.ROW, bias),
     )
-
-
-def _patch_elements(vision: Config) -> int:
-    size = vision.integer("patch_size", default=14)
-    frames = vision.count("temporal_patch_size", default=2)
-    return vision.count("in_channels", "in_chans", default=IMAGE_CHANNELS) * frames * size * size
 
 
 def _merger(name: str, first: str, second: str, merged: int, outputs: int) -> tuple[Projection, ...]:
@@ -108,7 +110,8 @@ def qwen2_vl(config: Config) -> tuple[Tower, ...]:
             ),
             block_elements=4 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("hidden_size")),
-            frame_elements=_patch_elements(vision) * width + 2 * width,
+            frame_elements=patch_elements(vision) * width + 2 * width,
+            media=patched_media(vision, width, vision.integer("hidden_size")),
         ),
     )
 
@@ -134,7 +137,8 @@ def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
             ),
             block_elements=2 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("out_hidden_size")),
-            frame_elements=_patch_elements(vision) * width + width,
+            frame_elements=patch_elements(vision) * width + width,
+            media=patched_media(vision, width, vision.integer("out_hidden_size")),
         ),
     )
 
@@ -150,7 +154,7 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
     outputs = vision.integer("out_hidden_size")
     deep = len(vision.counts("deepstack_visual_indexes"))
     mergers = ("visual.merger", *(f"visual.deepstack_merger_list.{index}" for index in range(deep)))
-    fixed = _patch_elements(vision) + 1 + vision.integer("num_position_embeddings", default=2304) + 2
+    fixed = patch_elements(vision) + 1 + vision.integer("num_position_embeddings", default=2304) + 2
     return (
         Tower(
             name="visual",
@@ -169,6 +173,7 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
                 for projection in _merger(name, "linear_fc1", "linear_fc2", merged, outputs)
             ),
             frame_elements=fixed * width + deep * 2 * merged,
+            media=patched_media(vision, width, outputs * (1 + deep), QWEN3_VIDEO_TOKENS),
         ),
     )
 

@@ -1,6 +1,5 @@
 """The peak of the profile run: one forward pass at full length, and the sampler after it."""
 
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from service.architecture.layers import (
@@ -29,8 +28,10 @@ from service.architecture.recurrence import (
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
+from service.memory.encoders import encoders
 from service.memory.estimates import around, exact, from_range, total
 from service.memory.modules import Shards
+from service.memory.profile_run import ProfileRun
 from service.memory.quantized import FLOAT32
 
 LATENT_CONTEXTS: Final = 8
@@ -38,25 +39,6 @@ LATENT_TOKENS: Final = 64 * 1024
 """Contexts, and tokens at most, whose keys latent attention gathers at once."""
 COMPRESSED_CHUNK: Final = 4
 """Prompts whose keys compressed attention gathers at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileRun:
-    """What one rank runs to learn its peak."""
-
-    shards: Shards
-    element_bytes: int
-    tokens: int
-    sequences: int
-    samples: bool
-    """The rank is on the last pipeline stage."""
-    encodes: bool
-    """The rank runs the towers."""
-    second_runner: bool
-    """The engine's second model runner runs it."""
-    guesses: bool
-    """Tokens are guessed ahead."""
-    max_model_len: int
 
 
 def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
@@ -72,8 +54,8 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
     ]
     workspace = _attention_workspace(architecture, run)
     terms.append(exact(workspace, Basis.COMPUTED, "work space that attention reserves"))
-    if run.encodes:
-        terms.extend(_encoders(architecture, constants, peak + constants.base.middle))
+    if run.encodes and (constants.encodes_v2 or not second):
+        terms.extend(encoders(architecture, constants, run, peak + constants.base.middle))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
@@ -122,26 +104,6 @@ def _frees_work_space(architecture: ModelArchitecture) -> bool:
     quantization = architecture.quantization
     return quantization is not None and any(
         group.scheme.format is WeightFormat.MXFP4 for group in quantization.schemes
-    )
-
-
-def _encoders(architecture: ModelArchitecture, constants: Constants, decoder_peak: float) -> list[Estimate]:
-    """Return what encoders add: their outputs, and their own peak where the decoder's is lower."""
-    names = [tower.name.split(".")[0] for tower in architecture.towers]
-    if not architecture.media_known:
-        names.append("unknown")
-    return [_encoder(name, constants, decoder_peak) for name in names]
-
-
-def _encoder(name: str, constants: Constants, decoder_peak: float) -> Estimate:
-    outputs = constants.encoder_outputs.get(name, constants.encoder_outputs["unknown"])
-    peak = constants.encoder_peak.get(name, constants.encoder_peak["unknown"])
-    return around(
-        outputs.middle + max(0, peak.middle - decoder_peak),
-        outputs.low + max(0, peak.low - decoder_peak),
-        outputs.high + max(0, peak.high - decoder_peak),
-        Basis.CALIBRATED,
-        constants.sources["encoder_outputs"],
     )
 
 

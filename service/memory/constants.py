@@ -50,6 +50,16 @@ class LargestCapture:
     """On data center cards of Blackwell."""
 
 
+@dataclass(frozen=True, slots=True)
+class TowerWidths:
+    """Times a patch's width that is alive at once in a block of a tower."""
+
+    whole: float
+    """On every rank in full."""
+    split: float
+    """Split among the ranks."""
+
+
 Growth = Mapping[tuple[int, int], tuple[Range, Range]]
 """By the least compute capability: of a single rank, and of several."""
 
@@ -70,6 +80,16 @@ class Constants:
     base: Range
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
+    encodes_v2: bool
+    """The second model runner runs the encoders before it profiles the decoder."""
+    video_frames: int
+    """Of the longest video, where each frame may be as large as an image."""
+    video_places: float
+    """Places in the prompt for one token of a video, where its frames share a budget."""
+    outputs_fill_cache: bool
+    """Every item's outputs are copied to as many places as the encoder cache has."""
+    tower_widths: TowerWidths
+    tower_spread_percent: tuple[float, float]
     recurrent: Range
     compressed: Range
     spread_percent_v1: tuple[float, float]
@@ -125,6 +145,12 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
+    "encodes_v2": ("activation", "encodes_v2", bool),
+    "video_frames": ("activation", "video_frames", int),
+    "video_places": ("activation", "video_places", float),
+    "outputs_fill_cache": ("activation", "outputs_fill_cache", bool),
+    "tower_widths": ("activation", "tower_widths", lambda raw: TowerWidths(**raw)),
+    "tower_spread_percent": ("activation", "tower_spread_percent", _pair),
     "compressed": ("activation", "compressed_mib", _mib),
     "recurrent": ("activation", "recurrent_mib", _mib),
     "spread_percent_v1": ("activation", "spread_percent_v1", _pair),

@@ -7,7 +7,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
-from service.memory.activation import ProfileRun, activation
+from service.memory.activation import activation
 from service.memory.budget import Basis, Estimate, MemoryBudget, WeightsEstimate
 from service.memory.checkpoint import stage_parameters
 from service.memory.constants import Constants, constants_at
@@ -17,6 +17,7 @@ from service.memory.estimates import difference, exact, from_range, total
 from service.memory.graphs import Capture, cuda_graphs
 from service.memory.kept import Stage, kept_weights
 from service.memory.online import quantized_online
+from service.memory.profile_run import ProfileRun
 
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
 
