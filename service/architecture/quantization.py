@@ -95,12 +95,19 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         kv_cache_scheme=_scheme(inner, section),
         bits=section.optional_integer("bits", maximum=64),
         group_size=section.optional_integer("group_size", minimum=-1),
-        block_shape=section.counts("weight_block_size"),
+        block_shape=_block_shape(section),
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
         schemes=read_scheme_groups(section, method),
         ignored=read_ignored(section),
         expert_scheme=read_expert_scheme(section, text) if method == "fp8" else None,
     )
+
+
+def _block_shape(section: Config) -> tuple[int, ...]:
+    sides = section.counts("weight_block_size")
+    if 0 in sides:
+        raise InvalidConfig(section.at("weight_block_size"), "has a side of no elements")
+    return sides
 
 
 def _method(section: Config) -> str:

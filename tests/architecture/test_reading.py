@@ -151,6 +151,15 @@ def test_a_mutated_config_is_read_or_refused_and_nothing_else(
         assert read_architecture(read_document(document)).layers
 
 
+def test_a_block_of_weights_without_elements_is_refused() -> None:
+    quantization = {"quant_method": "fp8", "weight_block_size": [0, 128]}
+    config = {**RECURRENT.configs["JambaForCausalLM/Jamba-v0.1"], "quantization_config": quantization}
+
+    with pytest.raises(InvalidConfig) as caught:
+        read_architecture(read_document(config))
+    assert caught.value.pointer == "/quantization_config/weight_block_size"
+
+
 @pytest.mark.parametrize(
     ("name", "change", "field"),
     [
