@@ -154,7 +154,7 @@ def _check_slots(guessed: Speculation | None, batched: int, seqs: int, rules: En
 
 def _check_aligned_states(guessed: Speculation | None, mode: str, rules: EngineRules) -> None:
     if guessed is not None and mode == state_caching.ALIGN and rules.aligned_states_refusal:
-        words = f"VllmConfig: Assertion failed, {rules.aligned_states_refusal}"
+        words = f"VllmConfig: {rules.aligned_states_refusal}"
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
