@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,9 +136,12 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     # Without this the driver begins transactions itself, and late: two readers that want to write then fail.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # The file keeps its mode: who finds it locked meets another that is just setting it.
-    with suppress(sqlite3.OperationalError):
+    try:
         cursor.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.OperationalError as error:
+        # Setting it waits for nobody; the file keeps its mode, and another is at work on it.
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -33,6 +34,21 @@ async def test_replicas_that_start_together_migrate_once(database_url: str) -> N
     await asyncio.gather(*(JobStore(each).sweep() for each in replicas))
     for each in replicas:
         await each.close()
+
+
+async def test_a_replica_waits_for_another_that_writes_a_new_file(tmp_path: Path) -> None:
+    """SQLite refuses a change of the journal's mode at once, however long it may wait for a transaction."""
+    other = sqlite3.connect(tmp_path / "new.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE another (id)")
+    database = Database(f"sqlite:///{tmp_path}/new.db")
+    waiting = asyncio.create_task(JobStore(database).sweep())
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    await waiting
+    await database.close()
 
 
 async def test_looking_makes_no_file(tmp_path: Path) -> None:
