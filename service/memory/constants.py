@@ -100,8 +100,12 @@ class Constants:
     graphs_reserved_v2: bool
     """The same on the second model runner."""
     largest_capture: LargestCapture
+    capture_step: int
+    """Tokens between the sizes of graphs above 256."""
     graph_estimate: GraphEstimate
     graph_spread_percent: tuple[float, float]
+    captured_percent: Range
+    """Of the estimate's formula, what is captured in the end."""
     context: tuple[Range, Range]
     """What a single rank holds before free memory is first asked for, and what one of several does."""
     rounds_up: bool
@@ -160,8 +164,10 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "graphs_reserved": ("graphs", "reserved", bool),
     "graphs_reserved_v2": ("graphs", "reserved_v2", bool),
     "largest_capture": ("graphs", "largest", lambda raw: LargestCapture(**raw)),
+    "capture_step": ("graphs", "step", int),
     "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
     "graph_spread_percent": ("graphs", "spread_percent", _pair),
+    "captured_percent": ("graphs", "captured_percent", _range),
     "context": ("request", "context_mib", lambda raw: (_mib(raw["one"]), _mib(raw["many"]))),
     "rounds_up": ("request", "rounding", lambda raw: raw == "up"),
 }

@@ -50,6 +50,7 @@ def _as_startup(number: int, row: Row) -> Row:
         "peak_activation_gib": logged.get("activation_peak"),
         "non_torch_gib": logged.get("non_torch_increase"),
         "cuda_graph_estimate_gib": logged.get("cudagraph_est"),
+        "cuda_graph_gib": logged.get("cudagraph_actual"),
         "kv_cache_tokens": logged.get("kv_tokens"),
         **{name: flags.get(name) for name in _ALIKE},
     }

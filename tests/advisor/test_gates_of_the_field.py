@@ -47,7 +47,7 @@ def _flags(dtype: str, ranks: int = 1) -> ServeFlags:
         tensor_parallel_size=ranks,
         kv_cache_dtype=dtype,
         max_model_len=8192,
-        kv_cache_memory_bytes=8 << 30,
+        kv_cache_memory_bytes=4 << 30,
         max_num_seqs=16,
     )
 

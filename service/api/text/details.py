@@ -55,6 +55,7 @@ def _memory_lines(memory: MemoryBudget) -> Iterator[str]:
         ("non-torch", memory.non_torch),
         ("CUDA graphs", memory.cuda_graphs),
         ("KV cache", memory.available_kv),
+        ("graphs after", memory.captured_graphs),
     )
     yield "  memory of one rank in GiB:"
     yield from (f"    {name:<12}{_estimate_words(estimate)}" for name, estimate in terms)
