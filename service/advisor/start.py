@@ -42,6 +42,19 @@ class Start:
         return () if words is None else (words,)
 
     @property
+    def unbuilt(self) -> tuple[str, ...]:
+        """Say that only a build of one's own runs on the GPU; empty where published ones do."""
+        serving = self.serving
+        if str(serving.compute_capability) not in serving.rules.unbuilt_capabilities:
+            return ()
+        words = (
+            f"The published builds of vLLM {serving.release} hold no kernels for compute capability "
+            f"{serving.compute_capability} (CUDA error: no kernel image is available for execution on the "
+            "device): this holds for a build of one's own."
+        )
+        return (words,)
+
+    @property
     def fails_when_run(self) -> tuple[str, ...]:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {

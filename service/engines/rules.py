@@ -305,6 +305,7 @@ class EngineRules:
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]
     graphs_need_states: bool
+    unbuilt_capabilities: frozenset[str]
     drafted_rows: frozenset[str]
     undrafted_alignment: frozenset[str]
     drafted_states: frozenset[str]

@@ -102,6 +102,21 @@ def test_a_config_that_is_none_is_bad_input(content: str, tmp_path: Path) -> Non
     assert _run("plan", "mine", "--config", str(config))[0] == 2
 
 
+def test_a_table_shows_all_ranks_that_are_needed() -> None:
+    """550 GiB of weights: 8 x 31.4 GiB are too few, four times as many are not."""
+    _, out, _ = _run("plan", "moonshotai/Kimi-K2.6", "--gpu", "rtx-5090-32gb", "--kv-cache-dtype", "auto")
+    planned = json.loads(out)["plans"][0]["recommended"]
+    _, table, _ = _run(
+        *("plan", "moonshotai/Kimi-K2.6", "--gpu", "rtx-5090-32gb", "--kv-cache-dtype", "auto"),
+        *("--format", "table"),
+    )
+
+    assert planned["tensor_parallel_size"] * planned["pipeline_parallel_size"] >= 550 / 31.4
+    assert f"TP {planned['tensor_parallel_size']} x PP {planned['pipeline_parallel_size']}," in table
+    (row,) = [line for line in table.splitlines() if line.startswith("auto (") and "starts" in line]
+    assert row.split()[2:4] == [str(planned[f"{way}_parallel_size"]) for way in ("tensor", "pipeline")]
+
+
 def test_a_folder_is_no_config(tmp_path: Path) -> None:
     code, _, err = _run("plan", "a/model", "--config", str(tmp_path))
 
