@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, assign_backends
 from service.backends.forced import model_cache_dtype
+from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -74,6 +75,7 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
     check_shared_caches(architecture, serving.pipeline_parallel_size)
+    check_memory_layouts(architecture, backends, serving.pipeline_parallel_size)
     return backends
 
 

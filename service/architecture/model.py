@@ -146,6 +146,8 @@ class ModelArchitecture:
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
+    experts_told: bool = False
+    """Whether the config names a number of experts, by which the engine takes a model for one with experts."""
     attention_layers_told: bool = True
     """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
     told_head_size: int | None = None
@@ -230,11 +232,6 @@ class ModelArchitecture:
     def is_latent(self) -> bool:
         """Whether attention is MLA."""
         return isinstance(self.lead_attention, LatentAttention | CompressedAttention)
-
-    @property
-    def has_experts(self) -> bool:
-        """Whether some layer routes among experts."""
-        return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in self.layers)
 
     @property
     def is_recurrent(self) -> bool:

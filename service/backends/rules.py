@@ -86,6 +86,7 @@ class Traits:
     refusals: Rules[str]
     construction_failures: Rules[ConstructionFailure]
     run_failures: Rules[EngineFailure]
+    layouts: Rules[tuple[str, ...]]
     indexes_kv_by_block_stride: bool
     nameless: bool
     plain_cache: bool
@@ -164,6 +165,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "refusals": _rules_of(lambda raw: str(raw["reason"])),
     "construction_failures": _rules_of(_construction_failure),
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
+    "layouts": _rules_of(lambda raw: tuple(raw["layouts"])),
     "indexes_kv_by_block_stride": bool,
     "nameless": bool,
     "plain_cache": bool,

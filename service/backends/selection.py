@@ -62,6 +62,7 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         nameless=traits.nameless,
         plain_cache=traits.plain_cache,
         flash_attn_version=subject.flash_attn_of_layer,
+        layouts=first_outcome(traits.layouts, subject) or (),
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, spoken(failure.message, subject)),

@@ -202,6 +202,8 @@ class EngineRules:
     kv_cache_dtypes: tuple[str, ...]
     unknown_dtype_refusal: str
     turboquant_on_hybrids: bool
+    block_types_told: frozenset[str]
+    turboquant_numbers_skipped: bool
     nvfp4_on_latent_attention_refusal: str
     sliding_window_packing: frozenset[str]
     chunk_packing: frozenset[str]

@@ -76,15 +76,25 @@ def skipped_layers(
 
     Raises:
         EngineRefusal: TurboQuant on a hybrid in a release that cannot, or that does not find the model's
-            attention layers (stage ``dtype``).
+            attention layers (stage ``dtype``), or that sorts layers as numbers (stage ``config``).
     """
     skipped = frozenset(asked)
     if not is_turboquant(dtype):
         return skipped
-    if not architecture.is_hybrid:
-        return skipped | _boundary(architecture.counted_layers or len(architecture.layers))
-    if rules.turboquant_on_hybrids and architecture.attention_layers_told:
-        return skipped
+    if architecture.is_hybrid:
+        _check_hybrid(architecture, rules)
+    else:
+        skipped |= _boundary(architecture.counted_layers or len(architecture.layers))
+    named = sorted(layer for layer in skipped if not layer.isdecimal())
+    if named and rules.turboquant_numbers_skipped:
+        raise EngineRefusal(Stage.CONFIG, f"invalid literal for int() with base 10: {named[0]!r}")
+    return skipped
+
+
+def _check_hybrid(architecture: ModelArchitecture, rules: EngineRules) -> None:
+    told = architecture.attention_layers_told or architecture.class_name in rules.block_types_told
+    if rules.turboquant_on_hybrids and told:
+        return
     raise EngineRefusal(
         Stage.DTYPE,
         UNTOLD_LAYERS_REFUSAL if rules.turboquant_on_hybrids else HYBRID_REFUSAL,

@@ -46,8 +46,9 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
     _check_batch(architecture, flags, rules, batched, max_model_len)
-    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_heads(architecture, tensor_parallel)
+    layout.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
