@@ -71,7 +71,12 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
-    check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
+    check_expert_blocks(
+        architecture,
+        serving.tensor_parallel_size,
+        serving.rules,
+        expert_parallel=serving.enable_expert_parallel,
+    )
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
     check_shared_caches(architecture, serving.pipeline_parallel_size)

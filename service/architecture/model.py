@@ -11,7 +11,6 @@ from service.architecture.layers import (
     GatedResiduals,
     HyperConnections,
     LatentAttention,
-    MixtureOfExperts,
     TokenMixer,
 )
 from service.architecture.mistral_format.files import ModelFiles
@@ -147,7 +146,7 @@ class ModelArchitecture:
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
     experts_told: bool = False
-    """Whether the config names a number of experts, by which the engine takes a model for one with experts."""
+    """Whether the config names a number of experts, by which the engine tells models that have some."""
     attention_layers_told: bool = True
     """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
     told_head_size: int | None = None

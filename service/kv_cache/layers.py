@@ -26,7 +26,7 @@ from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.compressed import BYTES, HALVES, compressed_cache, indexer_bytes
-from service.kv_cache.formats import CacheFormat, Slot, cache_format, of_heads, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, Packing, Slot, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
@@ -301,7 +301,8 @@ def _attention(
 ) -> AttentionSpec:
     if mixer.sliding_window is not None:
         counted = sized_by(exact, serving.rules.sliding_window_packing)
-        return _sliding(mixer, serving, backend, sizes, counted)
+        spec = _sliding(mixer, serving, backend, sizes, counted)
+        return replace(spec, whole_format=exact) if exact.packing is Packing.INT4_PER_TOKEN_HEAD else spec
     chunked = mixer.attention_chunk_size is not None
     return AttentionSpec(
         kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else _whole(mixer),
