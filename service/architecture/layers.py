@@ -183,6 +183,8 @@ class Indexer:
     """Tokens picked."""
     reuses_picks: bool = False
     """The layer takes what an earlier layer picked; many releases build an indexer for it all the same."""
+    group_size: int = 1
+    """Tokens whose keys become one, those of the open group kept aside (GLM-5 Next)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         supports_tensor=family.supports_tensor,
         state_dtype=_state_dtype(text),
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        told_head_size=text.optional_integer("head_dim"),
+        told_head_size=text.optional_integer("head_dim", minimum=0) or None,
         experts_told=_experts_told(text),
         attention_layers_told=family.attention_layers_told,
         towers=family.towers(config) if family.towers is not None else (),

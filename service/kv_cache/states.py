@@ -123,9 +123,14 @@ def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | N
     if isinstance(mixer, GatedDeltaNet) and mixer.separate_projections:
         # 0.33.0, layers/mamba/gdn/olmo_gdn_linear_attn.py exports none.
         return None
+    if isinstance(mixer, KimiDeltaAttention) and not (mixer.exports_states and serving.dtype == "bfloat16"):
+        # 0.32.0, models/glm5next/common/kda.py _resolve_kda_prefill_backend; Kimi Linear's exports none.
+        return None
     kind, capability, width = state_kind(mixer), str(serving.compute_capability), None
     if isinstance(mixer, GatedDeltaNet):
         width = mixer.key_head_dim
+    if isinstance(mixer, KimiDeltaAttention):
+        width = mixer.head_dim
     if isinstance(mixer, KimiK3DeltaAttention):
         width = mixer.head_dim
         if not mixer.bounded_gate or "float16" in {serving.dtype, serving.recurrent_state_dtype}:

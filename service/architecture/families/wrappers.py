@@ -98,6 +98,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
     "Glm4vForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
     "Glm4vMoeForConditionalGeneration": Wrapper("Glm4MoeForCausalLM", splits_media_heads=True),
+    "Glm5NextForConditionalGeneration": Wrapper(
+        "Glm5NextForCausalLM", model_type="glm5_next_text", splits_media_heads=True
+    ),
     "GlmAsrForConditionalGeneration": _LLAMA,
     "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
     "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
