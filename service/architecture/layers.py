@@ -321,6 +321,8 @@ class HyperConnections:
     """They are mixed among each other too."""
     merged_everywhere: bool
     """Every pipeline stage builds what makes one of them in the end, not the last alone."""
+    summed: bool = False
+    """They are added up in the end, which takes no weights (GLM-5 Next)."""
 
     @property
     def rows(self) -> int:

@@ -13,9 +13,7 @@ from service.architecture.recurrence import KimiDeltaAttention
 
 GROUP: Final = 16
 """Tokens whose keys become one."""
-_EXPERTS: Final = Sparse(
-    count=("n_routed_experts",), shared_count=("n_shared_experts",), router_bias=True, router_float32=True
-)
+_EXPERTS: Final = Sparse(count=("n_routed_experts",), shared_count=("n_shared_experts",), router_bias=True)
 
 
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
@@ -61,7 +59,7 @@ def _state(text: Config) -> KimiDeltaAttention:
 def _hyper_connections(text: Config) -> HyperConnections | None:
     if not text.boolean("mhc", default=True):
         return None
-    return HyperConnections(text.count("hc_mult"), mixed=True, merged_everywhere=False)
+    return HyperConnections(text.count("hc_mult"), mixed=True, merged_everywhere=False, summed=True)
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
