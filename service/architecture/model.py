@@ -137,6 +137,8 @@ class ModelArchitecture:
     """Tokens of the largest image or video that the engine's own processor makes."""
     media_heads: int | None = None
     """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
+    media_width: int | None = None
+    """Width of that tower's networks, which are split with them."""
     supports_pipeline: bool = True
     """Whether the engine can split the model into pipeline stages."""
     supports_tensor: bool = True
@@ -145,6 +147,8 @@ class ModelArchitecture:
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
+    text_class_told: bool = True
+    """Whether the part that generates text names its own class."""
     experts_told: bool = False
     """Whether the config names a number of experts, by which the engine tells models that have some."""
     attention_layers_told: bool = True

@@ -91,11 +91,13 @@ def read_architecture(config: Config) -> ModelArchitecture:
         bidirectional_media=family.bidirectional_media(text),
         largest_media_item=family.largest_media_item,
         media_heads=_media_heads(config) if family.splits_media_heads else None,
+        media_width=_media_width(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
         supports_tensor=family.supports_tensor,
         state_dtype=_state_dtype(text),
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
         told_head_size=text.optional_integer("head_dim", minimum=0) or None,
+        text_class_told=bool(text.texts("architectures")),
         experts_told=_experts_told(text),
         attention_layers_told=family.attention_layers_told,
         towers=family.towers(config) if family.towers is not None else (),
@@ -248,6 +250,11 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
 def _media_heads(config: Config) -> int | None:
     vision = config.section("vision_config")
     return None if vision is None else vision.optional_integer("num_heads", "num_attention_heads")
+
+
+def _media_width(config: Config) -> int | None:
+    vision = config.section("vision_config")
+    return None if vision is None else vision.optional_integer("intermediate_size")
 
 
 def _dtype(config: Config, text: Config) -> str:

@@ -272,6 +272,7 @@ class EngineRules:
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]
     pipeline_unsplittable: frozenset[str]
+    pipeline_unnamed: frozenset[str]
     pipeline_unready: Mapping[str, str]
     whole_prompt_batches: bool
     miscounted_layers: Mapping[str, str]

@@ -105,7 +105,8 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
     """
     if pipeline_parallel_size == 1:
         return
-    if architecture.class_name in rules.pipeline_unsplittable:
+    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.text_class_told
+    if unnamed or architecture.class_name in rules.pipeline_unsplittable:
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
@@ -185,6 +186,9 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)
+    if (architecture.media_width or 0) % tensor_parallel_size:
+        # vLLM 0.19.1 and 0.33.0, MergedColumnParallelLinear: an assertion without words.
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
 def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
