@@ -69,7 +69,7 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
     backends = assign_backends(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
-    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
+    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules, serving.cache_method)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
     check_expert_blocks(
         architecture,

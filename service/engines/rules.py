@@ -259,6 +259,10 @@ class EngineRules:
     checkpoint_cache_algorithms: Mapping[str, str]
     checkpoint_cache_scheme: CheckpointScheme
     e5m2_gate: E5m2Gate
+    quantization_methods: frozenset[str]
+    deprecated_quantization: frozenset[str]
+    quantization_overrides: frozenset[str]
+    online_cache_scales: bool
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool

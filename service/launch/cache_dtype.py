@@ -167,14 +167,20 @@ def is_heeded(architecture: ModelArchitecture, rules: EngineRules) -> bool:
     return names.isdisjoint(rules.unheeded_cache_dtype)
 
 
-def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
-    """Refuse ``fp8_e5m2`` on checkpoints whose quantization brings a cache method.
+def cache_method(quantization: Quantization | None) -> str | None:
+    """Return the method by which weights are quantized, where it brings scales for the cache."""
+    brings = quantization is not None and _brings_cache_method(quantization)
+    return quantization.method if quantization is not None and brings else None
+
+
+def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules, method: str | None) -> None:
+    """Refuse ``fp8_e5m2`` where weights are quantized by a ``method`` that brings scales for the cache.
 
     Raises:
         EngineRefusal: stage ``dtype``; its words speak of fp8 whatever the checkpoint's format.
     """
     quantization = architecture.quantization
-    if dtype != "fp8_e5m2" or quantization is None or not _brings_cache_method(quantization):
+    if dtype != "fp8_e5m2" or method is None:
         return
     if not is_heeded(architecture, rules):
         return
@@ -183,6 +189,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
         return
     if (
         rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
+        and quantization is not None
         and quantization.method == "compressed-tensors"
         and quantization.kv_cache_scheme is None
     ):
@@ -190,7 +197,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
     raise EngineRefusal(
         Stage.DTYPE,
         "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-        detail=f"This checkpoint is quantized with {quantization.method}. The gate refuses every "
+        detail=f"These weights are quantized with {method}. The gate refuses every "
         "quantization that brings cache scales, not only fp8.",
     )
 
