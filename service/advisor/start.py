@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, assign_backends
 from service.backends.forced import model_cache_dtype
+from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -81,12 +82,18 @@ def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
     backends = assign_backends(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
-    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
+    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules, serving.cache_method)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
-    check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
+    check_expert_blocks(
+        architecture,
+        serving.tensor_parallel_size,
+        serving.rules,
+        expert_parallel=serving.enable_expert_parallel,
+    )
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
     check_shared_caches(architecture, serving.pipeline_parallel_size)
+    check_memory_layouts(architecture, backends, serving.pipeline_parallel_size)
     return backends
 
 
