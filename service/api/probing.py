@@ -43,9 +43,12 @@ async def spec_of(body: ProbeBody, services: Services) -> Spec:
         raise InputFault(f"/plan{fault.pointer}", fault.cause) from fault
     candidate = planned.plans[0].candidates[0]
     predicted = _predicted(candidate)
+    config = await startable_config(asked.config, asked.model, asked.revision, services)
+    if config is None:
+        raise InputFault("/plan/model", NotProbeable("only models with a config.json can be started"))
     engine = _engine(
         candidate,
-        MeasuredModel(request.model.id, await _config(asked, services), request.model.checkpoint_bytes),
+        MeasuredModel(request.model.id, config, request.model.checkpoint_bytes),
         asked.serve.model_dump(exclude_none=True),
         planned.engine.version,
     )
@@ -79,14 +82,18 @@ def _settled(plan: PlanBody) -> PlanBody:
     return plan.model_copy(update={"serve": serve})
 
 
-async def _config(plan: PlanBody, services: Services) -> dict[str, Any]:
-    config = plan.config
+async def startable_config(
+    config: dict[str, Any] | None, model: str | None, revision: str | None, services: Services
+) -> dict[str, Any] | None:
+    """Return the config.json that a model is started from; ``None`` where it has none.
+
+    Raises:
+        HubError: it could not be had.
+    """
     if config is None:
-        fetched = await services.models.resolve(str(plan.model), plan.revision)
+        fetched = await services.models.resolve(str(model), revision)
         config = dict(with_modelopt_file(fetched.config, fetched.quantization_config))
-    if not config or is_params(config):
-        raise InputFault("/plan/model", NotProbeable("only models with a config.json can be started"))
-    return config
+    return None if not config or is_params(config) else config
 
 
 def _gpu_name(body: ProbeBody, planned: str) -> str | None:

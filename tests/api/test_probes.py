@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
 from service.store.tokens import Scope, TokenStore
+from tests.api.conftest import Client
 
-Client = httpx2.AsyncClient
 PROBE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_probe"].body))
 LEASE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_lease"].body))
 GIB = 1 << 30
@@ -41,32 +41,6 @@ MEASURED = {"outcome": "measured", "measurement": MEASUREMENT}
 def database_url(tmp_path: Path) -> str:
     """Stand in for both kinds of databases: that they behave alike is the stores' own test."""
     return f"sqlite:///{tmp_path}/probes.db"
-
-
-@pytest.fixture
-async def served(database_url: str) -> AsyncIterator[tuple[FastAPI, TokenStore]]:
-    database = Database(database_url)
-    nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
-    services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
-    yield create_app(services), services.probes.tokens
-    await database.close()
-
-
-@pytest.fixture
-async def bearer(served: tuple[FastAPI, TokenStore]) -> AsyncIterator[Callable[..., Any]]:
-    app, tokens = served
-    opened = []
-
-    async def of(scope: Scope | None, *, peer: str = "10.0.0.9", host: str = "dryserve.test") -> Client:
-        transport = httpx2.ASGITransport(app=app, client=(peer, 4711), raise_app_exceptions=False)
-        headers = {} if scope is None else {"Authorization": f"Bearer {await tokens.create('pool', scope)}"}
-        client = Client(transport=transport, base_url=f"http://{host}", headers=headers)
-        opened.append(client)
-        return client
-
-    yield of
-    for client in opened:
-        await client.aclose()
 
 
 async def queued(operator: Client, body: dict[str, Any] = PROBE, key: str | None = None) -> dict[str, Any]:
@@ -327,7 +301,12 @@ async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> No
     told = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
     result = {
         "outcome": "measured",
-        "measurement": {**MEASUREMENT, "measured_at": time.time(), "ranks": [told]},
+        "measurement": {
+            **MEASUREMENT,
+            "measured_at": time.time(),
+            "ranks": [told],
+            "utilization": 0.92,  # the release's own
+        },
     }
     body = {"node": NODE, "fence": lease["fence"], "result": result}
     assert (await worker.put(f"/probes/{lease['probe_id']}/result", json=body)).status_code == 200
@@ -382,3 +361,53 @@ async def test_measurements_are_carried_from_one_service_to_another(
 async def test_a_bad_parameter_is_told_by_its_own_name(bearer: Callable[..., Any]) -> None:
     reply = await (await bearer(Scope.READER)).get("/probes", params={"state": "asleep"})
     assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/state")
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "words"),
+    [
+        ("flags", {"max_model_len": "long"}, "flags.max_model_len"),
+        ("flags", {"worker_cls": "os.system"}, "flags.worker_cls"),
+        ("utilization", 7.0, "utilization"),
+        ("ranks", [{"weights": {"bytes": 1 << 60, "how": "measured"}}], "ranks.0.weights.bytes"),
+        ("release", 19, "release"),
+        ("origin", "hearsay", "origin"),
+        ("schema_version", 2, "schema_version"),
+        ("model", {"id": "a/b"}, "model.config"),
+    ],
+)
+async def test_what_is_imported_is_read_by_a_closed_schema(
+    member: str, value: object, words: str, bearer: Callable[..., Any]
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    line = {**MEASUREMENT, **STARTED, member: value}
+    reply = await operator.post("/measurements", content=json.dumps(line))
+    assert reply.status_code == 422
+    (fault,) = reply.json()["errors"]
+    assert (fault["pointer"], fault["detail"].partition(":")[0]) == ("/1", words)
+
+
+STARTED: dict[str, Any] = {
+    "schema_version": 1,
+    "node": "node-1",
+    "release": "0.32.0",
+    "flags": {"max_model_len": 8192},
+    "model": {"id": "a/b", "config": {"architectures": ["X"]}},
+    "origin": "probe",
+}
+
+
+async def test_a_start_that_no_plan_knows_is_kept_and_keeps_nobody_from_learning(
+    bearer: Callable[..., Any],
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    starts: list[dict[str, Any]] = [
+        {},
+        {"release": "9.9.9"},
+        {"flags": {"attention_backend": "NOBODYS"}},
+        {"flags": {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}},
+        {"model": {"id": "a/b", "config": {"architectures": ["LlamaForCausalLM"], "hidden_size": "x"}}},
+    ]
+    lines = "\n".join(json.dumps({**MEASUREMENT, **STARTED, **start}) for start in starts)
+    assert (await operator.post("/measurements", content=lines)).json() == {"measurements": 5, "new": 5}
+    assert (await operator.get("/calibrations")).json() == {"calibrations": []}
