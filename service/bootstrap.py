@@ -23,6 +23,7 @@ from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
 from service.launching.local import local_worker as run_local_worker
+from service.probe.measurements import SECONDS_PER_DAY
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
@@ -53,7 +54,9 @@ def build_services(
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
+    jobs = JobStore(
+        database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
+    )
     measurements = MeasurementStore(database)
     learned = LearnedCalibration(measurements)
     probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
@@ -81,10 +84,11 @@ def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI
     """
     http = hub_http()
     database = build_database(settings)
+    retention = settings.probe_retention_days * SECONDS_PER_DAY
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        keeping = asyncio.create_task(upkeep(database, services.probes))
+        keeping = asyncio.create_task(upkeep(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))

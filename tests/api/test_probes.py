@@ -231,6 +231,20 @@ async def test_what_is_no_result_of_this_lease_is_refused(
     assert (await operator.get(path)).json()["state"] == "leased"
 
 
+async def test_a_full_queue_is_told_with_the_time_to_ask_again(
+    bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore]
+) -> None:
+    served[0].state.services.probes.jobs._queue_limit = 1  # noqa: SLF001 - in place of a thousand
+    operator = await bearer(Scope.OPERATOR)
+    probe = await queued(operator, key="k")
+    reply = await operator.post("/probes", json=PROBE)
+    assert (reply.status_code, reply.json()["type"]) == (503, "/problems/queue-full")
+    assert int(reply.headers["retry-after"]) == reply.json()["retry_after"] > 0
+    assert await queued(operator, key="k") == probe
+    await operator.delete(f"/probes/{probe['id']}")
+    await queued(operator)
+
+
 PLAN = PROBE["plan"]
 
 
