@@ -2,19 +2,16 @@
 
 import asyncio
 import inspect
-import json
 import sys
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
-import uvicorn
 from pydantic import ValidationError
 
 from service import __version__
 from service.advisor.answer import Plan, Verdict
-from service.api.examples import EXAMPLES
 from service.api.keeping import keep_log
 from service.api.logged import logged_question
 from service.api.openapi import openapi_yaml
@@ -28,17 +25,14 @@ from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_database, build_services
-from service.commands import manifest, measurements, models, probe, tokens, worker
+from service.commands import manifest, measurements, models, probe, serve, tokens, worker
 from service.explanation.answer import Explanation
 from service.hub.transfer import hub_http
-from service.logs import configure_logs
 from service.options import option, with_options
 from service.probe.logged import Kept
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
 
-MAX_CONNECTIONS: Final = 256
-GRACE_SECONDS: Final = 10
 Drawn: TypeAlias = Literal["json", "table"]
 """What an explanation can be written as."""
 MAX_LOG_BYTES: Final = 64 << 20
@@ -73,38 +67,6 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
     if show:
         typer.echo(__version__)
         raise typer.Exit
-
-
-@cli.command()
-def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
-    *,
-    local_worker: Annotated[
-        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
-    ] = False,
-) -> None:
-    """Answer over HTTP."""
-    settings = Settings()
-    host, port = host or settings.host, settings.port if port is None else port
-    configure_logs(settings.log_level)
-    typer.echo(_greeting(f"http://{host}:{port}"))
-    uvicorn.run(
-        build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None),
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
-
-
-def _greeting(url: str) -> str:
-    question = json.dumps(EXAMPLES["create_plan"].body, default=dict)
-    curl = f"curl -H 'Accept: text/plain' --json '{question}' {url}/plan"
-    return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"
 
 
 @cli.command()
@@ -222,6 +184,7 @@ async def _explanation(
         await database.close()
 
 
+cli.command()(serve.serve)
 cli.command()(with_options(plan, PlanParameters, Format))
 cli.command()(with_options(probe.probe, PlanParameters, Format))
 cli.command()(

@@ -11,7 +11,7 @@ from typing import Final
 from service.store.tokens import Scope, TokenStore
 
 NAME: Final = "local"
-PATIENCE_SECONDS: Final = 8
+PATIENCE_SECONDS: Final = 3
 PAUSE_SECONDS: Final = 5
 
 
@@ -51,5 +51,6 @@ async def _keep_running(server: str, token_file: Path) -> None:
             try:
                 await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
             except TimeoutError:
+                # Its child's keeper sees that, too, and ends what is below it.
                 process.kill()
         await asyncio.sleep(PAUSE_SECONDS)

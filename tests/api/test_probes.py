@@ -196,6 +196,44 @@ async def test_a_worker_waits_for_a_job(bearer: Callable[..., Any]) -> None:
     assert (await asyncio.wait_for(waiting, 5)).json()["probe_id"] == probe["id"]
 
 
+async def test_a_worker_that_hung_up_gets_no_job(
+    bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore]
+) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    body = json.dumps({**LEASE, "wait_seconds": 20}).encode()
+    heard: list[Any] = [
+        {"type": "http.request", "body": body, "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[dict[str, Any]] = []
+    headers = [(b"authorization", worker.headers["authorization"].encode())]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/leases",
+        "raw_path": b"/leases",
+        "query_string": b"",
+        "headers": [*headers, (b"content-type", b"application/json")],
+        "client": ("10.0.0.9", 1),
+        "server": ("dryserve.test", 80),
+        "scheme": "http",
+        "root_path": "",
+    }
+
+    async def receive() -> Any:  # noqa: ANN401 - the server's own
+        return heard.pop(0) if len(heard) > 1 else heard[0]
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    polling = asyncio.create_task(served[0](scope, receive, send))  # type: ignore[arg-type]
+    await asyncio.sleep(0.2)
+    probe = await queued(operator)
+    await asyncio.wait_for(polling, 5)
+    assert sent[0]["status"] == 204
+    assert (await operator.get(f"/probes/{probe['id']}")).json()["state"] == "queued"
+
+
 async def test_cancelling_is_told_to_the_worker(bearer: Callable[..., Any]) -> None:
     operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
     path = f"/probes/{(await queued(operator))['id']}"
