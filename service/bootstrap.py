@@ -22,6 +22,7 @@ from service.hub.endpoint import Endpoint
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
+from service.launching.local import LocalWorker
 from service.launching.local import local_worker as run_local_worker
 from service.probe.measurements import SECONDS_PER_DAY
 from service.settings import Settings
@@ -77,10 +78,10 @@ def endpoint_of(settings: Settings) -> Endpoint:
     return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)
 
 
-def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI:
+def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) -> FastAPI:
     """Build the application; its connections are closed when it shuts down.
 
-    ``local_worker``: the service's own address, for a worker on this host; ``None`` for no such worker.
+    ``local_worker``: how to run a worker on this host; ``None`` for none.
     """
     http = hub_http()
     database = build_database(settings)

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -11,6 +12,7 @@ from service import __version__
 from service.api.bell import Bell
 from service.api.examples import EXAMPLES
 from service.bootstrap import build_app
+from service.launching.local import LocalWorker
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -40,13 +42,17 @@ def serve(
     local_worker: Annotated[
         bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
     ] = False,
+    worker_python: Annotated[
+        Path | None, typer.Option(help="Python that has torch or the engine, for the local worker.")
+    ] = None,
 ) -> None:
     """Answer over HTTP."""
     settings = Settings()
     host, port = host or settings.host, settings.port if port is None else port
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
-    app = build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None)
+    worker = LocalWorker(f"http://127.0.0.1:{port}", worker_python) if local_worker else None
+    app = build_app(settings, local_worker=worker)
     config = uvicorn.Config(
         app,
         host=host,
