@@ -27,6 +27,8 @@ class Assumption:
     """Member of the request that would tell it, by path."""
     taken: str
     why: str
+    certain: bool = False
+    """Nothing else fits, or the caller told what the log does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,13 @@ class Evidence:
     newest: str
     """Day of the latest one, as in ``2026-05-01``."""
     age_days: int
+    logs: int = 0
+    """Of these, startup logs: weaker evidence than probes."""
+
+    @property
+    def by_logs_alone(self) -> bool:
+        """Whether no probe measured it."""
+        return self.logs == self.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from packaging.version import Version
@@ -33,6 +34,20 @@ def parameter_bytes_per_stage(
     architecture: ModelArchitecture, deployment: Deployment, release: Version
 ) -> tuple[int, ...]:
     """Return the bytes of parameters of tensor parallel rank 0, stage by stage."""
+    return tuple(map(sum, _sizes_per_stage(architecture, deployment, release)))
+
+
+def parameter_tensors(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> tuple[int, ...]:
+    """Return the bytes of tensor parallel rank 0's modules on the fullest stage, in the engine's order."""
+    stages = (tuple(sizes) for sizes in _sizes_per_stage(architecture, deployment, release))
+    return tuple(size for size in max(stages, key=sum) if size)
+
+
+def _sizes_per_stage(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> Iterator[Iterator[int]]:
     layout = layout_at(release)
     sizes = Sizes(
         architecture.quantization,
@@ -41,10 +56,8 @@ def parameter_bytes_per_stage(
         deployment.compute_capability,
     )
     none = rules_for(release).reused_picks_need_no_indexer
-    return tuple(
-        sum(map(sizes.module, _stage(architecture, layout, deployment, layers, none)))
-        for layers in deployment.stages(architecture)
-    )
+    for layers in deployment.stages(architecture):
+        yield map(sizes.module, _stage(architecture, layout, deployment, layers, none))
 
 
 def _stage(

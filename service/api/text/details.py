@@ -70,7 +70,8 @@ def _evidence_words(evidence: Evidence | None) -> str:
     if evidence is None:
         return ""
     level, age = evidence.level.replace("_", " "), f"{evidence.age_days} days old"
-    return f", {level}: {evidence.count} measured, the newest {age}"
+    logs = f" ({evidence.logs} by logs)" if evidence.logs else ""
+    return f", {level}: {evidence.count} measured{logs}, the newest {age}"
 
 
 def _waste_lines(waste: Waste) -> Iterator[str]:
