@@ -102,7 +102,7 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
 
 
 def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
-    """Return the bytes in which the sampler keeps, of each request, how often a token came and a bit for the prompt.
+    """Return the bytes in which the sampler counts each request's tokens, with a bit for those of the prompt.
 
     Source: vLLM 0.27.0, v1/worker/gpu/sample/penalties.py PenaltiesState: 32-bit words.
     """

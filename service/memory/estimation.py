@@ -131,14 +131,13 @@ class _Start:
     def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
         inputs = self.inputs
         packed = inputs.turboquant_layers.intersection(layers)
-        towers = layers.start == 0 or layout_at(inputs.release).towers_on_every_stage
+        encodes = layers.start == 0 or layout_at(inputs.release).towers_on_every_stage
         stage = Stage(
             shards=inputs.deployment.shards,
             layers=layers,
             sequences=inputs.max_num_seqs,
-            tokens=inputs.max_num_batched_tokens,
-            has_towers=towers and not inputs.language_model_only,
             turboquant_layers=packed,
+            encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
         )
         return kept_weights(self.architecture, self.constants, parameters, stage)
 

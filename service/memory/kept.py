@@ -22,11 +22,10 @@ class Stage:
     layers: range
     sequences: int
     """Requests that may run at once."""
-    tokens: int
-    """Tokens of one scheduler step."""
-    has_towers: bool
     turboquant_layers: frozenset[int] = frozenset()
     """Numbers of the model's layers whose cache is in a TurboQuant type."""
+    encoded_tokens: int = 0
+    """Tokens of one scheduler step, where the stage has encoders."""
 
 
 def kept_weights(
@@ -75,8 +74,8 @@ def deep_feature_bytes(architecture: ModelArchitecture, stage: Stage) -> int:
 
     Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
     """
-    levels = sum(tower.deep_features for tower in architecture.towers) if stage.has_towers else 0
-    return levels * stage.tokens * architecture.hidden_size * BFLOAT16_BYTES
+    features = sum(tower.deep_features for tower in architecture.towers)
+    return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
 
 
 def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:
