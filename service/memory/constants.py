@@ -81,6 +81,7 @@ class Constants:
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
     encodes_v2: bool
+    charges_counts_v2: bool
     """The second model runner runs the encoders before it profiles the decoder."""
     video_frames: int
     """Of the longest video, where each frame may be as large as an image."""
@@ -150,6 +151,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
     "encodes_v2": ("activation", "encodes_v2", bool),
+    "charges_counts_v2": ("activation", "charges_counts_v2", bool),
     "video_frames": ("activation", "video_frames", int),
     "video_places": ("activation", "video_places", float),
     "outputs_fill_cache": ("activation", "outputs_fill_cache", bool),

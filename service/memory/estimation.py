@@ -16,6 +16,7 @@ from service.memory.draft_weights import draft_parameters
 from service.memory.estimates import difference, exact, from_range, total
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.kept import Stage, kept_weights
+from service.memory.layout import layout_at
 from service.memory.online import quantized_online
 from service.memory.profile_run import ProfileRun
 
@@ -132,7 +133,14 @@ class _Start:
     def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
         inputs = self.inputs
         packed = inputs.turboquant_layers.intersection(layers)
-        stage = Stage(inputs.deployment.shards, layers, inputs.max_num_seqs, packed)
+        encodes = layers.start == 0 or layout_at(inputs.release).towers_on_every_stage
+        stage = Stage(
+            shards=inputs.deployment.shards,
+            layers=layers,
+            sequences=inputs.max_num_seqs,
+            turboquant_layers=packed,
+            encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+        )
         return kept_weights(self.architecture, self.constants, parameters, stage)
 
     def _profile(self, layers: range) -> ProfileRun:
