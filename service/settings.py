@@ -27,7 +27,9 @@ def _cache_name(endpoint: str) -> str:
 class Settings(BaseSettings):
     """Settings, from `DRYSERVE_*` and from the variables that the Hub's own tools read."""
 
-    model_config = SettingsConfigDict(env_prefix="DRYSERVE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="DRYSERVE_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000

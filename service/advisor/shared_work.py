@@ -94,7 +94,7 @@ class SharedWork:
         except (EngineRefusal, *UNMODELLED) as failure:
             return Begun(gpu.name, None, None, failure.with_traceback(None))
         sizing = CacheSizing.of(start.layout, start.serving)
-        doubts = (*start.miscounts(start.architecture), *start.fails_when_run)
+        doubts = (*start.miscounts(start.architecture), *start.unbuilt, *start.fails_when_run)
         return Begun(gpu.name, start, sizing, None, count_backends(start.backends), doubts)
 
     def budget(

@@ -12,6 +12,7 @@ from service.architecture.layers import (
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
@@ -49,8 +50,13 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
+    converted: str | None = None
+    stages = {layers.start for layers in model_stages(architecture, serving.pipeline_parallel_size)}
     for index, mixer in architecture.attention_layers:
+        converted = None if index in stages else converted
         dtype = layer_cache_dtype(architecture.layer_number(index), mixer, serving)
+        if converted is not None and dtype == serving.kv_cache_dtype and _is_dense_latent(mixer):
+            dtype = converted
         parts = settled.get((id(mixer), dtype))
         if parts is None:
             drafts = index >= len(architecture.layers)
@@ -60,7 +66,21 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
         for part, backend in parts:
             backends[index, part] = backend
+        converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
     return backends
+
+
+def _is_dense_latent(mixer: TokenMixer) -> bool:
+    return isinstance(mixer, LatentAttention) and mixer.indexer is None
+
+
+def _converted(mixer: TokenMixer, backend: AttentionBackend, dtype: str) -> str | None:
+    """Return the format to which a sparse layer turns the cache of those that are built after it.
+
+    Source: vLLM 0.24.0 to 0.33.0, MLAAttention.__init__, which sets cache_config.cache_dtype.
+    """
+    sparse = isinstance(mixer, LatentAttention) and mixer.indexer is not None
+    return backend.cache_dtype if sparse and backend.cache_dtype != dtype else None
 
 
 def _with_parts(

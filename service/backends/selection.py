@@ -5,7 +5,7 @@ from functools import partial
 
 from packaging.version import Version
 
-from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure, KernelBlockSizes
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
@@ -54,7 +54,7 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
     spec = replace(subject_of(request, rules, subject.capability, subject.chosen), of_spec=True)
     failure = first_outcome(traits.run_failures, subject)
     return AttentionBackend(
-        name=traits.name,
+        name=traits.known_as or traits.name,
         kernel_block_sizes=kernel_block_sizes_of(traits, subject),
         spec_block_sizes=kernel_block_sizes_of(traits, spec),
         indexes_kv_by_block_stride=traits.indexes_kv_by_block_stride,
@@ -62,10 +62,17 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         nameless=traits.nameless,
         plain_cache=traits.plain_cache,
         flash_attn_version=subject.flash_attn_of_layer,
+        packed_rows=first_outcome(traits.packed_rows, subject)
+        or _largest_fixed(kernel_block_sizes_of(traits, spec)),
+        layouts=first_outcome(traits.layouts, subject) or (),
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, spoken(failure.message, subject)),
     )
+
+
+def _largest_fixed(sizes: KernelBlockSizes) -> int:
+    return 1 if sizes.multiples_of else max(sizes.fixed)
 
 
 def candidates(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:

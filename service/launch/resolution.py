@@ -10,7 +10,15 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout, model_dtype, speculation, state_caching
+from service.launch import (
+    cache_dtype,
+    checkpoint,
+    layout,
+    model_dtype,
+    speculation,
+    state_caching,
+    weight_quantization,
+)
 from service.launch.context import resolve_max_model_len
 from service.launch.runner import runs_on_second_runner
 from service.launch.serving import Serving
@@ -34,6 +42,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     tensor_parallel = flags.tensor_parallel_size or 1
     dtype = model_dtype.resolve(architecture, flags.dtype, gpu, rules)
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
+    weight_quantization.check_flag(architecture.quantization, flags.quantization, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
@@ -46,10 +55,12 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
     _check_batch(architecture, flags, rules, batched, max_model_len)
-    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_heads(architecture, tensor_parallel)
+    layout.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
-    checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+    quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
+    checkpoint.check_checkpoint(quantization, dtype, gpu.compute_capability, rules)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     _check_slots(guessed, batched, seqs, rules)
@@ -87,6 +98,9 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
+        cache_method=cache_dtype.cache_method(
+            quantization if rules.online_cache_scales else architecture.quantization
+        ),
         heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,
         second_runner=runs_on_second_runner(architecture, rules, guessed),

@@ -84,6 +84,8 @@ class MemoryBudget:
     activation: Estimate
     non_torch: Estimate
     cuda_graphs: Estimate
-    """Zero in releases that do not set graph memory aside."""
+    """Set aside before the cache is sized; zero in releases that do not."""
+    captured_graphs: Estimate
+    """What graphs take in the end, once the cache stands: beyond the request where nothing is set aside."""
     available_kv: Estimate
     """What is left for the cache; may be negative."""

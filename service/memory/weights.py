@@ -186,7 +186,7 @@ def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
     if isinstance(mixing, GatedResiduals):
         inputs = mixing.copies * architecture.hidden_size
         yield Plain(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
-    elif mixing is not None and (last or mixing.merged_everywhere):
+    elif mixing is not None and not mixing.summed and (last or mixing.merged_everywhere):
         copies = mixing.copies
         yield Plain(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 

@@ -66,6 +66,7 @@ class MemoryAnswer(Output):
     activation: EstimateAnswer
     non_torch: EstimateAnswer
     cuda_graphs: EstimateAnswer
+    captured_graphs: EstimateAnswer
     available_kv: EstimateAnswer
 
 
