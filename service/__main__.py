@@ -28,6 +28,7 @@ from service.bootstrap import build_app, build_database, build_services
 from service.commands import manifest, measurements, models, probe, serve, tokens, worker
 from service.explanation.answer import Explanation
 from service.hub.transfer import hub_http
+from service.logs import configure_logs
 from service.options import option, with_options
 from service.probe.logged import Kept
 from service.settings import Settings
@@ -67,6 +68,8 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
     if show:
         typer.echo(__version__)
         raise typer.Exit
+    # Off standard output, which belongs to answers; what runs on sets its own level.
+    configure_logs("error")
 
 
 @cli.command()

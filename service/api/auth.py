@@ -32,8 +32,26 @@ def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
     return token_of
 
 
-operating: Final = allowing(Scope.OPERATOR)
+_known: Final = allowing(*Scope)
 _reading: Final = allowing(Scope.OPERATOR, Scope.READER)
+
+
+async def _caller(bearer: Bearer, services: Parts) -> Token | None:
+    return None if bearer is None else await _known(bearer, services)
+
+
+def operator_of(caller: Token | None) -> Token:
+    """Return the caller of what is open to all, where it asks for what only operators may.
+
+    Raises:
+        Unauthorized: it sent no token.
+        Forbidden: its token is another's.
+    """
+    if caller is None:
+        raise Unauthorized
+    if caller.scope is not Scope.OPERATOR:
+        raise Forbidden([Scope.OPERATOR])
+    return caller
 
 
 async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
@@ -60,6 +78,8 @@ def _is_loopback(request: Request) -> bool:
         return False
 
 
-Operator: TypeAlias = Annotated[Token, Depends(operating)]
+Operator: TypeAlias = Annotated[Token, Depends(allowing(Scope.OPERATOR))]
 Reader: TypeAlias = Annotated[Token | None, Depends(_reader)]
+Caller: TypeAlias = Annotated[Token | None, Depends(_caller)]
+"""Whoever asks what is open to all; a token that is sent all the same must be one."""
 Worker: TypeAlias = Annotated[Token, Depends(allowing(Scope.WORKER))]

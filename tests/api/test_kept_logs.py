@@ -132,6 +132,13 @@ async def test_only_operators_keep(bearer: Bearer, scope: Scope | None, status: 
     assert await documents(await bearer(Scope.OPERATOR)) == []
 
 
+async def test_a_forged_token_is_refused_even_where_none_is_needed(bearer: Bearer) -> None:
+    client = await bearer(None)
+    forged = {"Authorization": "Bearer dry_0_0"}
+    assert (await client.post("/explain", json={"log": ""}, headers=forged)).status_code == 401
+    assert (await client.post("/explain", json={"log": ""})).status_code == 200
+
+
 async def test_a_kept_log_moves_the_plans_that_follow(bearer: Bearer) -> None:
     """By hand: 75.23 GiB granted of 79.19, less 61.29 of weights and 10.52 left are 3.42 for all the rest."""
     operator = await bearer(Scope.OPERATOR)

@@ -25,23 +25,22 @@ from service.worker.engine_terms import cache_bytes
 from service.worker.running import environment_of
 from tests.engine import allocation
 from tests.engine.environment import prepare_engine
-from tests.engine.models import MODELS
+from tests.engine.models import BLOCK, BLOCKS, MODELS
 from tests.engine.way import Json, opened
 from tests.oracle.environment import InstallationFailed
 
 CACHE_BYTES: Final = GIB
 """What the worker's own environment gives an engine on the host."""
-BLOCK: Final = 128
-"""Tokens of the CPU's blocks."""
-FLAGS: Final = {"max_model_len": 1024, "enforce_eager": True, "block_size": BLOCK}
+FLAGS: Final = {"max_model_len": 1024, "enforce_eager": True}
 WALL_SECONDS: Final = 1200
 
 
-async def started(python: Path, config: Json) -> Json:
+async def started(python: Path, config: Json, block_size: int) -> Json:
     """Return what the engine says of one model, without any override."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        job = {"config": config, "flags": FLAGS, "blocks": None, "max_utilization": 0.5}
+        flags = {**FLAGS, "block_size": block_size}
+        job = {"config": config, "flags": flags, "blocks": None, "max_utilization": 0.5}
         child = await Child.start(
             folder,
             (str(python), str(CHILDREN / "engine.py")),
@@ -57,9 +56,10 @@ async def started(python: Path, config: Json) -> Json:
         return end.result
 
 
-async def planned(http: httpx2.AsyncClient, release: Version, config: Json) -> Json:
+async def planned(http: httpx2.AsyncClient, release: Version, config: Json, block_size: int) -> Json:
     """Return our plan for the same start, given the same memory for the cache."""
-    reply = await http.post("/plan", json=question(release, config, kv_cache_memory_bytes=CACHE_BYTES))
+    flags = {"block_size": block_size, "kv_cache_memory_bytes": CACHE_BYTES}
+    reply = await http.post("/plan", json=question(release, config, **flags))
     (candidate,) = reply.json()["plans"][0]["candidates"]
     plan: Json = candidate
     return plan
@@ -97,11 +97,13 @@ async def run(release: Version, python: Path, console: Console) -> int:
     """Run everything; return the number of differences."""
     faults = 0
     async with opened(python) as way:
-        await way.goes("engine", question(release, MODELS["one group"]))
+        await way.goes("engine", question(release, MODELS["one group"], block_size=BLOCK))
         console.print("engine probe: asked for, leased, run, handed in")
         for title, config in MODELS.items():
-            engine = await started(python, config)
-            faults += _told(console, title, differences(await planned(way.http, release, config), engine))
+            block_size = BLOCKS.get(title, BLOCK)
+            engine = await started(python, config, block_size)
+            plan = await planned(way.http, release, config, block_size)
+            faults += _told(console, title, differences(plan, engine))
     return faults + await allocation.run(python, str(release), console)
 
 

@@ -19,6 +19,10 @@ _SMALL: Final[Mapping[str, Any]] = {
     "tie_word_embeddings": False,
 }
 
+BLOCK: Final = 128
+"""Tokens of the CPU's blocks."""
+BLOCKS: Final[Mapping[str, int]] = {"latent attention": 16}
+"""The same where the CPU's backend has blocks of its own, whatever is asked for."""
 MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
     "one group": {**_SMALL, "architectures": ["LlamaForCausalLM"], "model_type": "llama"},
     "one group, normed heads": {**_SMALL, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"},
@@ -32,5 +36,26 @@ MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
         "query_pre_attn_scalar": 64,
         "rope_local_base_freq": 10000.0,
         "hidden_activation": "gelu_pytorch_tanh",
+    },
+    "latent attention": {
+        **{name: value for name, value in _SMALL.items() if name != "head_dim"},
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "num_key_value_heads": 4,
+        "kv_lora_rank": 128,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 32,
+        "v_head_dim": 64,
+        # All layers are dense.
+        "first_k_dense_replace": 4,
+        "moe_layer_freq": 1,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 128,
+        "n_group": 1,
+        "topk_group": 1,
+        "topk_method": "greedy",
     },
 }

@@ -44,7 +44,7 @@ class Way:
 @asynccontextmanager
 async def opened(python: Path) -> AsyncIterator[Way]:
     """Open the way for probes by the Python of an environment that has torch or the engine."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         database = Database(f"sqlite:///{folder}/probes.db")

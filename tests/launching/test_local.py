@@ -137,3 +137,30 @@ def test_the_summary_holds_measured_against_predicted() -> None:
     assert "50.00" not in text
     assert "1,001" in text
     assert "not told" in text
+
+
+def test_what_is_kept_and_teaches_nothing_is_no_part_of_an_answer(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Standard output is the answer's alone, whatever there is to be logged."""
+    start = {
+        "schema_version": 1,
+        "node": "n",
+        "measured_at": 1.0,
+        "device": {"name": "cpu", "compute_capability": "0.0", "total_bytes": GIB},
+        "release": "0.32.0",
+        "flags": {},
+        "utilization": 0.9,
+        "model": {"id": "a/b", "config": {"architectures": ["X"]}},
+        "ranks": [{}],
+        "origin": "probe",
+    }
+    (tmp_path / "one.jsonl").write_text(json.dumps(start))
+    imported = (*PROGRAM, "measurements", "import", str(tmp_path / "one.jsonl"))
+    subprocess.run(imported, env=environment, check=True, capture_output=True)  # noqa: S603 - our own
+    options = ("--gpu", "l4-24gb", "--format", "json")
+    asked = subprocess.run(  # noqa: S603 - our own
+        (*PROGRAM, "plan", "Qwen/Qwen3-8B", *options), env=environment, check=False, capture_output=True
+    )
+    assert json.loads(asked.stdout)["plans"]
+    assert asked.stderr == b""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.api.auth import Bearer, operating
+from service.api.auth import Caller, operator_of
 from service.api.keeping import keep_log
 from service.api.logged import logged_question
 from service.api.replies import TEXT, json_response, text_response, wanted_format
@@ -25,11 +25,21 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-@router.post("/explain", response_model=ExplanationAnswer, responses=ANSWER, summary="Explain a startup log")
+NO_TOKEN_NEEDED: Final[dict[str, Any]] = {"security": [{}]}
+"""Beside the bearer's, which OpenAPI would have required otherwise."""
+
+
+@router.post(
+    "/explain",
+    response_model=ExplanationAnswer,
+    responses=ANSWER,
+    openapi_extra=NO_TOKEN_NEEDED,
+    summary="Explain a startup log",
+)
 async def explain_log(
     body: ExplainBody,
     services: CallersParts,
-    bearer: Bearer,
+    caller: Caller,
     hub_token: Annotated[str | None, Header(alias=HUB_TOKEN, include_in_schema=False)] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
@@ -38,7 +48,7 @@ async def explain_log(
     Nothing of the log is kept, unless an operator asks with `keep` for its figures: later plans then learn
     from them, if less than from probes. What looks like a secret in it is never given back.
     """
-    operator = await operating(bearer, services) if body.keep else None
+    operator = operator_of(caller) if body.keep else None
     log = await run_in_threadpool(read_log, body.log)
     question = await logged_question(log, body, services)
     explanation = await run_in_threadpool(question.explain, log)
