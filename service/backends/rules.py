@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 from packaging.version import Version
 
 from service.backends.backend import EngineFailure, KernelBlockSizes
-from service.backends.conditions import AnyOf, Rule
+from service.backends.conditions import AnyOf, Rule, rules_on
 from service.engines.refusal import Stage
 from service.engines.timeline import Timeline
+from service.gpus.capability import ComputeCapability
 
 _FILES: Final = (
     "selector.toml",
@@ -266,3 +267,29 @@ def release_rules(release: Version) -> ReleaseRules:
         ),
         unselected=_all_at(release, "unselected", _rules_of(_unselected)),
     )
+
+
+@lru_cache(maxsize=256)
+def rules_on_gpu(release: Version, capability: ComputeCapability) -> ReleaseRules:
+    """Return the rules of one release with what they ask of a GPU decided, once for all layers.
+
+    Raises:
+        LookupError: the release is older than the first one described.
+    """
+    decided: ReleaseRules = _on(release_rules(release), capability)
+    return decided
+
+
+def _on(part: Any, capability: ComputeCapability) -> Any:  # noqa: ANN401 - any part of the rules
+    match part:
+        case AnyOf():
+            return part.on(capability)
+        case Traits() | ReleaseRules():
+            own = {field.name: _on(getattr(part, field.name), capability) for field in fields(part)}
+            return replace(part, **own)
+        case Mapping():
+            return {name: _on(value, capability) for name, value in part.items()}
+        case (Rule(), *_):
+            return rules_on(part, capability)
+        case _:
+            return part
