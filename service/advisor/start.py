@@ -1,15 +1,19 @@
 """One start of the engine, as far as it goes before memory is known."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
+from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, assign_backends
 from service.backends.forced import model_cache_dtype
 from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import settle_block_size
-from service.kv_cache.capacity import CacheLayout, lay_out, uncuttable_blocks
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out, uncuttable_blocks
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
@@ -18,6 +22,8 @@ from service.launch.model_dtype import check_supported
 from service.launch.release_reading import as_read_by
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +92,25 @@ def settled(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    architecture = as_read_by(as_written_for(architecture, rules), rules)
+    return _settled(_read(architecture, rules), flags, rules, gpu)
+
+
+def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+    return as_read_by(as_written_for(architecture, rules), rules)
+
+
+def _settled(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> tuple[ModelArchitecture, Serving]:
     serving = resolve(architecture, flags, rules, gpu)
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
     )
+    if dtype != serving.kv_cache_dtype:
+        serving = replace(serving, kv_cache_dtype=dtype)
     if serving.speculation is not None:
         architecture = replace(architecture, draft=serving.speculation.draft)
-    return architecture, settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
+    return architecture, settle_block_size(architecture, serving)
 
 
 def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
@@ -103,7 +120,93 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
         EngineRefusal: the engine gives up on the way.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    architecture, serving = settled(architecture, flags, rules, gpu)
-    check_supported(serving.dtype, gpu)
-    backends = build_model(architecture, serving)
-    return Start(architecture, serving, backends, lay_out(architecture, serving, backends))
+    return Starts(architecture, rules).start(flags, gpu)
+
+
+class Starts:
+    """Starts of one model under one release's rules.
+
+    Each step is worked out once for all starts that it is the same for. GPU types differ in what a release
+    reads off them: the compute capability, and the sizes of its batches. Backends do not depend on batches;
+    the layout depends on backends as far as they find pages, and on the capability itself only where layers
+    keep states or latent vectors.
+    """
+
+    def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
+        self.architecture, self.rules = architecture, rules
+        self._read = Memo[ModelArchitecture]()
+        self._built = Memo[_Built]()
+        self._layouts = Memo[CacheLayout]()
+        self._sizings = Memo[CacheSizing]()
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> Start:
+        """Go through a start up to the point where it asks for memory.
+
+        Raises:
+            EngineRefusal: the engine gives up on the way.
+            UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        """
+        read = self._read.of((), lambda: _read(self.architecture, self.rules))
+        architecture, serving = _settled(read, flags, self.rules, gpu)
+        check_supported(serving.dtype, gpu)
+        told = (flags, serving.dtype, serving.kv_cache_dtype, serving.block_size)
+        built = self._built.of((*told, serving.compute_capability), lambda: _Built.of(architecture, serving))
+        layout = self._layouts.of(
+            (*told, built.paging), lambda: lay_out(architecture, serving, built.backends)
+        )
+        return Start(architecture, serving, built.backends, layout)
+
+    def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
+        """Return the sizing of one of these starts."""
+        serving, layout = start.serving, start.layout
+        key = (flags, id(layout), serving.max_num_batched_tokens, serving.encoder_tokens)
+        return self._sizings.of(key, lambda: CacheSizing.of(layout, serving))
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """The backends of a model that was built, and what a layout depends on of them."""
+
+    backends: Backends
+    paging: Hashable
+
+    @classmethod
+    def of(cls, architecture: ModelArchitecture, serving: Serving) -> "_Built":
+        backends = build_model(architecture, serving)
+        distinct = {id(backend): backend for backend in backends.values()}
+        place = {key: number for number, key in enumerate(distinct)}
+        plain = not architecture.is_recurrent and all(
+            isinstance(mixer, Attention) for _, mixer in architecture.attention_layers
+        )
+        return cls(
+            backends,
+            (
+                None if plain else serving.compute_capability,
+                tuple(backend.paging for backend in distinct.values()),
+                tuple(place[id(backend)] for backend in backends.values()),
+            ),
+        )
+
+
+class Memo(Generic[Result]):
+    """Results by what they depend on; a refusal is a result too."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Result | EngineRefusal] = {}
+
+    def of(self, key: Hashable, work: Callable[[], Result]) -> Result:
+        """Return the result for a key, worked out where it is not there yet.
+
+        Raises:
+            EngineRefusal: that is what the work ends in.
+        """
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                found = work()
+            except EngineRefusal as refusal:
+                found = refusal
+            found = self._kept.setdefault(key, found)
+        if isinstance(found, EngineRefusal):
+            raise found.with_traceback(None)
+        return found

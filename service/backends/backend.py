@@ -74,3 +74,15 @@ class AttentionBackend:
     """The FlashAttention version this layer would run with; None: none runs on this GPU."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
+
+    @property
+    def paging(self) -> tuple[object, ...]:
+        """What the cache's layout depends on."""
+        return (
+            self.name,
+            self.kernel_block_sizes,
+            self.spec_block_sizes,
+            self.indexes_kv_by_block_stride,
+            self.cache_dtype,
+            self.plain_cache,
+        )

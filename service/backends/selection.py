@@ -128,9 +128,12 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
 def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: str) -> None:
     found = first_outcome(traits.construction_failures, subject)
     if found is not None:
-        message = spoken(found.failure.message, subject, device_name)
         raise EngineRefusal(
-            found.stage, message, type=found.failure.type, find_fixes=partial(_fixes, rules, subject)
+            found.stage,
+            spoken(found.failure.message, subject, device_name),
+            type=found.failure.type,
+            device=device_name if "{device_name}" in found.failure.message else "",
+            find_fixes=partial(_fixes, rules, subject),
         )
 
 
