@@ -188,7 +188,10 @@ class ModelArchitecture:
     """Index and mixer of the layers that keep one state per sequence."""
 
     def __post_init__(self) -> None:
-        # Every step of a plan goes through these, so they are told apart once.
+        # Layers that are alike become one object, and what every step of a plan asks is found once.
+        known: dict[DecoderLayer, DecoderLayer] = {}
+        distinct = {id(layer): known.setdefault(layer, layer) for layer in self.layers}
+        object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
         built = tuple(enumerate(self.built_layers))
         attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
         keeping = (
@@ -213,6 +216,11 @@ class ModelArchitecture:
     def built_layers(self) -> tuple[DecoderLayer, ...]:
         """The model's layers, then those of the draft."""
         return self.layers if self.draft is None else self.layers + self.draft.layers
+
+    @property
+    def distinct_layers(self) -> tuple[DecoderLayer, ...]:
+        """The built layers, those that are alike once."""
+        return tuple({id(layer): layer for layer in self.built_layers}.values())
 
     def layer_number(self, index: int) -> int:
         """Return the number that a built layer has in its name, by which flags mean it."""

@@ -58,14 +58,14 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
         terms.extend(encoders(architecture, constants, run, peak + constants.base.middle))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
-    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
+    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers):
         terms.append(from_range(constants.compressed, Basis.ASSUMED, constants.sources["compressed"]))
     return total(terms, source)
 
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
     """Return the larger of the forward pass and, where it runs, the sampler."""
-    layers = set(architecture.built_layers)
+    layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
     forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
@@ -85,7 +85,7 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
     Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
     """
     sizes = [0]
-    for mixer in {layer.mixer for layer in architecture.built_layers}:
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, LatentAttention):
             tokens = min(LATENT_CONTEXTS * run.max_model_len, LATENT_TOKENS)
             sizes.append(tokens * mixer.head_size)

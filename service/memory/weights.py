@@ -1,10 +1,18 @@
 """Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer, MixtureOfExperts
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    GatedResiduals,
+    LatentAttention,
+    Mixer,
+    MixtureOfExperts,
+)
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
@@ -28,11 +36,19 @@ def parameter_bytes(architecture: ModelArchitecture, deployment: Deployment, rel
     return max(parameter_bytes_per_stage(architecture, deployment, release))
 
 
-@lru_cache(maxsize=256)
 def parameter_bytes_per_stage(
     architecture: ModelArchitecture, deployment: Deployment, release: Version
 ) -> tuple[int, ...]:
     """Return the bytes of parameters of tensor parallel rank 0, stage by stage."""
+    # A GPU matters only by what its kernels round up to.
+    kernels = layout_at(release).rounded_alike(deployment.compute_capability)
+    return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
+
+
+@lru_cache(maxsize=256)
+def _bytes_per_stage(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> tuple[int, ...]:
     layout = layout_at(release)
     sizes = Sizes(
         architecture.quantization,
@@ -40,48 +56,56 @@ def parameter_bytes_per_stage(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
-    none = rules_for(release).reused_picks_need_no_indexer
+    built = Built(
+        layout.shared_cache_projections,
+        layout.fused_indexer_keys,
+        rules_for(release).reused_picks_need_no_indexer,
+        layout.widened_experts,
+    )
+    layer_bytes = _layer_bytes(architecture, deployment.shards, sizes, built)
     return tuple(
-        sum(map(sizes.module, _stage(architecture, layout, deployment, layers, none)))
+        sum(map(sizes.module, _around_layers(architecture, layout, deployment, layers, built)))
+        + sum(layer_bytes[layers.start : layers.stop])
         for layers in deployment.stages(architecture)
     )
 
 
-def _stage(
-    architecture: ModelArchitecture,
-    layout: Layout,
-    deployment: Deployment,
-    layers: range,
-    reused_picks_need_none: bool,
+def _around_layers(
+    architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range, built: Built
 ) -> Modules:
     shards = deployment.shards
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
-    built = Built(
-        layout.shared_cache_projections,
-        layout.fused_indexer_keys,
-        reused_picks_need_none,
-        layout.widened_experts,
-    )
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
     yield from _banks(architecture, shards, built)
-    for index in layers:
-        layer = architecture.layers[index]
-        if layer.repeats:
-            continue
-        yield from layer_modules(
-            layer,
-            architecture.hidden_size,
-            f"layers.{architecture.layer_number(index)}",
-            shards,
-            built,
-        )
-        yield from _per_layer(architecture)
-        yield from _side_paths(architecture, shards)
-        yield from _mixing(architecture)
-        yield from cache_scales(layer.mixer, architecture.quantization)
     if not deployment.language_model_only and (first or layout.towers_on_every_stage):
         for tower in architecture.towers:
             yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+
+
+def _layer_bytes(
+    architecture: ModelArchitecture, shards: Shards, sizes: Sizes, built: Built
+) -> tuple[int, ...]:
+    """Return the bytes of each layer; those that are one object differ only where their names count."""
+    found: dict[tuple[int, int], int] = {}
+    layers: list[int] = []
+    for index, layer in enumerate(architecture.layers):
+        key = (id(layer), index if sizes.by_name else 0)
+        if key not in found:
+            number = architecture.layer_number(index)
+            modules = () if layer.repeats else _layer(architecture, layer, number, shards, built)
+            found[key] = sum(map(sizes.module, modules))
+        layers.append(found[key])
+    return tuple(layers)
+
+
+def _layer(
+    architecture: ModelArchitecture, layer: DecoderLayer, number: int, shards: Shards, built: Built
+) -> Modules:
+    yield from layer_modules(layer, architecture.hidden_size, f"layers.{number}", shards, built)
+    yield from _per_layer(architecture)
+    yield from _side_paths(architecture, shards)
+    yield from _mixing(architecture)
+    yield from cache_scales(layer.mixer, architecture.quantization)
 
 
 def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:
