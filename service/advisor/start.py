@@ -20,7 +20,7 @@ from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers, check_shared_caches
 from service.launch.model_dtype import check_supported
 from service.launch.release_reading import as_read_by
-from service.launch.resolution import resolve
+from service.launch.resolution import DeviceTerms, configure, resolve
 from service.launch.serving import Serving
 
 Result = TypeVar("Result")
@@ -92,17 +92,15 @@ def settled(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    return _settled(_read(architecture, rules), flags, rules, gpu)
+    architecture = _read(architecture, rules)
+    return _settled(architecture, resolve(architecture, flags, rules, gpu))
 
 
 def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
     return as_read_by(as_written_for(architecture, rules), rules)
 
 
-def _settled(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
-) -> tuple[ModelArchitecture, Serving]:
-    serving = resolve(architecture, flags, rules, gpu)
+def _settled(architecture: ModelArchitecture, serving: Serving) -> tuple[ModelArchitecture, Serving]:
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
     )
@@ -135,6 +133,8 @@ class Starts:
     def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
         self.architecture, self.rules = architecture, rules
         self._read = Memo[ModelArchitecture]()
+        self._terms = Memo[DeviceTerms]()
+        self._configured = Memo[Serving]()
         self._built = Memo[_Built]()
         self._layouts = Memo[CacheLayout]()
         self._sizings = Memo[CacheSizing]()
@@ -146,8 +146,11 @@ class Starts:
             EngineRefusal: the engine gives up on the way.
             UnmodelledSpeculation: what it would keep for guessing tokens is not known.
         """
-        read = self._read.of((), lambda: _read(self.architecture, self.rules))
-        architecture, serving = _settled(read, flags, self.rules, gpu)
+        rules = self.rules
+        read = self._read.of((), lambda: _read(self.architecture, rules))
+        terms = self._terms.of((flags.dtype, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu))
+        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
+        architecture, serving = _settled(read, configured.on(terms.name, terms.compute_capability))
         check_supported(serving.dtype, gpu)
         told = (flags, serving.dtype, serving.kv_cache_dtype, serving.block_size)
         built = self._built.of((*told, serving.compute_capability), lambda: _Built.of(architecture, serving))
