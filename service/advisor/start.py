@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, assign_backends
 from service.backends.forced import model_cache_dtype
@@ -12,8 +11,9 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.alignment import asked_of_gpu
 from service.kv_cache.block_size import settle_block_size
-from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out, uncuttable_blocks
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
@@ -52,7 +52,7 @@ class Start:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
             f"{failure.type}: {failure.message}"
-            for backend in self.backends.values()
+            for backend in {id(backend): backend for backend in self.backends.values()}.values()
             if (failure := backend.failure_when_run) is not None
         }
         return tuple(
@@ -61,7 +61,7 @@ class Start:
         ) + tuple(
             "The engine accepts this, then fails when it sets up its caches: "
             f"ValueError: No common block size for {size}"
-            for size in sorted(uncuttable_blocks(self.layout, self.backends))
+            for size in sorted(self.layout.uncuttable_blocks)
         )
 
 
@@ -178,13 +178,10 @@ class _Built:
         backends = build_model(architecture, serving)
         distinct = {id(backend): backend for backend in backends.values()}
         place = {key: number for number, key in enumerate(distinct)}
-        plain = not architecture.is_recurrent and all(
-            isinstance(mixer, Attention) for _, mixer in architecture.attention_layers
-        )
         return cls(
             backends,
             (
-                None if plain else serving.compute_capability,
+                asked_of_gpu(serving),
                 tuple(backend.paging for backend in distinct.values()),
                 tuple(place[id(backend)] for backend in backends.values()),
             ),

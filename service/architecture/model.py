@@ -186,6 +186,8 @@ class ModelArchitecture:
     """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
     recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
     """Index and mixer of the layers that keep one state per sequence."""
+    recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
+    """Their mixers, those that are one object once."""
 
     def __post_init__(self) -> None:
         # Layers that are alike become one object, and what every step of a plan asks is found once.
@@ -194,14 +196,16 @@ class ModelArchitecture:
         object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
         built = tuple(enumerate(self.built_layers))
         attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
-        keeping = (
+        keeping = tuple(
             (index, mixer)
             for index, layer in built
             for mixer in (layer.before, layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )
+        recurrences = {id(mixer): mixer for _, mixer in keeping}
         object.__setattr__(self, "attention_layers", tuple(attending))
-        object.__setattr__(self, "recurrent_layers", tuple(keeping))
+        object.__setattr__(self, "recurrent_layers", keeping)
+        object.__setattr__(self, "recurrences", tuple(recurrences.values()))
 
     def __hash__(self) -> int:
         # Caches look models up by what tells most of them apart; all layers would take longer than a plan.

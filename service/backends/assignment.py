@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
 
 from service.architecture.layers import (
@@ -43,24 +45,25 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     """
     if architecture.lead_attention is None:
         return {}
-    forced = _forced(architecture, serving)
+    heads = _heads(architecture)
+    forced = _forced(architecture, heads, serving)
     chosen = serving.attention_backend or forced.backend
-    head_sizes = _largest_heads(architecture)
+    layers = tuple(zip(architecture.attention_layers, layer_cache_dtypes(architecture, serving), strict=True))
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
-    backends: dict[tuple[int, CachePart], AttentionBackend] = {}
-    for index, mixer in architecture.attention_layers:
-        dtype = layer_cache_dtype(architecture.layer_number(index), mixer, serving)
-        parts = settled.get((id(mixer), dtype))
-        if parts is None:
+    for (index, mixer), dtype in layers:
+        if (id(mixer), dtype) not in settled:
             drafts = index >= len(architecture.layers)
-            request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
+            largest = heads.largest_of_draft if drafts else heads.largest
+            request = _request(mixer, dtype, serving, largest, forced)
             own = _select(mixer, request, chosen, serving)
             _check_kernels(architecture, mixer, own, dtype, serving)
-            parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
-        for part, backend in parts:
-            backends[index, part] = backend
-    return backends
+            settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
+    return {
+        (index, part): backend
+        for (index, mixer), dtype in layers
+        for part, backend in settled[id(mixer), dtype]
+    }
 
 
 def _with_parts(
@@ -101,13 +104,39 @@ def _check_kernels(
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
-def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
-    """Return the largest head size of the model, and of its draft."""
+@dataclass(frozen=True, slots=True)
+class _Heads:
+    """The heads of a model's attention, its draft's included."""
+
+    largest: int
+    """Head size, of the model's own layers."""
+    largest_of_draft: int
+    sizes: frozenset[int]
+    latent: LatentAttention | None
+    """The first layer of latent attention."""
+
+
+@lru_cache(maxsize=64)
+def _heads(architecture: ModelArchitecture) -> _Heads:
     own = len(architecture.layers)
+    mixers = [mixer for _, mixer in architecture.attention_layers]
     sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
-    return (
-        max((size for of_model, size in sizes if of_model), default=0),
-        max((size for of_model, size in sizes if not of_model), default=0),
+    return _Heads(
+        largest=max((size for of_model, size in sizes if of_model), default=0),
+        largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
+        sizes=frozenset(size for _, size in sizes),
+        latent=next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None),
+    )
+
+
+def layer_cache_dtypes(architecture: ModelArchitecture, serving: Serving) -> tuple[str, ...]:
+    """Return the cache dtype of each attention layer, in their order."""
+    if not serving.kv_cache_dtype_skip_layers or not serving.heeds_cache_dtype:
+        told = serving.kv_cache_dtype if serving.heeds_cache_dtype else "auto"
+        return (told,) * len(architecture.attention_layers)
+    return tuple(
+        layer_cache_dtype(architecture.layer_number(index), mixer, serving)
+        for index, mixer in architecture.attention_layers
     )
 
 
@@ -160,13 +189,12 @@ def layers_by_backend(
     return counts
 
 
-def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
-    mixers = [mixer for _, mixer in architecture.attention_layers]
-    latent = next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None)
+def _forced(architecture: ModelArchitecture, heads: _Heads, serving: Serving) -> Forced:
+    latent = heads.latent
     return forced_attention(
         serving.release,
         serving.compute_capability,
-        head_sizes={mixer.head_size for mixer in mixers},
+        head_sizes=heads.sizes,
         kv_cache_dtype=serving.kv_cache_dtype,
         chosen=serving.attention_backend,
         gemma4=architecture.model_type.startswith("gemma4"),

@@ -57,6 +57,12 @@ class CacheLayout:
     """Per stage, its layers of every group; a group may be empty there."""
     block_size: int
     """Tokens of the engine's own block size."""
+    uncuttable_blocks: frozenset[int] = frozenset()
+    """Block sizes of layers with heads that their own kernels cannot cut into theirs.
+
+    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
+    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    """
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
@@ -74,8 +80,8 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     except EngineRefusal as refusal:
         if serving.rules.startup_check is not StartupCheck.LAYERS:
             raise
-        return CacheLayout(layers, (), (), sizes.block_size, refusal)
-    return CacheLayout(layers, groups, parts, sizes.block_size)
+        return CacheLayout(layers, (), (), sizes.block_size, refusal=refusal)
+    return CacheLayout(layers, groups, parts, sizes.block_size, _uncuttable(parts, backends))
 
 
 def _stage_caches(
@@ -95,19 +101,18 @@ def _stage_caches(
         yield tuple(cache for cache in settled[found] if cache.index in indices)
 
 
-def uncuttable_blocks(layout: CacheLayout, backends: Backends) -> frozenset[int]:
-    """Return the block sizes of layers with heads that their own kernels cannot cut into theirs.
-
-    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
-    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
-    """
-    return frozenset(
-        layer.spec.block_size
-        for stage in layout.stages
+def _uncuttable(stages: tuple[tuple[Group, ...], ...], backends: Backends) -> frozenset[int]:
+    distinct = {
+        (id(layer.spec), id(backends[layer.index, CachePart.ATTENTION])): layer
+        for stage in stages
         for group in stage
         for layer in group.layers
         if layer.spec.kind is CacheKind.FULL_ATTENTION
-        and not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
+    }
+    return frozenset(
+        layer.spec.block_size
+        for layer in distinct.values()
+        if not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
     )
 
 

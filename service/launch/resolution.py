@@ -154,7 +154,7 @@ def _recurrent_dtype(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, conv_state: str
 ) -> str:
     """Return the type of the recurrent part of a state: the flag's, the config's, or its kind's own."""
-    kinds = {state_kind(mixer) for _, mixer in architecture.recurrent_layers}
+    kinds = {state_kind(mixer) for mixer in architecture.recurrences}
     untold = next((rules.own_state_dtype[kind] for kind in kinds & rules.own_state_dtype.keys()), conv_state)
     if kinds & rules.one_state_dtype:
         return untold

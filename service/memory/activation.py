@@ -58,7 +58,7 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
         terms.extend(encoders(architecture, constants, run, peak + constants.base.middle))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
-    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers):
+    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
         terms.append(from_range(constants.compressed, Basis.ASSUMED, constants.sources["compressed"]))
     return total(terms, source)
 
