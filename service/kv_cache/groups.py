@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from service.engines.rules import EngineRules
-from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec, distinct_specs
 from service.launch.serving import Demand
 
 
@@ -35,6 +35,11 @@ class Group:
         return replace(self, layers=layers, whole_page_size=whole)
 
     @property
+    def specs(self) -> tuple[LayerSpec, ...]:
+        """What a request's blocks are counted by: the shared one, or the different ones of a uniform type."""
+        return distinct_specs(self.layers) if self.uniform_type else (self.spec,)
+
+    @property
     def kind(self) -> CacheKind:
         """What the layers keep."""
         return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
@@ -62,7 +67,7 @@ class Group:
         """Return the block ids that one request takes from the pool for this group."""
         if not self.uniform_type:
             return self.spec.blocks_per_request(demand)
-        return max((layer.spec.blocks_per_request(demand) for layer in self.layers), default=0)
+        return max((spec.blocks_per_request(demand) for spec in self.specs), default=0)
 
 
 def type_key(spec: LayerSpec) -> tuple[object, ...]:
