@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final
 
+from service.advisor.answer import Candidate, Refusal
 from service.advisor.memory import budget_inputs
 from service.advisor.request import Model
 from service.advisor.start import Start, Starts
@@ -29,28 +30,32 @@ UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
 """What is not known well enough to answer."""
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
 """Stands for any device where its total does not matter."""
-Failure: TypeAlias = EngineRefusal | UnmodelledCacheDtype | UnmodelledSpeculation
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A start as far as it goes before memory is known, on all GPU types that the release treats alike."""
 
-    start: Start | None
-    sizing: CacheSizing | None
-    failure: Failure | None
-    """Why there is no start."""
-    backends: tuple[str, ...] = ()
+    start: Start
+    sizing: CacheSizing
+    backends: tuple[str, ...]
     """Attention backends of the layers that keep a cache, most layers first."""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[str, ...]
     """What may go wrong whatever the memory."""
 
-    def on(self, gpu: GpuType) -> "Begun":
-        """Return the same on another GPU type, which a few refusals name."""
-        if not isinstance(self.failure, EngineRefusal):
-            return self
-        failure = self.failure.on(gpu.name)
-        return self if failure is self.failure else replace(self, failure=failure)
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why there is no start, on all GPU types that the release treats alike."""
+
+    candidate: Candidate
+    refusal: EngineRefusal | None
+
+    def on(self, gpu: GpuType) -> Candidate:
+        """Return what becomes of the candidate on one of them, which a few refusals name."""
+        if self.refusal is None or self.refusal.device in {"", gpu.name}:
+            return self.candidate
+        return replace(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class SharedWork:
     alike: dict[tuple[ComputeCapability | None, BatchDefaults], int] = field(default_factory=dict, repr=False)
     """By what a start depends on of a GPU type, its number."""
     devices: dict[GpuType, Device] = field(default_factory=dict, repr=False)
-    begun: dict[tuple[ServeFlags, int], Begun] = field(default_factory=dict, repr=False)
+    begun: dict[tuple[ServeFlags, int], Begun | Ended] = field(default_factory=dict, repr=False)
     taken: dict[tuple[BudgetInputs, SpeculativeConfig | None], Taken] = field(
         default_factory=dict, repr=False
     )
@@ -115,23 +120,24 @@ class SharedWork:
             found = self.devices[gpu] = Device(number, device_total(gpu))
         return found
 
-    def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
-        """Return the start of these flags on a GPU type, or why there is none."""
+    def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun | Candidate:
+        """Return the start of these flags on a GPU type, or the candidate where there is none."""
         key = (flags, self.device(gpu).alike)
         found = self.begun.get(key)
         if found is None:
             # Another thread may have been faster: budgets go by the start that is kept.
             found = self.begun.setdefault(key, self._begin(flags, gpu))
-        return found.on(gpu)
+        return found.on(gpu) if isinstance(found, Ended) else found
 
-    def _begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
+    def _begin(self, flags: ServeFlags, gpu: GpuType) -> Begun | Ended:
         try:
             start = self.starts.start(flags, gpu)
         except (EngineRefusal, *UNMODELLED) as failure:
-            return Begun(None, None, failure.with_traceback(None))
+            refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
+            return Ended(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
         sizing = self.starts.sizing(flags, start)
         doubts = (*start.miscounts(start.architecture), *start.fails_when_run)
-        return Begun(start, sizing, None, count_backends(start.backends), doubts)
+        return Begun(start, sizing, count_backends(start.backends), doubts)
 
     def budget(
         self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None

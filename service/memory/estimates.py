@@ -7,12 +7,13 @@ from typing import Final
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Range
 
-_SURENESS: Final = {
-    basis: place
-    for place, basis in enumerate(
-        (Basis.GIVEN, Basis.MEASURED, Basis.COMPUTED, Basis.CALIBRATED, Basis.ASSUMED)
-    )
-}
+_LEAST_CERTAIN_LAST: Final = (
+    Basis.GIVEN,
+    Basis.MEASURED,
+    Basis.COMPUTED,
+    Basis.CALIBRATED,
+    Basis.ASSUMED,
+)
 
 
 def exact(size: int, basis: Basis, source: str) -> Estimate:
@@ -33,7 +34,7 @@ def from_range(value: Range, basis: Basis, source: str) -> Estimate:
 
 def worst_basis(terms: Iterable[Estimate]) -> Basis:
     """Return the least certain basis among terms."""
-    return max((term.basis for term in terms), key=_SURENESS.__getitem__)
+    return max((term.basis for term in terms), key=_LEAST_CERTAIN_LAST.index)
 
 
 def total(terms: Iterable[Estimate], source: str) -> Estimate:
