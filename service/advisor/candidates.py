@@ -28,11 +28,12 @@ def dry_run(
     ``work`` is what candidates of the same model under the same rules have in common.
     """
     work = work or SharedWork(request.model, rules)
-    begun = work.begin(flags, gpu)
+    device = work.device(gpu)
+    begun = work.begin(flags, device)
     if isinstance(begun, Candidate):
         return begun
     start = begun.start
-    budget = work.budget(start, flags, gpu, request.free_memory_bytes)
+    budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
     outcome = _outcome(request, flags, begun, budget)
     return Candidate(

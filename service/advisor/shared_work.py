@@ -62,9 +62,12 @@ class Ended:
 class Device:
     """What a GPU type is to the starts of one release."""
 
+    gpu: GpuType
     alike: int
     """Number of what a start depends on: types of one number start alike up to their memory."""
     total: Estimate
+    budgets: dict[int, MemoryBudget] = field(default_factory=dict, repr=False)
+    """By what starts take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,6 @@ class SharedWork:
     )
     taken_by: dict[tuple[int, bool, int | None], Taken] = field(default_factory=dict, repr=False)
     """By start, and what else of the question counts."""
-    budgets: dict[tuple[int, GpuType], MemoryBudget] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "starts", Starts(self.model.architecture, self.rules))
@@ -117,17 +119,17 @@ class SharedWork:
         if found is None:
             kind = (gpu.compute_capability, batch_defaults(self.rules, gpu))
             number = self.alike.setdefault(kind, len(self.alike))
-            found = self.devices[gpu] = Device(number, device_total(gpu))
+            found = self.devices[gpu] = Device(gpu, number, device_total(gpu))
         return found
 
-    def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun | Candidate:
+    def begin(self, flags: ServeFlags, device: Device) -> Begun | Candidate:
         """Return the start of these flags on a GPU type, or the candidate where there is none."""
-        key = (flags, self.device(gpu).alike)
+        key = (flags, device.alike)
         found = self.begun.get(key)
         if found is None:
             # Another thread may have been faster: budgets go by the start that is kept.
-            found = self.begun.setdefault(key, self._begin(flags, gpu))
-        return found.on(gpu) if isinstance(found, Ended) else found
+            found = self.begun.setdefault(key, self._begin(flags, device.gpu))
+        return found.on(device.gpu) if isinstance(found, Ended) else found
 
     def _begin(self, flags: ServeFlags, gpu: GpuType) -> Begun | Ended:
         try:
@@ -140,18 +142,17 @@ class SharedWork:
         return Begun(start, sizing, count_backends(start.backends), doubts)
 
     def budget(
-        self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+        self, start: Start, flags: ServeFlags, device: Device, free_memory_bytes: int | None
     ) -> MemoryBudget:
         """Return the memory budget of the rank with the least room."""
-        kind = (id(start), gpu.unified_memory, free_memory_bytes)
+        kind = (id(start), device.gpu.unified_memory, free_memory_bytes)
         taken = self.taken_by.get(kind)
         if taken is None:
-            taken = self.taken_by[kind] = self._take(start, flags, gpu, free_memory_bytes)
-        key = (id(taken), gpu)
-        found = self.budgets.get(key)
+            taken = self.taken_by[kind] = self._take(start, flags, device.gpu, free_memory_bytes)
+        found = device.budgets.get(id(taken))
         if found is None:
-            here = replace(taken.inputs, total=self.device(gpu).total)
-            found = self.budgets[key] = on_device(taken.budget, here)
+            here = replace(taken.inputs, total=device.total)
+            found = device.budgets[id(taken)] = on_device(taken.budget, here)
         return found
 
     def _take(self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None) -> Taken:

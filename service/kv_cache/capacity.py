@@ -186,16 +186,20 @@ class CacheSizing:
     """Each stage's memory as the release checks it."""
     block_bytes: tuple[int, ...]
     """Per stage, what one block id costs."""
+    largest_block: int
+    """What it costs on the stage with the fewest blocks."""
     request: Callable[[int], RequestOfLength]
 
     @classmethod
     def of(cls, layout: CacheLayout, serving: Serving) -> "CacheSizing":
         """Return the sizing of a layout."""
+        sizes = tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages)
         return cls(
             layout,
             serving,
             startup_memories(layout.layers, layout.groups, layout.stages, serving),
-            tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages),
+            sizes,
+            max(sizes, default=1),
             cache(lambda length: _request(layout, serving, length)),
         )
 
@@ -241,11 +245,12 @@ class CacheSizing:
             available_bytes=available_bytes,
             num_blocks=num_blocks,
             bytes_per_block=self.block_bytes[0],
-            largest_bytes_per_block=max(self.block_bytes),
+            largest_bytes_per_block=self.largest_block,
             tokens=tokens,
             max_concurrency=concurrency,
             max_model_len=length,
-            estimated_max_model_len=min(check.longest(available_bytes, length) for check in self.checks),
+            # All checks have passed at this length.
+            estimated_max_model_len=length,
             groups=request.groups,
             report_lines=self.serving.rules.report_lines,
         )
@@ -255,7 +260,7 @@ class CacheSizing:
         override = self.serving.num_gpu_blocks_override
         if override is not None:
             return override
-        return max(0, min(available_bytes // size for size in self.block_bytes))
+        return max(0, available_bytes // self.largest_block)
 
     def _fitted(self, available_bytes: int, length: int) -> int:
         fitted = min(check.longest(available_bytes, length) for check in self.checks)

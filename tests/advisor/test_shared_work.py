@@ -60,5 +60,5 @@ def test_recent_work_is_of_one_model_under_one_release_and_bounded() -> None:
     assert recent.of(model, patched).rules is patched
     full = recent.of(model, rules)
     for size in (1, 2, 4, 8):
-        full.begin(ServeFlags(tensor_parallel_size=size), GPUS[0])
+        full.begin(ServeFlags(tensor_parallel_size=size), full.device(GPUS[0]))
     assert recent.of(model, rules) is not full
