@@ -36,8 +36,8 @@ class Group:
 
     @property
     def specs(self) -> tuple[LayerSpec, ...]:
-        """What a request's blocks are counted by: the shared one, or the different ones of a uniform type."""
-        return distinct_specs(self.layers) if self.uniform_type else (self.spec,)
+        """The different specs of its layers."""
+        return distinct_specs(self.layers) if self.uniform_type else (self.spec,) * bool(self.layers)
 
     @property
     def kind(self) -> CacheKind:

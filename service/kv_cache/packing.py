@@ -13,7 +13,6 @@ from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
     LayerCache,
-    distinct_specs,
     page_sizes,
 )
 from service.units import ceil_div, round_up
@@ -72,10 +71,7 @@ def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
     else:
         size = max(group.bytes_per_block for group in stage)
     aligned = {
-        spec.block_alignment
-        for group in stage
-        for spec in distinct_specs(group.layers)
-        if isinstance(spec, AttentionSpec)
+        spec.block_alignment for group in stage for spec in group.specs if isinstance(spec, AttentionSpec)
     }
     return round_up(size, lcm(*aligned))
 

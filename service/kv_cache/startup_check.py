@@ -106,7 +106,7 @@ def _printed_gib(size_bytes: int) -> float:
 
 def _of_all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
     per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-    alike = _counted((group.uniform_type, tuple(map(id, group.specs))) for group in stage)
+    alike = _counted((group.uniform_type, id(group.spec), tuple(map(id, group.specs))) for group in stage)
 
     def needed(length: int) -> int:
         demand = serving.demand(length)
