@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import Backends, assign_backends
+from service.backends.assignment import Backends, asked_of_start, assign_backends
 from service.backends.forced import model_cache_dtype
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -24,6 +24,8 @@ from service.launch.resolution import DeviceTerms, configure, resolve
 from service.launch.serving import Serving
 
 Result = TypeVar("Result")
+Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
+"""What chooses the backends of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,16 @@ class Start:
         )
 
 
-def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
+def build_model(
+    architecture: ModelArchitecture, serving: Serving, assign: Assign = assign_backends
+) -> Backends:
     """Check what the model's own code checks, and choose every layer's backend.
 
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
-    backends = assign_backends(architecture, serving)
+    backends = assign(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
@@ -135,6 +139,7 @@ class Starts:
         self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[Serving]()
+        self._assigned = Memo[Backends]()
         self._built = Memo[_Built]()
         self._layouts = Memo[CacheLayout]()
         self._sizings = Memo[CacheSizing]()
@@ -153,11 +158,21 @@ class Starts:
         architecture, serving = _settled(read, configured.on(terms.name, terms.compute_capability))
         check_supported(serving.dtype, gpu)
         told = (flags, serving.dtype, serving.kv_cache_dtype, serving.block_size)
-        built = self._built.of((*told, serving.compute_capability), lambda: _Built.of(architecture, serving))
+        built = self._built.of(
+            (*told, serving.compute_capability), lambda: self._build(architecture, serving)
+        )
         layout = self._layouts.of(
             (*told, built.paging), lambda: lay_out(architecture, serving, built.backends)
         )
         return Start(architecture, serving, built.backends, layout)
+
+    def _build(self, architecture: ModelArchitecture, serving: Serving) -> "_Built":
+        return _Built.of(build_model(architecture, serving, self._assign), serving)
+
+    def _assign(self, architecture: ModelArchitecture, serving: Serving) -> Backends:
+        drafted = None if serving.speculation is None else (serving.speculation, serving.tensor_parallel_size)
+        key = (drafted, asked_of_start(architecture, serving))
+        return self._assigned.of(key, lambda: assign_backends(architecture, serving))
 
     def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
         """Return the sizing of one of these starts."""
@@ -174,8 +189,7 @@ class _Built:
     paging: Hashable
 
     @classmethod
-    def of(cls, architecture: ModelArchitecture, serving: Serving) -> "_Built":
-        backends = build_model(architecture, serving)
+    def of(cls, backends: Backends, serving: Serving) -> "_Built":
         distinct = {id(backend): backend for backend in backends.values()}
         place = {key: number for number, key in enumerate(distinct)}
         return cls(

@@ -1,7 +1,7 @@
 """The backend of every layer that keeps keys and values."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
@@ -17,6 +17,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
+from service.backends.heads import heads_as_asked
 from service.backends.parts import built_parts, kinds_beside
 from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
@@ -114,6 +115,8 @@ class _Heads:
     sizes: frozenset[int]
     latent: LatentAttention | None
     """The first layer of latent attention."""
+    mixers: tuple[TokenMixer, ...]
+    """Those that differ."""
 
 
 @lru_cache(maxsize=64)
@@ -126,7 +129,32 @@ def _heads(architecture: ModelArchitecture) -> _Heads:
         largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
         sizes=frozenset(size for _, size in sizes),
         latent=next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None),
+        mixers=tuple({id(mixer): mixer for mixer in mixers}.values()),
     )
+
+
+def asked_of_start(architecture: ModelArchitecture, serving: Serving) -> Hashable:
+    """Return what backends depend on of the starts of one model: those equal in it are assigned alike."""
+    return (
+        serving.compute_capability,
+        serving.attention_backend,
+        serving.dtype,
+        serving.kv_cache_dtype,
+        serving.kv_cache_dtype_skip_layers,
+        serving.block_size,
+        serving.bidirectional_media,
+        serving.decode_context_parallel_size,
+        tuple(_heads_asked(mixer, serving) for mixer in _heads(architecture).mixers),
+    )
+
+
+def _heads_asked(mixer: TokenMixer, serving: Serving) -> Hashable:
+    ranks = serving.tensor_parallel_size
+    if not isinstance(mixer, Attention) or serving.attention_backend is not None:
+        return ranks
+    if _unselected(mixer, serving.rules) is not None:
+        return ranks
+    return heads_as_asked(serving.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks))
 
 
 def layer_cache_dtypes(architecture: ModelArchitecture, serving: Serving) -> tuple[str, ...]:

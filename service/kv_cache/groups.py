@@ -1,5 +1,7 @@
 """The engine's KV cache groups: layers that share one block table."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from service.engines.rules import EngineRules
@@ -49,14 +51,22 @@ class Group:
         """Bytes of one block: of one layer, or of all layers of a uniform type."""
         if not self.uniform_type:
             return self.spec.page_size
-        return self.whole_page_size or sum(layer.spec.page_size for layer in self.layers)
+        return self.whole_page_size or sum(count * spec.page_size for spec, count in self._counted())
 
     @property
     def unpadded_page_size(self) -> int:
         """As ``page_size``, without padding."""
         if self.uniform_type:
-            return self.whole_page_size or sum(layer.spec.unpadded_page_size for layer in self.layers)
+            return self.whole_page_size or sum(
+                count * spec.unpadded_page_size for spec, count in self._counted()
+            )
         return self.spec.unpadded_page_size
+
+    def _counted(self) -> Iterable[tuple[LayerSpec, int]]:
+        """Return the specs of its layers, and how many have each: those that are alike are one object."""
+        objects = {id(layer.spec): layer.spec for layer in self.layers}
+        counts = Counter(id(layer.spec) for layer in self.layers)
+        return ((objects[key], count) for key, count in counts.items())
 
     @property
     def bytes_per_block(self) -> int:
