@@ -9,7 +9,6 @@ from service.advisor.answer import Candidate, Refusal
 from service.advisor.memory import budget_inputs
 from service.advisor.request import Model
 from service.advisor.start import Start, Starts
-from service.backends.assignment import count_backends
 from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -138,8 +137,8 @@ class SharedWork:
             refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
             return Ended(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
         sizing = self.starts.sizing(flags, start)
-        doubts = (*start.miscounts(start.architecture), *start.fails_when_run)
-        return Begun(start, sizing, count_backends(start.backends), doubts)
+        doubts = (*start.miscounts(start.architecture), *self.starts.failures_when_run(start))
+        return Begun(start, sizing, self.starts.backend_names(start), doubts)
 
     def budget(
         self, start: Start, flags: ServeFlags, device: Device, free_memory_bytes: int | None

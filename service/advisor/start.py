@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import Backends, asked_of_start, assign_backends
+from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
 from service.backends.forced import model_cache_dtype
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -140,7 +140,10 @@ class Starts:
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[Serving]()
         self._assigned = Memo[Backends]()
-        self._built = Memo[_Built]()
+        self._built = Memo[Backends]()
+        self._paging = Memo[Hashable]()
+        self._names = Memo[tuple[str, ...]]()
+        self._failures = Memo[tuple[str, ...]]()
         self._layouts = Memo[CacheLayout]()
         self._sizings = Memo[CacheSizing]()
 
@@ -158,21 +161,26 @@ class Starts:
         architecture, serving = _settled(read, configured.on(terms.name, terms.compute_capability))
         check_supported(serving.dtype, gpu)
         told = (flags, serving.dtype, serving.kv_cache_dtype, serving.block_size)
-        built = self._built.of(
-            (*told, serving.compute_capability), lambda: self._build(architecture, serving)
+        capability = serving.compute_capability
+        backends = self._built.of(
+            (*told, capability), lambda: build_model(architecture, serving, self._assign)
         )
-        layout = self._layouts.of(
-            (*told, built.paging), lambda: lay_out(architecture, serving, built.backends)
-        )
-        return Start(architecture, serving, built.backends, layout)
-
-    def _build(self, architecture: ModelArchitecture, serving: Serving) -> "_Built":
-        return _Built.of(build_model(architecture, serving, self._assign), serving)
+        paging = self._paging.of((id(backends), capability), lambda: _paging(backends, serving))
+        layout = self._layouts.of((*told, paging), lambda: lay_out(architecture, serving, backends))
+        return Start(architecture, serving, backends, layout)
 
     def _assign(self, architecture: ModelArchitecture, serving: Serving) -> Backends:
         drafted = None if serving.speculation is None else (serving.speculation, serving.tensor_parallel_size)
         key = (drafted, asked_of_start(architecture, serving))
         return self._assigned.of(key, lambda: assign_backends(architecture, serving))
+
+    def backend_names(self, start: Start) -> tuple[str, ...]:
+        """Return the attention backends of one of these starts, those of most layers first."""
+        return self._names.of(id(start.backends), lambda: count_backends(start.backends))
+
+    def failures_when_run(self, start: Start) -> tuple[str, ...]:
+        """Return what goes wrong with one of these starts once the engine has found its memory."""
+        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.fails_when_run)
 
     def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
         """Return the sizing of one of these starts."""
@@ -181,25 +189,15 @@ class Starts:
         return self._sizings.of(key, lambda: CacheSizing.of(layout, serving))
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
-    """The backends of a model that was built, and what a layout depends on of them."""
-
-    backends: Backends
-    paging: Hashable
-
-    @classmethod
-    def of(cls, backends: Backends, serving: Serving) -> "_Built":
-        distinct = {id(backend): backend for backend in backends.values()}
-        place = {key: number for number, key in enumerate(distinct)}
-        return cls(
-            backends,
-            (
-                asked_of_gpu(serving),
-                tuple(backend.paging for backend in distinct.values()),
-                tuple(place[id(backend)] for backend in backends.values()),
-            ),
-        )
+def _paging(backends: Backends, serving: Serving) -> Hashable:
+    """Return what a layout depends on of its backends and the GPU."""
+    distinct = {id(backend): backend for backend in backends.values()}
+    place = {key: number for number, key in enumerate(distinct)}
+    return (
+        asked_of_gpu(serving),
+        tuple(backend.paging for backend in distinct.values()),
+        tuple(place[id(backend)] for backend in backends.values()),
+    )
 
 
 class Memo(Generic[Result]):
