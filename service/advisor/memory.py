@@ -11,13 +11,7 @@ from service.launch.serving import Serving
 from service.memory.budget import MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
-from service.memory.estimation import BudgetInputs, estimate_budget
-
-
-def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
-    """Return the memory budget of the rank with the least room, by what is computed and what was measured."""
-    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
-    return calibrated(request, estimate_budget(start.architecture, inputs), start, flags, gpu)
+from service.memory.estimation import BudgetInputs
 
 
 def calibrated(

@@ -101,12 +101,23 @@ class SharedWork:
     taken_by: dict[tuple[int, bool, int | None], Taken] = field(default_factory=dict, repr=False)
     """By start, and what else of the question counts."""
 
+    others: dict[EngineRules, "SharedWork"] = field(default_factory=dict, repr=False)
+    """The same under other rules, which fixes and levers try."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "starts", Starts(self.model.architecture, self.rules))
 
     def under(self, rules: EngineRules) -> "SharedWork":
         """Return the work of the same model under other rules."""
-        return self if rules is self.rules else SharedWork(self.model, rules)
+        if rules is self.rules:
+            return self
+        found = self.others.get(rules)
+        return found or self.others.setdefault(rules, SharedWork(self.model, rules))
+
+    @property
+    def size(self) -> int:
+        """The starts that are known."""
+        return len(self.begun) + sum(other.size for other in self.others.values())
 
     def known(self, flags: ServeFlags) -> ServeFlags:
         """Return the flags that stand for all equal ones: one object, which is found without comparing."""
@@ -181,7 +192,7 @@ class RecentWork:
         key = (model, str(rules.release))
         with self._lock:
             work = self._kept.pop(key, None)
-            if work is None or len(work.begun) > self._starts:
+            if work is None or work.size > self._starts:
                 work = SharedWork(model, rules)
             self._kept[key] = work
             if len(self._kept) > self._most:

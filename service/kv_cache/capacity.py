@@ -1,7 +1,7 @@
 """Blocks, tokens and concurrency of a given number of bytes per rank, or why the engine stops."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -202,6 +202,10 @@ class CacheSizing:
             max(sizes, default=1),
             cache(lambda length: _request(layout, serving, length)),
         )
+
+    def fitting(self) -> "CacheSizing":
+        """Return the sizing of the same start with the length left to the memory."""
+        return replace(self, serving=replace(self.serving, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
         """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
