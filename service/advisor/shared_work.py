@@ -179,7 +179,7 @@ class SharedWork:
 class RecentWork:
     """Work of the models and releases that were asked about last, for the questions that come next."""
 
-    def __init__(self, most: int = 2, starts: int = 3000) -> None:
+    def __init__(self, most: int = 4, starts: int = 3000) -> None:
         """Keep the work of ``most`` models at most, each until it holds more than ``starts`` starts."""
         self._most, self._starts = most, starts
         self._kept: OrderedDict[tuple[Model, str], SharedWork] = OrderedDict()

@@ -159,13 +159,20 @@ def _heads_asked(mixer: TokenMixer, serving: Serving) -> Hashable:
 
 def layer_cache_dtypes(architecture: ModelArchitecture, serving: Serving) -> tuple[str, ...]:
     """Return the cache dtype of each attention layer, in their order."""
-    if not serving.kv_cache_dtype_skip_layers or not serving.heeds_cache_dtype:
-        told = serving.kv_cache_dtype if serving.heeds_cache_dtype else "auto"
+    told = common_cache_dtype(serving)
+    if told is not None:
         return (told,) * len(architecture.attention_layers)
     return tuple(
         layer_cache_dtype(architecture.layer_number(index), mixer, serving)
         for index, mixer in architecture.attention_layers
     )
+
+
+def common_cache_dtype(serving: Serving) -> str | None:
+    """Return the cache dtype that all layers have; ``None`` where some may be skipped."""
+    if not serving.heeds_cache_dtype:
+        return "auto"
+    return None if serving.kv_cache_dtype_skip_layers else serving.kv_cache_dtype
 
 
 def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
@@ -174,10 +181,10 @@ def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
     (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
     """
-    if not serving.heeds_cache_dtype:
-        return "auto"
-    skipped = serving.kv_cache_dtype_skip_layers
-    if not skipped or not _skippable(mixer, serving):
+    told, skipped = common_cache_dtype(serving), serving.kv_cache_dtype_skip_layers
+    if told is not None:
+        return told
+    if not _skippable(mixer, serving):
         return serving.kv_cache_dtype
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):

@@ -19,7 +19,7 @@ from service.architecture.layers import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import NgramConvolution, Recurrence
-from service.backends.assignment import Backends, layer_cache_dtype
+from service.backends.assignment import Backends, common_cache_dtype, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.backends.parts import built_parts
 from service.engines.refusal import EngineRefusal, Stage
@@ -59,8 +59,9 @@ def layer_caches(
     # Layers that are alike share one mixer object, and so one spec object.
     specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
     caches: list[LayerCache] = []
+    told = common_cache_dtype(serving)
     for index, number, mixer in _owners(architecture):
-        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, serving)
+        dtype = told or ("" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, serving))
         found = specs.get((id(mixer), dtype))
         if found is None:
             found = specs[id(mixer), dtype] = (
