@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test coverage lint bench accuracy mutations oracle test-engine test-probe openapi lock clean
+.PHONY: help serve plan test coverage lint bench accuracy mutations oracle test-engine test-alloc test-probe openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -54,6 +54,9 @@ oracle: $(READY)  ## ask a release of vLLM itself (installs it below .oracle): m
 
 test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test-engine RELEASE=0.32.0
 	$(BIN)/python -m tests.engine $(RELEASE) $(ARGS)
+
+test-alloc: $(READY)  ## allocate what is planned for several shapes of models, with torch on the CPU
+	$(BIN)/python -m tests.engine.allocation $(ARGS)
 
 test-probe: $(READY)  ## 3,000 jobs under 100 kills of services and workers, on SQLite and PostgreSQL
 	$(BIN)/python -m tests.reliability $(ARGS)

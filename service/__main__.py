@@ -2,19 +2,17 @@
 
 import asyncio
 import inspect
-import json
 import sys
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
-import uvicorn
 from pydantic import ValidationError
 
 from service import __version__
 from service.advisor.answer import Plan, Verdict
-from service.api.examples import EXAMPLES
+from service.api.keeping import keep_log
 from service.api.logged import logged_question
 from service.api.openapi import openapi_yaml
 from service.api.problems import handled_errors, problem_of
@@ -26,21 +24,21 @@ from service.api.text.commands import COMMANDS
 from service.api.text.explanation import render_explanation
 from service.api.text.table import render_plan
 from service.architecture.config import parse_config
-from service.bootstrap import build_app, build_services
-from service.commands import manifest, measurements, models, probe, tokens, worker
+from service.bootstrap import build_app, build_database, build_services
+from service.commands import manifest, measurements, models, probe, serve, tokens, worker
 from service.explanation.answer import Explanation
 from service.hub.transfer import hub_http
-from service.logs import configure_logs
 from service.options import option, with_options
+from service.probe.logged import Kept
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
 
-MAX_CONNECTIONS: Final = 256
-GRACE_SECONDS: Final = 10
 Drawn: TypeAlias = Literal["json", "table"]
 """What an explanation can be written as."""
 MAX_LOG_BYTES: Final = 64 << 20
 """Read of a log's file: a start is at its beginning, and what follows is traffic."""
+HERE: Final = "logs"
+"""Witness of the logs that are kept at the command line."""
 LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
 
 
@@ -69,38 +67,6 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
     if show:
         typer.echo(__version__)
         raise typer.Exit
-
-
-@cli.command()
-def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
-    *,
-    local_worker: Annotated[
-        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
-    ] = False,
-) -> None:
-    """Answer over HTTP."""
-    settings = Settings()
-    host, port = host or settings.host, settings.port if port is None else port
-    configure_logs(settings.log_level)
-    typer.echo(_greeting(f"http://{host}:{port}"))
-    uvicorn.run(
-        build_app(settings, local_worker=f"http://127.0.0.1:{port}" if local_worker else None),
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
-
-
-def _greeting(url: str) -> str:
-    question = json.dumps(EXAMPLES["create_plan"].body, default=dict)
-    curl = f"curl -H 'Accept: text/plain' --json '{question}' {url}/plan"
-    return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"
 
 
 @cli.command()
@@ -136,13 +102,15 @@ def plan(
 
 
 async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
+    database = build_database(settings)
     async with hub_http() as http:
-        services = build_services(settings, http)
+        services = build_services(settings, http, database)
         try:
             await services.probes.learned.refresh()
             question = await plan_request(read_body(document), services)
         finally:
             await services.models.close()
+            await database.close()
     return answer_question(question, services)
 
 
@@ -176,6 +144,9 @@ def explain(
     file: typer.FileBinaryRead,
     config: Path | None,
     format: Drawn | None,  # noqa: A002 - the option's own name
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep its figures in this host's database, for later plans.")
+    ] = False,
     **flags: Any,  # noqa: ANN401 - checked by ExplainParameters
 ) -> None:
     """Explain the startup log in FILE: what agrees with the plan, what differs, why it failed.
@@ -188,7 +159,7 @@ def explain(
             document["config"] = dict(parse_config(config.read_bytes()).fields)
         body = ExplainBody.model_validate(document)
         log = read_log(file.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
-        explanation = asyncio.run(_explanation(log, body, Settings()))
+        explanation, kept = asyncio.run(_explanation(log, body, Settings(), keep=keep))
     except ValidationError as error:
         raise _refused(invalid_question(error.errors(include_url=False))) from None
     except OSError as error:
@@ -196,16 +167,24 @@ def explain(
     except handled_errors() as error:
         raise _refused(error) from None
     table = format == "table" or (format is None and sys.stdout.isatty())
-    answer = ExplanationAnswer.of(explanation)
-    typer.echo(render_explanation(explanation) if table else answer.model_dump_json() + "\n", nl=False)
+    answer = ExplanationAnswer.of(explanation, kept)
+    typer.echo(render_explanation(explanation, kept) if table else answer.model_dump_json() + "\n", nl=False)
 
 
-async def _explanation(log: StartupLog, body: ExplainBody, settings: Settings) -> Explanation:
-    async with hub_http() as http:
-        question = await logged_question(log, body, build_services(settings, http))
-    return question.explain(log)
+async def _explanation(
+    log: StartupLog, body: ExplainBody, settings: Settings, *, keep: bool
+) -> tuple[Explanation, Kept | None]:
+    database = build_database(settings)
+    try:
+        async with hub_http() as http:
+            services = build_services(settings, http, database)
+            explanation = (await logged_question(log, body, services)).explain(log)
+            return explanation, await keep_log(explanation, body, services, witness=HERE) if keep else None
+    finally:
+        await database.close()
 
 
+cli.command()(serve.serve)
 cli.command()(with_options(plan, PlanParameters, Format))
 cli.command()(with_options(probe.probe, PlanParameters, Format))
 cli.command()(

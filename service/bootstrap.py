@@ -22,7 +22,9 @@ from service.hub.endpoint import Endpoint
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
+from service.launching.local import LocalWorker
 from service.launching.local import local_worker as run_local_worker
+from service.probe.measurements import SECONDS_PER_DAY
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
@@ -53,7 +55,9 @@ def build_services(
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
-    jobs = JobStore(database, lease_seconds=settings.probe_lease_seconds)
+    jobs = JobStore(
+        database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
+    )
     measurements = MeasurementStore(database)
     learned = LearnedCalibration(measurements)
     probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
@@ -74,17 +78,18 @@ def endpoint_of(settings: Settings) -> Endpoint:
     return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)
 
 
-def build_app(settings: Settings, *, local_worker: str | None = None) -> FastAPI:
+def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) -> FastAPI:
     """Build the application; its connections are closed when it shuts down.
 
-    ``local_worker``: the service's own address, for a worker on this host; ``None`` for no such worker.
+    ``local_worker``: how to run a worker on this host; ``None`` for none.
     """
     http = hub_http()
     database = build_database(settings)
+    retention = settings.probe_retention_days * SECONDS_PER_DAY
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        keeping = asyncio.create_task(upkeep(database, services.probes))
+        keeping = asyncio.create_task(upkeep(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))

@@ -32,6 +32,6 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # They name every address asked, which is the Hub's business and ours, not the log's.
-    for name in ("httpx2", "httpcore2"):
+    # They name every address asked and every step of a migration, which is no matter of the log's.
+    for name in ("httpx2", "httpcore2", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -10,7 +10,9 @@ import typer
 
 from service.api.schemas.serve import FlagsInput
 
-CONFIG: Final = typer.Option("--config", help="A config.json to plan without any Hub.", exists=True)
+CONFIG: Final = typer.Option(
+    "--config", help="A config.json to plan without any Hub.", exists=True, dir_okay=False
+)
 FORMAT: Final = typer.Option("--format", help="Left out: a table on a terminal, JSON elsewhere.")
 
 Annotation: TypeAlias = Any

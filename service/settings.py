@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
 from service.probe.life import LEASE_SECONDS
+from service.store.jobs import QUEUE_LIMIT
 
 DATABASE: Final = ".local/share/dryserve/dryserve.db"
 """Below the home of whoever runs the service; nothing is made there before there is something to keep."""
@@ -26,7 +27,9 @@ def _cache_name(endpoint: str) -> str:
 class Settings(BaseSettings):
     """Settings, from `DRYSERVE_*` and from the variables that the Hub's own tools read."""
 
-    model_config = SettingsConfigDict(env_prefix="DRYSERVE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="DRYSERVE_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -36,6 +39,10 @@ class Settings(BaseSettings):
     """Of probes and measurements: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``."""
     probe_lease_seconds: Annotated[float, Field(ge=1, le=3600)] = LEASE_SECONDS
     """After so long without a word from its worker a job is another worker's."""
+    probe_queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = QUEUE_LIMIT
+    """Jobs that may wait for a worker; more are refused."""
+    probe_retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90
+    """After so long a job that has ended is forgotten, what it measured never; 0 keeps all."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))

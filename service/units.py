@@ -16,6 +16,11 @@ def round_up(value: int, multiple: int) -> int:
     return ceil_div(value, multiple) * multiple
 
 
+def next_power_of_two(value: int) -> int:
+    """Return the smallest power of two that is not below a positive ``value``."""
+    return 1 << (value - 1).bit_length()
+
+
 def gib_text(size_bytes: int, digits: int = 2) -> str:
     """Render a byte count in GiB, for people and messages only."""
     return f"{size_bytes / GIB:.{digits}f}"

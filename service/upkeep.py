@@ -13,13 +13,20 @@ INTERVAL_SECONDS: Final = 15
 _log: Final = structlog.stdlib.get_logger("dryserve.upkeep")
 
 
-async def upkeep(database: Database, probes: Probes) -> None:
-    """Give up on leases that ran out, and learn from new measurements, for ever."""
+async def upkeep(database: Database, probes: Probes, retention_seconds: float) -> None:
+    """Give up on leases that ran out, forget old jobs, and learn from new measurements, for ever.
+
+    ``retention_seconds``: 0 forgets nothing.
+    """
     while True:
         if database.exists:
             try:
                 await probes.jobs.sweep()
+                if retention_seconds:
+                    await probes.jobs.prune(retention_seconds)
+                await probes.learned.refresh()
             except StoreUnavailable:
-                _log.warning("jobs not swept: the database cannot be used now")
-            await probes.learned.refresh()
+                _log.warning("jobs not kept up: the database cannot be used now")
+            except Exception:  # noqa: BLE001 - the next round may be a better one
+                _log.exception("jobs not kept up")
         await asyncio.sleep(INTERVAL_SECONDS)

@@ -7,7 +7,7 @@ from service.advisor.answer import Admission, Waiting
 from service.advisor.request import Workload
 from service.advisor.start import Start
 from service.engines.rules import EngineRules
-from service.kv_cache.admission import RequestAdmission, admit
+from service.kv_cache.admission import RequestAdmission, admit, most_guessed_blocks
 from service.kv_cache.answer import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
 
@@ -42,7 +42,7 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
         kept_to_the_end=to_the_end,
         waits_for=waiting,
         explanation=f"{_needs(request, prompt, free)} {_why(request, workload, at_once, free, waiting)}",
-        hazards=tuple(_hazards(start.serving.rules, request)),
+        hazards=(*_hazards(start.serving.rules, request), *_guesses(start)),
     )
 
 
@@ -97,4 +97,16 @@ def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:
             f"vLLM {rules.release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
             "until the request ends, one for each step that reads several blocks: --no-async-scheduling "
             "avoids it, vLLM 0.30.0 mends it."
+        )
+
+
+def _guesses(start: Start) -> Iterator[str]:
+    """Yield what the counts leave out where tokens are guessed ahead."""
+    serving = start.serving
+    guesses, ranks = serving.speculative_tokens, serving.decode_context_parallel_size
+    more = most_guessed_blocks(start.layout.groups, guesses, ranks)
+    if more:
+        yield (
+            f"Tokens guessed ahead are not counted here: with {guesses} of them a "
+            f"request holds up to {more:,} more block{'s' if more > 1 else ''}."
         )

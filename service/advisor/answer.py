@@ -6,6 +6,7 @@ from typing import Self
 
 from service.advisor.command import serve_command
 from service.advisor.request import EngineChoice, Model
+from service.advisor.standing import little_room_for_steps
 from service.advisor.start import Start
 from service.advisor.warnings import warnings
 from service.engines.cache_quality import CacheQuality, quality_of
@@ -143,9 +144,10 @@ class Candidate:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a person should know about it, most telling first."""
-        if self.start is None or self.kv_cache is None:
+        if self.start is None or self.kv_cache is None or self.memory is None:
             return self.doubts
-        return (*self.doubts, *warnings(self.start, self.kv_cache))
+        under_load = little_room_for_steps(self.kv_cache, self.memory)
+        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache))
 
     @property
     def command(self) -> str:

@@ -8,8 +8,8 @@ from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import calibrated
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, SharedWork
+from service.advisor.standing import beyond_memory, no_room_for_graphs
 from service.advisor.start import Start
-from service.advisor.warnings import beyond_memory
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
@@ -84,7 +84,7 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
     doubt = (
         *begun.doubts,
         *_when_captured(start, sizing.num_blocks(available.low) if sure else cache.num_blocks),
-        *beyond_memory(cache, budget),
+        *(beyond_memory(cache, budget) or no_room_for_graphs(cache, budget)),
         *hardly_free(budget),
         *_doubt(verdict, budget),
     )

@@ -148,7 +148,11 @@ class SharedWork:
             refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
             return Ended(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
         sizing = self.starts.sizing(flags, start)
-        doubts = (*start.miscounts(start.architecture), *self.starts.failures_when_run(start))
+        doubts = (
+            *start.miscounts(start.architecture),
+            *start.unbuilt,
+            *self.starts.failures_when_run(start),
+        )
         return Begun(start, sizing, self.starts.backend_names(start), doubts)
 
     def budget(

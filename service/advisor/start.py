@@ -7,6 +7,7 @@ from typing import Generic, TypeAlias, TypeVar
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
 from service.backends.forced import model_cache_dtype
+from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.rules import EngineRules
@@ -50,6 +51,19 @@ class Start:
         return () if words is None else (words,)
 
     @property
+    def unbuilt(self) -> tuple[str, ...]:
+        """Say that only a build of one's own runs on the GPU; empty where published ones do."""
+        serving = self.serving
+        if str(serving.compute_capability) not in serving.rules.unbuilt_capabilities:
+            return ()
+        words = (
+            f"The published builds of vLLM {serving.release} hold no kernels for compute capability "
+            f"{serving.compute_capability} (CUDA error: no kernel image is available for execution on the "
+            "device): this holds for a build of one's own."
+        )
+        return (words,)
+
+    @property
     def fails_when_run(self) -> tuple[str, ...]:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
@@ -78,12 +92,18 @@ def build_model(
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
     backends = assign(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
-    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules)
+    check_e5m2(serving.kv_cache_dtype, architecture, serving.rules, serving.cache_method)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
-    check_expert_blocks(architecture, serving.tensor_parallel_size, serving.rules)
+    check_expert_blocks(
+        architecture,
+        serving.tensor_parallel_size,
+        serving.rules,
+        expert_parallel=serving.enable_expert_parallel,
+    )
     check_tied_embedding(architecture, serving.rules)
     check_missing_layers(architecture, serving.pipeline_parallel_size, serving.rules)
     check_shared_caches(architecture, serving.pipeline_parallel_size)
+    check_memory_layouts(architecture, backends, serving.pipeline_parallel_size)
     return backends
 
 
@@ -157,7 +177,9 @@ class Starts:
         """
         rules = self.rules
         read = self._read.of((), lambda: _read(self.architecture, rules))
-        terms = self._terms.of((flags.dtype, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu))
+        terms = self._terms.of(
+            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+        )
         configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
         architecture, serving = _settled(read, configured.on(terms.name, terms.compute_capability))
         check_supported(serving.dtype, gpu)

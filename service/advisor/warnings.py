@@ -6,7 +6,6 @@ from typing import Final
 from service.advisor.start import Start
 from service.engines.rules import TokenReport
 from service.kv_cache.answer import CacheGroup, KvCache
-from service.memory.budget import MemoryBudget
 
 GIANT_BLOCK: Final = 256
 """Blocks above this size seldom fill on short prompts, so that prefix caching rarely hits."""
@@ -85,16 +84,3 @@ def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
         f"A block holds {block:,} tokens: prompts shorter than that never fill one, so prefix caching rarely "
         f"hits. {remedy}"
     )
-
-
-def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
-    """Return why a cache given in bytes or blocks cannot be had beside the weights, if so."""
-    taken = budget.weights.low + cache.num_blocks * cache.largest_bytes_per_block
-    if taken <= budget.total.high:
-        return ()
-    words = (
-        f"The weights of one rank and the cache together take {taken:,} bytes, more than the "
-        f"{budget.total.high:,} that the device has: the figures hold for the cache given, "
-        "with a checkpoint that leaves room for it."
-    )
-    return (words,)

@@ -65,7 +65,7 @@ def create_app(
             allow_origins=list(cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
-            expose_headers=[REQUEST_ID],
+            expose_headers=[REQUEST_ID, "Location", "Retry-After"],
         )
     app.add_middleware(Observation, metrics=metrics)
     return app

@@ -32,6 +32,7 @@ def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
     return token_of
 
 
+operating: Final = allowing(Scope.OPERATOR)
 _reading: Final = allowing(Scope.OPERATOR, Scope.READER)
 
 
@@ -59,6 +60,6 @@ def _is_loopback(request: Request) -> bool:
         return False
 
 
-Operator: TypeAlias = Annotated[Token, Depends(allowing(Scope.OPERATOR))]
+Operator: TypeAlias = Annotated[Token, Depends(operating)]
 Reader: TypeAlias = Annotated[Token | None, Depends(_reader)]
 Worker: TypeAlias = Annotated[Token, Depends(allowing(Scope.WORKER))]

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from service.api.faults import InvalidRequest
+from service.api.schemas.lease import ExportedMeasurementInput
 from service.documents import MEASUREMENT, written
 from service.probe.measurements import SECONDS_PER_DAY, Measurement
 
@@ -39,7 +40,9 @@ def read_lines(text: bytes) -> tuple[Measurement, ...]:
 
 
 def _read(line: bytes) -> Measurement:
-    measurement = MEASUREMENT.validate_json(line)
+    told = ExportedMeasurementInput.model_validate_json(line)
+    flags = told.flags.model_dump(exclude_none=True)
+    measurement = MEASUREMENT.validate_python({**told.model_dump(), "flags": flags})
     if measurement.measured_at > time.time() + SECONDS_PER_DAY:
         raise ValueError("measured_at lies in the future")
     return measurement

@@ -1,6 +1,6 @@
 """From a log and what is told beside it to the question of a plan."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -96,9 +96,13 @@ def _gpu(log: StartupLog, body: ExplainBody, services: Services) -> tuple[Any, b
         return STAND_IN, False, (Assumption("gpu", STAND_IN, why),)
     likeliest = found[0].id
     if len(found) == 1:
-        return likeliest, True, (Assumption("gpu", likeliest, "the only type that the log can be of"),)
+        return likeliest, True, (_only(likeliest),)
     others = ", ".join(gpu.id for gpu in found[1:])
     return likeliest, True, (Assumption("gpu", likeliest, f"by what the log says; it could be {others} too"),)
+
+
+def _only(gpu: str) -> Assumption:
+    return Assumption("gpu", gpu, "the only type that the log can be of", certain=True)
 
 
 def _serve(log: StartupLog, body: ExplainBody) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
@@ -114,7 +118,8 @@ def _serve(log: StartupLog, body: ExplainBody) -> tuple[dict[str, Any], tuple[As
         else:
             serve[name] = value
     given = body.serve.model_dump(exclude_none=True)
-    return {**serve, **given}, (*assumptions, *(each for each in dropped if each.field[6:] not in given))
+    beside = (replace(each, certain=bool(given)) for each in assumptions)
+    return {**serve, **given}, (*beside, *(each for each in dropped if each.field[6:] not in given))
 
 
 def _told_beside(error: Exception, body: ExplainBody) -> bool:

@@ -8,7 +8,7 @@ from service.api.faults import Forbidden, NotProbeable, Unauthorized
 from service.api.kind import Kind
 from service.probe.life import LeaseLost, ResultConflict
 from service.store.database import StoreUnavailable
-from service.store.jobs import JobNotFound, KeyReused
+from service.store.jobs import JobNotFound, KeyReused, QueueFull
 
 PROBE_KINDS: Final[Mapping[type[Exception], Kind]] = {
     Unauthorized: Kind(
@@ -40,6 +40,13 @@ PROBE_KINDS: Final[Mapping[type[Exception], Kind]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The Idempotency-Key belongs to another request",
         "A key names one request for good: repeat that request, or take a new key.",
+    ),
+    QueueFull: Kind(
+        "queue-full",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many probes wait",
+        "No more are taken before workers took some; `Retry-After` says when to ask again. "
+        "DRYSERVE_PROBE_QUEUE_LIMIT sets how many may wait.",
     ),
     LeaseLost: Kind(
         "lease-lost",

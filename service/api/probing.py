@@ -1,8 +1,9 @@
 """From what an operator asked to a job, and from what a worker sent to a result."""
 
-from typing import Any, Final
+from typing import Any
 
 from service.advisor.answer import Candidate
+from service.advisor.tensors import planned_tensors
 from service.api.faults import InputFault, InvalidRequest, NotProbeable
 from service.api.questions import answer_question, plan_request
 from service.api.schemas.lease import STATES, ResultInput
@@ -13,12 +14,10 @@ from service.api.services import Services
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.documents import MEASUREMENT, RESULT, written
+from service.gpus.gpu_type import GpuType
 from service.probe.jobs import CONTEXT_BYTES, NOT_PROBED, Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.life import Ending, Job
 from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result, digest
-
-LARGEST_TENSOR: Final = 1 << 30
-"""Planned weights are allocated in pieces of at most this size."""
 
 
 async def spec_of(body: ProbeBody, services: Services) -> Spec:
@@ -43,9 +42,12 @@ async def spec_of(body: ProbeBody, services: Services) -> Spec:
         raise InputFault(f"/plan{fault.pointer}", fault.cause) from fault
     candidate = planned.plans[0].candidates[0]
     predicted = _predicted(candidate)
+    config = await startable_config(asked.config, asked.model, asked.revision, services)
+    if config is None:
+        raise InputFault("/plan/model", NotProbeable("only models with a config.json can be started"))
     engine = _engine(
         candidate,
-        MeasuredModel(request.model.id, await _config(asked, services), request.model.checkpoint_bytes),
+        MeasuredModel(request.model.id, config, request.model.checkpoint_bytes),
         asked.serve.model_dump(exclude_none=True),
         planned.engine.version,
     )
@@ -54,7 +56,8 @@ async def spec_of(body: ProbeBody, services: Services) -> Spec:
         engine_release=engine.release if body.kind == "engine" else None,
         gpus=engine.ranks if body.kind == "engine" else 1,
     )
-    return Spec(engine if body.kind == "engine" else _alloc(candidate), target, limits, predicted)
+    work = engine if body.kind == "engine" else _alloc(candidate, request.gpus[0])
+    return Spec(work, target, limits, predicted)
 
 
 def _check(plan: PlanBody) -> None:
@@ -79,14 +82,18 @@ def _settled(plan: PlanBody) -> PlanBody:
     return plan.model_copy(update={"serve": serve})
 
 
-async def _config(plan: PlanBody, services: Services) -> dict[str, Any]:
-    config = plan.config
+async def startable_config(
+    config: dict[str, Any] | None, model: str | None, revision: str | None, services: Services
+) -> dict[str, Any] | None:
+    """Return the config.json that a model is started from; ``None`` where it has none.
+
+    Raises:
+        HubError: it could not be had.
+    """
     if config is None:
-        fetched = await services.models.resolve(str(plan.model), plan.revision)
+        fetched = await services.models.resolve(str(model), revision)
         config = dict(with_modelopt_file(fetched.config, fetched.quantization_config))
-    if not config or is_params(config):
-        raise InputFault("/plan/model", NotProbeable("only models with a config.json can be started"))
-    return config
+    return None if not config or is_params(config) else config
 
 
 def _gpu_name(body: ProbeBody, planned: str) -> str | None:
@@ -122,16 +129,9 @@ def _engine(candidate: Candidate, model: MeasuredModel, flags: dict[str, Any], r
     )
 
 
-def _alloc(candidate: Candidate) -> Alloc:
-    if candidate.kv_cache is None or candidate.memory is None:
-        raise ValueError("a candidate without a cache is not probed")
-    cache = candidate.kv_cache
-    tensors = max((group.layers for group in cache.groups), default=1)
-    whole, rest = divmod(candidate.memory.weights.bytes, LARGEST_TENSOR)
-    return Alloc(
-        weights=(*(LARGEST_TENSOR,) * whole, *((rest,) if rest else ())),
-        kv_tensors=(cache.num_blocks * cache.bytes_per_block // tensors,) * tensors,
-    )
+def _alloc(candidate: Candidate, gpu: GpuType) -> Alloc:
+    tensors = planned_tensors(candidate, gpu)
+    return Alloc(tensors.weights, tensors.cache)
 
 
 def ending_of(job: Job, node: str, given: ResultInput) -> Ending:

@@ -183,6 +183,8 @@ class Indexer:
     """Tokens picked."""
     reuses_picks: bool = False
     """The layer takes what an earlier layer picked; many releases build an indexer for it all the same."""
+    group_size: int = 1
+    """Tokens whose keys become one, those of the open group kept aside (GLM-5 Next)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +321,8 @@ class HyperConnections:
     """They are mixed among each other too."""
     merged_everywhere: bool
     """Every pipeline stage builds what makes one of them in the end, not the last alone."""
+    summed: bool = False
+    """They are added up in the end, which takes no weights (GLM-5 Next)."""
 
     @property
     def rows(self) -> int:

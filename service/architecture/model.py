@@ -11,7 +11,6 @@ from service.architecture.layers import (
     GatedResiduals,
     HyperConnections,
     LatentAttention,
-    MixtureOfExperts,
     TokenMixer,
 )
 from service.architecture.mistral_format.files import ModelFiles
@@ -138,6 +137,8 @@ class ModelArchitecture:
     """Tokens of the largest image or video that the engine's own processor makes."""
     media_heads: int | None = None
     """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
+    media_width: int | None = None
+    """Width of that tower's networks, which are split with them."""
     supports_pipeline: bool = True
     """Whether the engine can split the model into pipeline stages."""
     supports_tensor: bool = True
@@ -146,6 +147,10 @@ class ModelArchitecture:
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
+    text_class_told: bool = True
+    """Whether the part that generates text names its own class."""
+    experts_told: bool = False
+    """Whether the config names a number of experts, by which the engine tells models that have some."""
     attention_layers_told: bool = True
     """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
     told_head_size: int | None = None
@@ -242,11 +247,6 @@ class ModelArchitecture:
     def is_latent(self) -> bool:
         """Whether attention is MLA."""
         return isinstance(self.lead_attention, LatentAttention | CompressedAttention)
-
-    @property
-    def has_experts(self) -> bool:
-        """Whether some layer routes among experts."""
-        return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in self.layers)
 
     @property
     def is_recurrent(self) -> bool:

@@ -24,6 +24,7 @@ from service.architecture.rotary import read_rotary_tables
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
 """Types that a recurrent state may have: vLLM 0.32.0, utils/torch_utils.py STR_DTYPE_TO_TORCH_DTYPE."""
+EXPERT_COUNTS: Final = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
 """Where multimodal wrappers keep the part that generates text."""
 
@@ -90,11 +91,14 @@ def read_architecture(config: Config) -> ModelArchitecture:
         bidirectional_media=family.bidirectional_media(text),
         largest_media_item=family.largest_media_item,
         media_heads=_media_heads(config) if family.splits_media_heads else None,
+        media_width=_media_width(config) if family.splits_media_heads else None,
         supports_pipeline=family.supports_pipeline,
         supports_tensor=family.supports_tensor,
         state_dtype=_state_dtype(text),
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        told_head_size=text.optional_integer("head_dim"),
+        told_head_size=text.optional_integer("head_dim", minimum=0) or None,
+        text_class_told=bool(text.texts("architectures")),
+        experts_told=_experts_told(text),
         attention_layers_told=family.attention_layers_told,
         towers=family.towers(config) if family.towers is not None else (),
         per_layer_embedding=_per_layer_embedding(text),
@@ -212,6 +216,23 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
     )
 
 
+def _experts_told(text: Config) -> bool:
+    """Whether the first field of a number of experts, or else some block, names one.
+
+    Source: vLLM 0.33.0, ModelArchConfigConvertorBase.get_num_experts.
+    """
+    name = next((name for name in EXPERT_COUNTS if name in text), None)
+    told = 0 if name is None else text.fields[name]
+    if isinstance(told, list):
+        told = next(iter(told), 0)
+    if isinstance(told, int) and told > 0:
+        return True
+    blocks = text.fields.get("block_configs")
+    return isinstance(blocks, list) and any(
+        isinstance(block, dict) and block.get("block_type") == "moe" for block in blocks
+    )
+
+
 def _per_layer_embedding(text: Config) -> PerLayerEmbedding | None:
     size = text.integer("hidden_size_per_layer_input", default=0, minimum=0)
     if not size:
@@ -229,6 +250,11 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
 def _media_heads(config: Config) -> int | None:
     vision = config.section("vision_config")
     return None if vision is None else vision.optional_integer("num_heads", "num_attention_heads")
+
+
+def _media_width(config: Config) -> int | None:
+    vision = config.section("vision_config")
+    return None if vision is None else vision.optional_integer("intermediate_size")
 
 
 def _dtype(config: Config, text: Config) -> str:

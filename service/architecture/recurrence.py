@@ -26,6 +26,8 @@ class KimiDeltaAttention:
     conv_kernel: int
     full_rank: bool = False
     """Decay and gate are projected at once, not through a vector as small as a head (Ling 3)."""
+    exports_states: bool = False
+    """Kernels that keep a state in the middle of a prompt take it: its gate is bounded (GLM-5 Next)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ class Tower:
     """Learned positions that some releases shard."""
     quantizable: bool = True
     """Whether the engine hands its quantization to the tower at all."""
+    deep_features: int = 0
+    """Inner layers whose features the decoder takes up as well, each through a buffer as long as a step."""
     media: PatchedMedia | None = None
     """What it encodes, where that is known."""
 
@@ -173,6 +175,7 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
                 for projection in _merger(name, "linear_fc1", "linear_fc2", merged, outputs)
             ),
             frame_elements=fixed * width + deep * 2 * merged,
+            deep_features=deep,
             media=patched_media(vision, width, outputs * (1 + deep), QWEN3_VIDEO_TOKENS),
         ),
     )

@@ -19,6 +19,8 @@ class WeightFormat(StrEnum):
     GPTQ = "gptq"
     NVFP4 = "nvfp4"
     MXFP4 = "mxfp4"
+    BITSANDBYTES = "bitsandbytes"
+    """Elements packed in the order they lie, with a 32-bit scale for each group of them."""
 
 
 class Granularity(StrEnum):
@@ -38,7 +40,7 @@ class WeightScheme:
     granularity: Granularity
     bits: int = 8
     group_size: int | None = None
-    """Inputs that share a scale; ``None`` shares one along the whole row."""
+    """Inputs (bitsandbytes: elements) that share a scale; ``None`` shares one along the whole row."""
     block: tuple[int, int] | None = None
     """Outputs and inputs that share a scale."""
     symmetric: bool = True
@@ -61,6 +63,11 @@ class SchemeGroup:
 NVFP4_GROUP: Final = 16
 MXFP4_GROUP: Final = 32
 AWQ_BITS: Final = 4
+BITSANDBYTES_GROUP: Final = 64
+"""bitsandbytes, functional.quantize_4bit: its default, which no config changes."""
+BITSANDBYTES_4BIT: Final = WeightScheme(
+    WeightFormat.BITSANDBYTES, Granularity.GROUP, bits=4, group_size=BITSANDBYTES_GROUP, weight_only=True
+)
 
 
 def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
@@ -93,7 +100,13 @@ def read_ignored(section: Config) -> tuple[str, ...]:
     """Return the names and patterns of the modules that stay unquantized."""
     inner = section.section("quantization") or section
     names: list[str] = []
-    for key in ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules"):
+    for key in (
+        "ignore",
+        "ignored_layers",
+        "modules_to_not_convert",
+        "exclude_modules",
+        "llm_int8_skip_modules",
+    ):
         for part in (section, inner) if inner is not section else (section,):
             names.extend(part.texts(key))
     return tuple(dict.fromkeys(names))
@@ -141,6 +154,13 @@ def _gptq(section: Config) -> tuple[SchemeGroup, ...]:
         activation_order=section.boolean("desc_act"),
     )
     return (SchemeGroup(scheme),)
+
+
+def _bitsandbytes(section: Config) -> tuple[SchemeGroup, ...]:
+    """Source: vLLM 0.24.0, BitsAndBytesConfig.from_config: four bits unless eight are asked for."""
+    eight = section.boolean("load_in_8bit")
+    whole_rows = WeightScheme(WeightFormat.BITSANDBYTES, Granularity.CHANNEL, bits=8)
+    return (SchemeGroup(whole_rows if eight else BITSANDBYTES_4BIT),)
 
 
 def _mxfp4(_: Config) -> tuple[SchemeGroup, ...]:
@@ -255,6 +275,7 @@ _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {
     "gptq": _gptq,
     "gptq_marlin": _gptq,
     "auto_gptq": _gptq,
+    "bitsandbytes": _bitsandbytes,
     "mxfp4": _mxfp4,
     "gpt_oss_mxfp4": _mxfp4,
     "modelopt": _modelopt,

@@ -14,6 +14,7 @@ from service.architecture.layers import (
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
@@ -49,22 +50,41 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     heads = _heads(architecture)
     forced = _forced(architecture, heads, serving)
     chosen = serving.attention_backend or forced.backend
-    layers = tuple(zip(architecture.attention_layers, layer_cache_dtypes(architecture, serving), strict=True))
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
-    for (index, mixer), dtype in layers:
-        if (id(mixer), dtype) not in settled:
+    backends: dict[tuple[int, CachePart], AttentionBackend] = {}
+    converted: str | None = None
+    stages = {layers.start for layers in model_stages(architecture, serving.pipeline_parallel_size)}
+    dtypes = layer_cache_dtypes(architecture, serving)
+    for (index, mixer), told in zip(architecture.attention_layers, dtypes, strict=True):
+        converted = None if index in stages else converted
+        turned = converted is not None and told == serving.kv_cache_dtype and _is_dense_latent(mixer)
+        dtype = converted if turned and converted is not None else told
+        parts = settled.get((id(mixer), dtype))
+        if parts is None:
             drafts = index >= len(architecture.layers)
             largest = heads.largest_of_draft if drafts else heads.largest
             request = _request(mixer, dtype, serving, largest, forced)
             own = _select(mixer, request, chosen, serving)
             _check_kernels(architecture, mixer, own, dtype, serving)
-            settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
-    return {
-        (index, part): backend
-        for (index, mixer), dtype in layers
-        for part, backend in settled[id(mixer), dtype]
-    }
+            parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
+        for part, backend in parts:
+            backends[index, part] = backend
+        converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
+    return backends
+
+
+def _is_dense_latent(mixer: TokenMixer) -> bool:
+    return isinstance(mixer, LatentAttention) and mixer.indexer is None
+
+
+def _converted(mixer: TokenMixer, backend: AttentionBackend, dtype: str) -> str | None:
+    """Return the format to which a sparse layer turns the cache of those that are built after it.
+
+    Source: vLLM 0.24.0 to 0.33.0, MLAAttention.__init__, which sets cache_config.cache_dtype.
+    """
+    sparse = isinstance(mixer, LatentAttention) and mixer.indexer is not None
+    return backend.cache_dtype if sparse and backend.cache_dtype != dtype else None
 
 
 def _with_parts(
@@ -144,6 +164,7 @@ def asked_of_start(architecture: ModelArchitecture, serving: Serving) -> Hashabl
         serving.block_size,
         serving.bidirectional_media,
         serving.decode_context_parallel_size,
+        serving.pipeline_parallel_size,
         tuple(_heads_asked(mixer, serving) for mixer in _heads(architecture).mixers),
     )
 

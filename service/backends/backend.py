@@ -72,6 +72,10 @@ class AttentionBackend:
     """It stores a byte per element whatever the cache dtype packs."""
     flash_attn_version: int | None = None
     """The FlashAttention version this layer would run with; None: none runs on this GPU."""
+    layouts: tuple[str, ...] = ()
+    """How the cache may lie in memory for its kernels, preferred first; none where it does not matter."""
+    packed_rows: int = 1
+    """Tokens of which blocks are whole numbers where all layers' stand side by side."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
 
@@ -85,4 +89,5 @@ class AttentionBackend:
             self.indexes_kv_by_block_stride,
             self.cache_dtype,
             self.plain_cache,
+            self.packed_rows,
         )

@@ -31,6 +31,10 @@ _BESIDE_REGIONS: Final[Mapping[CachePart, UnselectedLayer]] = {
 _BESIDE_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.SPARSE_INDEXER
 }
+_BESIDE_GROUPED_LATENT: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.INDEXER: UnselectedLayer.POOLED_INDEXER,
+    CachePart.INDEXER_COMPRESSOR: UnselectedLayer.POOLED_TAIL,
+}
 _BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
     CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V4_INDEXER,
@@ -52,8 +56,10 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
             return (CachePart.ATTENTION,)
         case LatentAttention(indexer=Indexer(reuses_picks=True)) if rules.reused_picks_need_no_indexer:
             return (CachePart.ATTENTION,)
-        case LatentAttention():
+        case LatentAttention(indexer=Indexer(group_size=1)):
             return CachePart.INDEXER, CachePart.ATTENTION
+        case LatentAttention():
+            return CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR, CachePart.ATTENTION
         case CompressedAttention():
             indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
             own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
@@ -82,6 +88,8 @@ def kinds_beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
             return _BESIDE_REGIONS
         case Attention():
             return _BESIDE_HEADS
+        case LatentAttention(indexer=Indexer(group_size=size)) if size > 1:
+            return _BESIDE_GROUPED_LATENT
         case LatentAttention():
             return _BESIDE_LATENT
         case CompressedAttention():

@@ -87,8 +87,12 @@ class Traits:
     refusals: Rules[str]
     construction_failures: Rules[ConstructionFailure]
     run_failures: Rules[EngineFailure]
+    layouts: Rules[tuple[str, ...]]
+    packed_rows: Rules[int]
     indexes_kv_by_block_stride: bool
     nameless: bool
+    known_as: str
+    """Its name to the release, where another backend has the same; empty for its own."""
     plain_cache: bool
 
 
@@ -165,8 +169,11 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "refusals": _rules_of(lambda raw: str(raw["reason"])),
     "construction_failures": _rules_of(_construction_failure),
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
+    "packed_rows": _rules_of(lambda raw: int(raw["rows"])),
+    "layouts": _rules_of(lambda raw: tuple(raw["layouts"])),
     "indexes_kv_by_block_stride": bool,
     "nameless": bool,
+    "known_as": str,
     "plain_cache": bool,
 }
 

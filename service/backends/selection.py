@@ -5,7 +5,7 @@ from functools import partial
 
 from packaging.version import Version
 
-from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure, KernelBlockSizes
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
@@ -50,16 +50,19 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
     """
     _construct(traits, subject, rules, device_name)
     cache_dtype = first_outcome(traits.cache_dtypes, subject) or subject.request.kv_cache_dtype
+    spec_block_sizes = kernel_block_sizes_of(traits, _of_spec(subject, cache_dtype, rules))
     failure = first_outcome(traits.run_failures, subject)
     return AttentionBackend(
-        name=traits.name,
+        name=traits.known_as or traits.name,
         kernel_block_sizes=kernel_block_sizes_of(traits, subject),
-        spec_block_sizes=kernel_block_sizes_of(traits, _of_spec(subject, cache_dtype, rules)),
+        spec_block_sizes=spec_block_sizes,
         indexes_kv_by_block_stride=traits.indexes_kv_by_block_stride,
         cache_dtype=cache_dtype,
         nameless=traits.nameless,
         plain_cache=traits.plain_cache,
         flash_attn_version=subject.flash_attn_of_layer,
+        packed_rows=first_outcome(traits.packed_rows, subject) or _largest_fixed(spec_block_sizes),
+        layouts=first_outcome(traits.layouts, subject) or (),
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, spoken(failure.message, subject)),
@@ -73,6 +76,10 @@ def _of_spec(subject: Subject, cache_dtype: str, rules: ReleaseRules) -> Subject
         request = replace(request, model_head_size=None, kv_cache_dtype=cache_dtype)
         subject = subject_of(request, rules, subject.capability, subject.chosen)
     return replace(subject, of_spec=True)
+
+
+def _largest_fixed(sizes: KernelBlockSizes) -> int:
+    return 1 if sizes.multiples_of else max(sizes.fixed)
 
 
 def candidates(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:

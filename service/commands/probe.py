@@ -5,13 +5,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Annotated, Any, Final, Literal
 
 import httpx2
 import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from service.api.questions import invalid_question
@@ -21,8 +22,13 @@ from service.probe.states import ENDED, State
 from service.units import gib_text
 
 TERMS: Final = ("requested", "weights", "activation", "non_torch", "cuda_graphs", "available_kv")
+UNPLANNED: Final = ("context", "library", "nccl", "granularity", "largest")
+"""What an allocation tells beside the plan."""
 MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
 TIMEOUT: Final = httpx2.Timeout(30, read=60)
+PATIENCE_SECONDS: Final = 60
+"""How long a service may be gone while it is followed."""
+PAUSE_SECONDS: Final = 1
 Json = Mapping[str, Any]
 
 
@@ -78,24 +84,53 @@ def _asked(http: httpx2.Client, body: Json) -> Json:
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     reply = http.post("/probes", json=body, headers=headers)
     if not reply.is_success:
-        problem = reply.json()
-        raise _refused(f"{problem.get('title')}: {problem.get('detail')}")
+        raise _problem(reply)
     answer: Json = reply.json()
     return answer
 
 
+def _problem(reply: httpx2.Response) -> typer.Exit:
+    try:
+        problem = reply.json()
+        return _refused(f"{problem['title']}: {problem['detail']}")
+    except (ValueError, KeyError, TypeError):
+        return _refused(f"{reply.url.host} answers {reply.status_code}, and as no service of ours does")
+
+
 def _followed(http: httpx2.Client, asked: Json) -> Json:
-    """Show a probe's progress until it has ended; return it then."""
+    """Show a probe's progress until it has ended; return it then.
+
+    A service that is gone for a while, to be started anew, is asked again.
+
+    Raises:
+        HTTPError: it is gone for longer.
+    """
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    current = asked
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    current, patient_until = asked, monotonic() + PATIENCE_SECONDS
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(_words(asked), total=None)
         while current["state"] not in ENDED:
-            with http.stream("GET", f"/probes/{asked['id']}/events") as reply:
-                for current in _events(reply.iter_lines()):
-                    progress.update(task, description=_words(current))
+            try:
+                with http.stream("GET", f"/probes/{asked['id']}/events") as reply:
+                    _check(reply)
+                    for current in _events(reply.iter_lines()):
+                        patient_until = monotonic() + PATIENCE_SECONDS
+                        progress.update(task, description=_words(current))
+            except httpx2.TransportError:
+                if monotonic() > patient_until:
+                    raise
+            if current["state"] not in ENDED:
+                sleep(PAUSE_SECONDS)
     return current
+
+
+def _check(reply: httpx2.Response) -> None:
+    if reply.is_server_error:
+        raise httpx2.TransportError(f"it answers {reply.status_code}")
+    if not reply.is_success:
+        reply.read()
+        raise _problem(reply)
 
 
 def _events(lines: Iterator[str]) -> Iterator[Json]:
@@ -119,7 +154,7 @@ def summary(told: Json) -> str:
     if result["measurement"] is not None:
         lines.append(_compared(told["predicted"], result["measurement"]))
     if result["allocation"]:
-        lines += [f"{name}: {size:,}" for name, size in result["allocation"].items() if isinstance(size, int)]
+        lines.append(_allocated(told["predicted"], result["allocation"]))
     return "\n".join(lines)
 
 
@@ -134,6 +169,28 @@ def _compared(predicted: Json, measurement: Json) -> str:
         table.add_row(term, gib_text(estimate["bytes"]), between, measured)
     if (cache := measurement["cache"]) is not None:
         table.add_row("blocks", f"{predicted['kv_cache']['num_blocks']:,}", "", f"{cache['num_blocks']:,}")
+    return _drawn(table)
+
+
+def _allocated(predicted: Json, allocation: Json) -> str:
+    """Return what was planned beside what was taken, and what nothing plans."""
+    table = Table("GiB", "predicted", "measured", "error", box=None)
+    cache = predicted["kv_cache"]
+    planned = {
+        "weights": predicted["memory"]["weights"]["bytes"],
+        "kv_tensors": cache["num_blocks"] * cache["bytes_per_block"],
+    }
+    for name, size in planned.items():
+        taken = allocation.get(f"{name}_taken_bytes")
+        if taken is not None and size:
+            table.add_row(name, gib_text(size), gib_text(taken), f"{taken / size - 1:+.3%}")
+    for name in UNPLANNED:
+        if (size := allocation.get(f"{name}_bytes")) is not None:
+            table.add_row(name, "", gib_text(size, 4), "")
+    return _drawn(table)
+
+
+def _drawn(table: Table) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as captured:
         console.print(table)

@@ -1,6 +1,7 @@
 """`dryserve worker`: run probes on this node."""
 
 import asyncio
+import shutil
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from service.worker.node import Node
 
 STATE: Final = ".local/state/dryserve"
 DENIED: Final = 2
+BAD_INPUT: Final = 2
 
 
 def worker(  # noqa: PLR0913 - one for each option
@@ -44,10 +46,15 @@ def worker(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Ask a service for probes, run them on this node's GPUs, hand the results in. Nothing listens here."""
     configure_logs(Settings().log_level)
+    # Children run in folders of their own, from which a relative path leads nowhere.
+    found = shutil.which(python or sys.executable)
+    if found is None:
+        typer.echo(f"{python} is no program", err=True)
+        raise typer.Exit(BAD_INPUT)
     settings = Node(
         name=node or socket.gethostname().split(".")[0][:64],
-        state_folder=state or Path.home() / STATE,
-        python=python or Path(sys.executable),
+        state_folder=(state or Path.home() / STATE).absolute(),
+        python=Path(found).absolute(),
         labels=tuple(label or ()),
         allows_force=allow_force,
         reserve_bytes=None if reserve_gib is None else int(reserve_gib * GIB),

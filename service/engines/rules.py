@@ -202,6 +202,8 @@ class EngineRules:
     kv_cache_dtypes: tuple[str, ...]
     unknown_dtype_refusal: str
     turboquant_on_hybrids: bool
+    block_types_told: frozenset[str]
+    turboquant_numbers_skipped: bool
     nvfp4_on_latent_attention_refusal: str
     sliding_window_packing: frozenset[str]
     chunk_packing: frozenset[str]
@@ -257,6 +259,10 @@ class EngineRules:
     checkpoint_cache_algorithms: Mapping[str, str]
     checkpoint_cache_scheme: CheckpointScheme
     e5m2_gate: E5m2Gate
+    quantization_methods: frozenset[str]
+    deprecated_quantization: frozenset[str]
+    quantization_overrides: frozenset[str]
+    online_cache_scales: bool
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool
@@ -270,6 +276,7 @@ class EngineRules:
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]
     pipeline_unsplittable: frozenset[str]
+    pipeline_unnamed: frozenset[str]
     pipeline_unready: Mapping[str, str]
     whole_prompt_batches: bool
     miscounted_layers: Mapping[str, str]
@@ -305,6 +312,7 @@ class EngineRules:
     configured_state_dtype: Mapping[str, str]
     state_checkpoints: tuple[StateCheckpoint, ...]
     graphs_need_states: bool
+    unbuilt_capabilities: frozenset[str]
     drafted_rows: frozenset[str]
     undrafted_alignment: frozenset[str]
     drafted_states: frozenset[str]

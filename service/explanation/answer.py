@@ -27,6 +27,8 @@ class Assumption:
     """Member of the request that would tell it, by path."""
     taken: str
     why: str
+    certain: bool = False
+    """Nothing else fits, or the caller told what the log does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class CauseBasis(StrEnum):
 
     LOG = "log"
     """The engine says it."""
+    RETOLD = "retold"
+    """A person says it in other words: memory that is needed against less that is left."""
     PLAN = "plan"
     """The log only says that it failed; planning the same start names the refusal."""
     UNKNOWN = "unknown"

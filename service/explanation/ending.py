@@ -42,7 +42,7 @@ def ending(log: StartupLog, run: Run | None) -> Ending | None:
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:
     """Return the failure with its cause: the log's own, else the one of the plan's words."""
     if failure.cause is not None:
-        return failure, CauseBasis.LOG
+        return failure, CauseBasis.RETOLD if failure.retold else CauseBasis.LOG
     # Words that are no wrapper's name another cause than any known one: the plan must not speak over them.
     if planned is not None and not failure.type:
         told = find_failure(read_lines(f"{planned.type}: {planned.message}"))

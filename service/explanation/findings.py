@@ -19,6 +19,7 @@ OF_BUDGET: Final[Mapping[str, Callable[[MemoryBudget], Estimate]]] = {
     "peak_activation_gib": lambda budget: budget.activation,
     "non_torch_gib": lambda budget: budget.non_torch,
     "cuda_graph_estimate_gib": lambda budget: budget.cuda_graphs,
+    "cuda_graph_gib": lambda budget: budget.captured_graphs,
     "available_kv_gib": lambda budget: budget.available_kv,
 }
 """Terms of the budget by what the log calls them."""
@@ -29,6 +30,7 @@ WORDS: Final[Mapping[str, str]] = {
     "peak_activation_gib": "an estimate: the profiling run's activations are not computed exactly",
     "non_torch_gib": "an estimate: what NCCL and kernels take outside of the allocator",
     "cuda_graph_estimate_gib": "an estimate: what the release sets aside for CUDA graphs",
+    "cuda_graph_gib": "an estimate: what CUDA graphs take in the end",
     "available_kv_gib": "an estimate: the requested memory less weights, activations, non-torch and graphs",
 }
 WITHOUT_GPU: Final = frozenset({"model_loading_gib"})

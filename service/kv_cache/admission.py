@@ -107,6 +107,20 @@ def admit(
     return RequestAdmission(counts, peak, left)
 
 
+def most_guessed_blocks(groups: tuple[Group, ...], guesses: int, ranks: int = 1) -> int:
+    """Return the most blocks that tokens guessed ahead add to what one request holds.
+
+    ``ranks`` share the tokens of one request. A step has room for the guesses that it checks and for those
+    that the draft makes next, one more with some drafts.
+    Source: vLLM 0.33.0, VllmConfig.num_lookahead_tokens, and Scheduler.schedule.
+    """
+    if not guesses:
+        return 0
+    places = 2 * guesses + 1
+    blocks = (group.spec.block_size for group in groups if isinstance(group.spec, AttentionSpec))
+    return sum(ceil_div(places, block * ranks) for block in blocks)
+
+
 @dataclass(frozen=True, slots=True)
 class PromptSteps(Sequence[int]):
     """How far a prompt has been read, and the answer begun, after each step."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import lcm
+from typing import Final
 
 from service.architecture.layers import Attention, LatentAttention, TokenMixer
 from service.architecture.model import ModelArchitecture
@@ -13,6 +14,8 @@ from service.kv_cache.states import checkpoint_alignment, largest_state
 from service.launch.serving import Serving
 from service.launch.state_caching import ALL, NONE
 from service.units import ceil_div
+
+SLOTS: Final = "fp8_ds_mla"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,10 @@ def aligned_with_states(
 ) -> BlockSizes:
     """Grow the block until its page holds a state: vLLM 0.20.0 to 0.33.0, _align_hybrid_block_size."""
     rules = serving.rules
-    per_token = _bytes_per_token(mixer, serving, rules.hybrid_alignment_packing)
+    # A layer of sparse MLA may have turned the cache to its own format by now.
+    turned = next((backend.cache_dtype for backend in backends if backend.cache_dtype == SLOTS), None)
+    stored = serving if turned is None else replace(serving, kv_cache_dtype=turned)
+    per_token = _bytes_per_token(mixer, stored, rules.hybrid_alignment_packing)
     state = largest_state(architecture, serving)
     kernel = max(backends[0].kernel_block_sizes.minimum, block_size)
     if architecture.is_latent:
@@ -175,7 +181,7 @@ def _bytes_per_token(mixer: TokenMixer, serving: Serving, packing: Collection[st
 def _token_bytes(mixer: TokenMixer, serving: Serving, counted: CacheFormat) -> int:
     """Return the bytes of one token by the model's own head size, which stands for values too."""
     if not isinstance(mixer, Attention):
-        return counted.head_bytes(mixer.head_size, 0)
+        return of_heads(counted).head_bytes(mixer.head_size, 0)
     per_head = of_heads(counted).head_bytes(mixer.head_size, mixer.head_size)
     return kv_heads_per_rank(mixer, serving) * per_head
 

@@ -292,8 +292,11 @@ def _request(layout: CacheLayout, serving: Serving, length: int) -> RequestOfLen
 
 
 def _blocks_of_request(layout: CacheLayout, serving: Serving, length: int) -> int:
-    """Return the blocks of one request as the release counts them for its report."""
-    demand, groups = serving.demand(length), layout.stages[0]
+    """Return the blocks of one request as the release counts them for its report.
+
+    Every pipeline stage reports its own groups; what is read last is the last stage's.
+    """
+    demand, groups = serving.demand(length), layout.stages[-1]
     if serving.rules.concurrency_count is ConcurrencyCount.BLOCKS:
         return sum(group.blocks_per_request(demand) for group in groups)
     size = sum(group.blocks_per_request(demand) * group.page_size for group in groups)

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, GroupMembers
-from service.kv_cache.formats import unpacked
+from service.kv_cache.formats import CacheFormat, unpacked
 from service.kv_cache.groups import Group, type_key
 from service.kv_cache.packing import pack_layers
 from service.kv_cache.specs import (
@@ -129,6 +129,14 @@ def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerC
     return caches
 
 
+def _whole_format(spec: AttentionSpec) -> CacheFormat:
+    """Return the format of a layer that keeps every token now.
+
+    Source: vLLM 0.25.0 to 0.27.1, where FullAttentionSpec knows int4_per_token_head and a window's spec not.
+    """
+    return spec.format if spec.whole_format is None else spec.whole_format
+
+
 def _is_latent_window(spec: LayerSpec) -> bool:
     return spec.kind is CacheKind.SLIDING_WINDOW_MLA
 
@@ -140,7 +148,8 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         spec,
         kind=CacheKind.MLA_ATTENTION if _is_latent_window(spec) else CacheKind.FULL_ATTENTION,
         block_size=block_size or spec.block_size,
-        format=spec.format if spec.kind in rules.promotion_keeps_packing else unpacked(spec.format),
+        format=_whole_format(spec) if spec.kind in rules.promotion_keeps_packing else unpacked(spec.format),
+        whole_format=None,
         sliding_window=None,
         attention_chunk_size=None,
         strided=spec.strided and rules.promotion_keeps_stride,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from math import gcd
 from typing import Final
 
 from service.architecture.layers import (
@@ -27,11 +28,11 @@ from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
 from service.kv_cache.compressed import BYTES, HALVES, compressed_cache, indexer_bytes
-from service.kv_cache.formats import CacheFormat, Slot, cache_format, of_heads, sized_by, unpacked
+from service.kv_cache.formats import CacheFormat, Packing, Slot, cache_format, of_heads, sized_by, unpacked
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
-from service.units import round_up
+from service.units import ceil_div, next_power_of_two, round_up
 
 STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
@@ -123,6 +124,10 @@ def _kept(
     indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
     if mixer.indexer is None or not indexed:
         return (own,)
+    if mixer.indexer.group_size > 1:
+        if serving.rules.padded_rows_align_blocks:
+            own = replace(own, block_alignment=_rows(own, backend))
+        return _pooled(mixer.indexer, serving, sizes, own)
     keys = _indexed(mixer.indexer, serving, sizes)
     if own.block_alignment > 1 and mixer.row_size is not None and keys.block_size > INDEXER_KERNEL_BLOCK:
         # Where layers share a block, kernels of a fixed size read whole pieces of it.
@@ -169,6 +174,50 @@ def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> Attention
         head_size_v=0,
         format=BYTES,
     )
+
+
+def _rows(own: AttentionSpec, backend: AttentionBackend) -> int:
+    """Return the bytes of which a block over all layers is a whole number.
+
+    Source: vLLM 0.32.0, KVCacheSpec.get_block_stride_alignment.
+    """
+    rows = gcd(backend.packed_rows, own.block_size)
+    return max(own.block_alignment, rows * own.bytes_per_token)
+
+
+def _pooled(
+    indexer: Indexer, serving: Serving, sizes: BlockSizes, own: AttentionSpec
+) -> tuple[AttentionSpec, ...]:
+    """Return a key for each group, keys and scores of the tokens of open ones, and what they pick from.
+
+    Source: vLLM 0.32.0, models/glm5next/common/attention.py Glm5NextIndexerCache and Glm5NextTailCache.
+
+    Raises:
+        EngineRefusal: the open groups do not fill blocks (stage ``block_size``).
+    """
+    group = indexer.group_size
+    ring = group * next_power_of_two(ceil_div(group + serving.speculative_tokens, group))
+    if sizes.block_size % ring:
+        words = (
+            f"Glm5NextTailCache: cache_config.block_size ({sizes.block_size}) must be a multiple of the "
+            f"tail ring ({ring})"
+        )
+        raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
+    keys = replace(_indexed(indexer, serving, sizes), tokens_per_state=group)
+    if serving.rules.padded_rows_align_blocks:
+        # Blocks are a whole number of the indexer's own as well.
+        page = gcd(INDEXER_KERNEL_BLOCK * group, keys.block_size)
+        whole = 1 if page == keys.block_size else page // group * keys.bytes_per_token
+        keys = replace(keys, block_alignment=whole)
+    tail = AttentionSpec(
+        kind=CacheKind.CIRCULAR_BUFFER,
+        block_size=ring,
+        num_kv_heads=2,
+        head_size=indexer.head_dim,
+        head_size_v=0,
+        format=HALVES,
+    )
+    return keys, tail, own
 
 
 def _block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
@@ -310,7 +359,8 @@ def _attention(
 ) -> AttentionSpec:
     if mixer.sliding_window is not None:
         counted = sized_by(exact, serving.rules.sliding_window_packing)
-        return _sliding(mixer, serving, backend, sizes, counted)
+        spec = _sliding(mixer, serving, backend, sizes, counted)
+        return replace(spec, whole_format=exact) if exact.packing is Packing.INT4_PER_TOKEN_HEAD else spec
     chunked = mixer.attention_chunk_size is not None
     return AttentionSpec(
         kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else _whole(mixer),

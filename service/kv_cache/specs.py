@@ -41,6 +41,8 @@ class AttentionSpec:
     head_size_v: int
     """0 where one vector per token serves as both (MLA)."""
     format: CacheFormat
+    whole_format: CacheFormat | None = None
+    """The format of the layer once it keeps every token, where its kind is sized by another."""
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
     page_size_padded: int | None = None

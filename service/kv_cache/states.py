@@ -82,13 +82,23 @@ def _convolved(mixer: ShortConvolution | NgramConvolution, ranks: int, drafted: 
 
 def state_bytes(mixer: Recurrence, serving: Serving, *, drafted: bool = True) -> int:
     """Return the bytes of one layer's state on one rank, with the rows for guessed tokens or without."""
-    rows = serving.speculative_tokens if drafted and state_kind(mixer) in serving.rules.drafted_rows else 0
+    rows = serving.speculative_tokens if drafted and _keeps_guesses(mixer, serving) else 0
     shape = state_shape(mixer, serving.tensor_parallel_size, rows)
     parts = (
         (shape.convolution, serving.conv_state_dtype),
         (shape.recurrent, serving.recurrent_state_dtype),
     )
     return sum(prod(part) * MODEL_DTYPE_BYTES[dtype] for part, dtype in parts if part)
+
+
+def _keeps_guesses(mixer: Recurrence, serving: Serving) -> bool:
+    """Whether a convolution has rows for guessed tokens.
+
+    Source: vLLM 0.20.2, model_executor/models/plamo2.py Plamo2MambaMixer.get_state_shape, which has none.
+    """
+    if isinstance(mixer, Mamba2) and mixer.time_step_rank is not None:
+        return False
+    return state_kind(mixer) in serving.rules.drafted_rows
 
 
 def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
@@ -113,9 +123,14 @@ def state_checkpoint(mixer: Recurrence, serving: Serving) -> StateCheckpoint | N
     if isinstance(mixer, GatedDeltaNet) and mixer.separate_projections:
         # 0.33.0, layers/mamba/gdn/olmo_gdn_linear_attn.py exports none.
         return None
+    if isinstance(mixer, KimiDeltaAttention) and not (mixer.exports_states and serving.dtype == "bfloat16"):
+        # 0.32.0, models/glm5next/common/kda.py _resolve_kda_prefill_backend; Kimi Linear's exports none.
+        return None
     kind, capability, width = state_kind(mixer), str(serving.compute_capability), None
     if isinstance(mixer, GatedDeltaNet):
         width = mixer.key_head_dim
+    if isinstance(mixer, KimiDeltaAttention):
+        width = mixer.head_dim
     if isinstance(mixer, KimiK3DeltaAttention):
         width = mixer.head_dim
         if not mixer.bounded_gate or "float16" in {serving.dtype, serving.recurrent_state_dtype}:

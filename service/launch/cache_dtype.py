@@ -76,15 +76,25 @@ def skipped_layers(
 
     Raises:
         EngineRefusal: TurboQuant on a hybrid in a release that cannot, or that does not find the model's
-            attention layers (stage ``dtype``).
+            attention layers (stage ``dtype``), or that sorts layers as numbers (stage ``config``).
     """
     skipped = frozenset(asked)
     if not is_turboquant(dtype):
         return skipped
-    if not architecture.is_hybrid:
-        return skipped | _boundary(architecture.counted_layers or len(architecture.layers))
-    if rules.turboquant_on_hybrids and architecture.attention_layers_told:
-        return skipped
+    if architecture.is_hybrid:
+        _check_hybrid(architecture, rules)
+    else:
+        skipped |= _boundary(architecture.counted_layers or len(architecture.layers))
+    named = sorted(layer for layer in skipped if not layer.isdecimal())
+    if named and rules.turboquant_numbers_skipped:
+        raise EngineRefusal(Stage.CONFIG, f"invalid literal for int() with base 10: {named[0]!r}")
+    return skipped
+
+
+def _check_hybrid(architecture: ModelArchitecture, rules: EngineRules) -> None:
+    told = architecture.attention_layers_told or architecture.class_name in rules.block_types_told
+    if rules.turboquant_on_hybrids and told:
+        return
     raise EngineRefusal(
         Stage.DTYPE,
         UNTOLD_LAYERS_REFUSAL if rules.turboquant_on_hybrids else HYBRID_REFUSAL,
@@ -157,14 +167,20 @@ def is_heeded(architecture: ModelArchitecture, rules: EngineRules) -> bool:
     return names.isdisjoint(rules.unheeded_cache_dtype)
 
 
-def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
-    """Refuse ``fp8_e5m2`` on checkpoints whose quantization brings a cache method.
+def cache_method(quantization: Quantization | None) -> str | None:
+    """Return the method by which weights are quantized, where it brings scales for the cache."""
+    brings = quantization is not None and _brings_cache_method(quantization)
+    return quantization.method if quantization is not None and brings else None
+
+
+def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules, method: str | None) -> None:
+    """Refuse ``fp8_e5m2`` where weights are quantized by a ``method`` that brings scales for the cache.
 
     Raises:
         EngineRefusal: stage ``dtype``; its words speak of fp8 whatever the checkpoint's format.
     """
     quantization = architecture.quantization
-    if dtype != "fp8_e5m2" or quantization is None or not _brings_cache_method(quantization):
+    if dtype != "fp8_e5m2" or method is None:
         return
     if not is_heeded(architecture, rules):
         return
@@ -173,6 +189,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
         return
     if (
         rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
+        and quantization is not None
         and quantization.method == "compressed-tensors"
         and quantization.kv_cache_scheme is None
     ):
@@ -180,7 +197,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules) 
     raise EngineRefusal(
         Stage.DTYPE,
         "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-        detail=f"This checkpoint is quantized with {quantization.method}. The gate refuses every "
+        detail=f"These weights are quantized with {method}. The gate refuses every "
         "quantization that brings cache scales, not only fp8.",
     )
 

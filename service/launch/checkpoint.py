@@ -119,17 +119,21 @@ def check_clamped_experts(
 
 
 def check_expert_blocks(
-    architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules
+    architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules, *, expert_parallel: bool
 ) -> None:
     """Refuse experts whose split width is no multiple of the weights' scale blocks.
 
-    Source: vLLM 0.32.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights.
+    Ranks that share out whole experts split none.
+
+    Source: vLLM 0.29.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights; FusedMoEParallelConfig.make.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
     quantization = architecture.quantization
     if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
+        return
+    if expert_parallel:
         return
     if not quantization.block_shape or quantization.expert_scheme is not None:
         return

@@ -24,6 +24,10 @@ NGRAMS_UNSPLITTABLE: Final = (
     "receive the raw input_ids it needs. Please run with PP=1."
 )
 
+NO_EXPERTS: Final = (
+    "Number of experts in the model must be greater than 0 when expert parallelism is enabled."
+)
+
 
 def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
     """Refuse a size that does not divide the query heads.
@@ -42,6 +46,18 @@ def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> N
             f"tensor parallel size ({tensor_parallel_size}).",
             type="ValidationError",
         )
+
+
+def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> None:
+    """Refuse to split experts of a model whose config names none.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_with_expert_parallelism.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if expert_parallel and not architecture.experts_told:
+        raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {NO_EXPERTS}", type="ValidationError")
 
 
 def check_context_parallel(
@@ -63,7 +79,13 @@ def check_context_parallel(
         error, words = rules.uneven_ranks_refusal
         raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
     mixer = architecture.lead_attention
-    if not isinstance(mixer, Attention) or not rules.context_parallel_refusals:
+    if not rules.context_parallel_refusals:
+        return
+    if mixer is None:
+        detail = "The engine divides the ranks by the model's key/value heads, and it has none."
+        words = "integer division or modulo by zero"
+        raise EngineRefusal(Stage.CONFIG, words, type="ZeroDivisionError", detail=detail)
+    if not isinstance(mixer, Attention):
         return
     most, queries = ranks // mixer.num_kv_heads, mixer.num_heads // mixer.num_kv_heads
     refused = (ranks <= mixer.num_kv_heads, parallel > most, queries % parallel != 0)
@@ -83,7 +105,8 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
     """
     if pipeline_parallel_size == 1:
         return
-    if architecture.class_name in rules.pipeline_unsplittable:
+    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.text_class_told
+    if unnamed or architecture.class_name in rules.pipeline_unsplittable:
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
@@ -165,6 +188,9 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)
+    if (architecture.media_width or 0) % tensor_parallel_size:
+        # vLLM 0.19.1 and 0.33.0, MergedColumnParallelLinear: an assertion without words.
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
 def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:

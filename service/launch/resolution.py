@@ -13,7 +13,15 @@ from service.engines.rules import AsyncScheduling, EngineRules
 from service.engines.speculation import HIDDEN_STATE_METHODS
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
-from service.launch import cache_dtype, checkpoint, layout, model_dtype, speculation, state_caching
+from service.launch import (
+    cache_dtype,
+    checkpoint,
+    layout,
+    model_dtype,
+    speculation,
+    state_caching,
+    weight_quantization,
+)
 from service.launch.context import resolve_max_model_len
 from service.launch.runner import runs_on_second_runner
 from service.launch.serving import Serving
@@ -48,7 +56,8 @@ class DeviceTerms:
         check_model_class(architecture.class_name, rules.release)
         dtype, unloadable = model_dtype.resolve(architecture, flags.dtype, gpu, rules), None
         try:
-            checkpoint.check_checkpoint(architecture.quantization, dtype, gpu.compute_capability, rules)
+            quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
+            checkpoint.check_checkpoint(quantization, dtype, gpu.compute_capability, rules)
         except EngineRefusal as refusal:
             unloadable = refusal
         return cls(dtype, unloadable, batch_defaults(rules, gpu), gpu.name, gpu.compute_capability)
@@ -78,6 +87,7 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
+    weight_quantization.check_flag(architecture.quantization, flags.quantization, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
@@ -90,9 +100,11 @@ def configure(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
     )
     _check_batch(architecture, flags, rules, batched, max_model_len)
-    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_heads(architecture, tensor_parallel)
+    layout.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
+    quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
     if device.unloadable is not None:
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
@@ -132,6 +144,9 @@ def configure(
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules, conv_state),
         bidirectional_media=bidirectional,
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
+        cache_method=cache_dtype.cache_method(
+            quantization if rules.online_cache_scales else architecture.quantization
+        ),
         heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,
         second_runner=runs_on_second_runner(architecture, rules, guessed),

@@ -12,7 +12,7 @@ def runs_on_second_runner(
     if guessed is not None and not (guessed.second_runner and guessed.method in rules.second_runner_methods):
         return False
     name = architecture.class_name
-    dense = not (architecture.is_hybrid or architecture.has_experts)
+    dense = not (architecture.is_hybrid or architecture.experts_told)
     second = {"all", name, *(("dense",) if dense else ())}
     if architecture.quantization is None:
         second.add(f"unquantized {name}")

@@ -63,6 +63,8 @@ class Serving:
     bidirectional_media: bool
     encoder_tokens: int = 0
     """Tokens that a request may bring to the encoder which the decoder attends across to; 0 without one."""
+    cache_method: str | None = None
+    """Method by which weights are quantized, where it brings scales for the cache."""
     heeds_cache_dtype: bool = True
     """Whether the model's layers are told the type of the cache; else they keep the model's."""
     speculation: Speculation | None = None

@@ -10,6 +10,8 @@ import yaml
 TOKEN_FILE: Final = "/run/dryserve/token"  # noqa: S105 - where one is, not what
 STATE: Final = "/var/lib/dryserve"
 SECRET: Final = "dryserve-worker"  # noqa: S105 - its name
+SHARED_MEMORY: Final = "2Gi"
+"""By which the ranks of one engine speak to each other."""
 USER: Final = 10001
 """As in the image of the service."""
 
@@ -111,6 +113,7 @@ def _pod(launch: Launch, container: dict[str, Any]) -> dict[str, Any]:
             {"name": "token", "secret": {"secretName": launch.secret, "defaultMode": 0o440}},
             {"name": "state", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
         ],
     }
 
@@ -131,6 +134,7 @@ def _container(launch: Launch, *, once: bool) -> dict[str, Any]:
             {"name": "token", "mountPath": TOKEN_FILE.rpartition("/")[0], "readOnly": True},
             {"name": "state", "mountPath": STATE},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - see above
         ],
     }
 
@@ -138,7 +142,9 @@ def _container(launch: Launch, *, once: bool) -> dict[str, Any]:
 def _docker(launch: Launch) -> str:
     words = ["docker", "run", "--rm", "--init", "--gpus", "all", "--pid", "host", "--read-only"]
     words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", str(USER)]
-    words += ["--tmpfs", "/tmp", "--volume", f"dryserve-worker:{STATE}"]  # noqa: S108 - the container's own
+    # What the engine compiles is written there and loaded from there, which docker does not allow by itself.
+    words += ["--tmpfs", "/tmp:exec", "--shm-size", "2g"]  # noqa: S108 - the container's own
+    words += ["--volume", f"dryserve-worker:{STATE}"]
     words += ["--volume", f"./worker.token:{TOKEN_FILE}:ro", launch.image]
     return shlex.join(words + arguments(launch, once=False)) + "\n"
 

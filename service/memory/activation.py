@@ -34,6 +34,8 @@ from service.memory.modules import Shards
 from service.memory.profile_run import ProfileRun
 from service.memory.quantized import FLOAT32
 
+INT32: Final = 4
+
 LATENT_CONTEXTS: Final = 8
 LATENT_TOKENS: Final = 64 * 1024
 """Contexts, and tokens at most, whose keys latent attention gathers at once."""
@@ -54,6 +56,9 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
     ]
     workspace = _attention_workspace(architecture, run)
     terms.append(exact(workspace, Basis.COMPUTED, "work space that attention reserves"))
+    if second and run.samples and constants.charges_counts_v2:
+        counts = _token_counts(architecture, run)
+        terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
     if run.encodes and (constants.encodes_v2 or not second):
         terms.extend(encoders(architecture, constants, run, peak + constants.base.middle))
     if architecture.is_recurrent:
@@ -94,6 +99,15 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
             rows = groups + mixer.sliding_window + run.tokens
             sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
     return max(sizes) * run.element_bytes
+
+
+def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
+    """Return the bytes in which the sampler counts each request's tokens, with a bit for those of the prompt.
+
+    Source: vLLM 0.27.0, v1/worker/gpu/sample/penalties.py PenaltiesState: 32-bit words.
+    """
+    words = architecture.vocab_size + -(-architecture.vocab_size // 32)
+    return run.sequences * words * INT32
 
 
 def _frees_work_space(architecture: ModelArchitecture) -> bool:

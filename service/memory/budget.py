@@ -36,6 +36,13 @@ class Evidence:
     newest: str
     """Day of the latest one, as in ``2026-05-01``."""
     age_days: int
+    logs: int = 0
+    """Of these, startup logs: weaker evidence than probes."""
+
+    @property
+    def by_logs_alone(self) -> bool:
+        """Whether no probe measured it."""
+        return self.logs == self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,8 @@ class MemoryBudget:
     activation: Estimate
     non_torch: Estimate
     cuda_graphs: Estimate
-    """Zero in releases that do not set graph memory aside."""
+    """Set aside before the cache is sized; zero in releases that do not."""
+    captured_graphs: Estimate
+    """What graphs take in the end, once the cache stands: beyond the request where nothing is set aside."""
     available_kv: Estimate
     """What is left for the cache; may be negative."""

@@ -138,9 +138,11 @@ def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
     if residual is None or (term.low == term.high and term.basis is Basis.COMPUTED and not term.bytes):
         return term
     exact = residual.evidence.level is Level.EXACT
+    # Logs move a term as far as they are known, even those of the very start; a probe settles it.
+    settled = exact and not residual.evidence.by_logs_alone
     own = (term.high - term.low) / 2 / TENTH
     prior = max(own, PRIOR_SIGMA) ** 2
-    share = 1.0 if exact else prior / (prior + residual.variance)
+    share = 1.0 if settled else prior / (prior + residual.variance)
     # Another model's residual differs from this one's by as much as two measurements do, or more.
     others = 0.0 if exact else FLOORS[residual.evidence.level] ** 2
     sigma = sqrt(share * residual.variance + others)
@@ -152,7 +154,7 @@ def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
         bytes=size,
         low=max(0, size - round(TENTH * sigma)),
         high=size + round(TENTH * sigma),
-        basis=Basis.MEASURED if exact else Basis.CALIBRATED,
+        basis=Basis.MEASURED if settled else Basis.CALIBRATED,
         source=f"{term.source}; {_words(residual.evidence)}",
         evidence=residual.evidence,
     )
@@ -165,4 +167,5 @@ def _words(evidence: Evidence) -> str:
         Level.RELEASE: "other GPU types with this release",
     }
     times = "once" if evidence.count == 1 else f"{evidence.count} times"
-    return f"measured {times} on {of[evidence.level]}, last on {evidence.newest}"
+    logs = f" ({evidence.logs} by startup logs)" if evidence.logs else ""
+    return f"measured {times}{logs} on {of[evidence.level]}, last on {evidence.newest}"

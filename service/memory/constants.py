@@ -81,6 +81,7 @@ class Constants:
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
     encodes_v2: bool
+    charges_counts_v2: bool
     """The second model runner runs the encoders before it profiles the decoder."""
     video_frames: int
     """Of the longest video, where each frame may be as large as an image."""
@@ -100,8 +101,12 @@ class Constants:
     graphs_reserved_v2: bool
     """The same on the second model runner."""
     largest_capture: LargestCapture
+    capture_step: int
+    """Tokens between the sizes of graphs above 256."""
     graph_estimate: GraphEstimate
     graph_spread_percent: tuple[float, float]
+    captured_percent: Range
+    """Of the estimate's formula, what is captured in the end."""
     context: tuple[Range, Range]
     """What a single rank holds before free memory is first asked for, and what one of several does."""
     rounds_up: bool
@@ -146,6 +151,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
     "encodes_v2": ("activation", "encodes_v2", bool),
+    "charges_counts_v2": ("activation", "charges_counts_v2", bool),
     "video_frames": ("activation", "video_frames", int),
     "video_places": ("activation", "video_places", float),
     "outputs_fill_cache": ("activation", "outputs_fill_cache", bool),
@@ -160,8 +166,10 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "graphs_reserved": ("graphs", "reserved", bool),
     "graphs_reserved_v2": ("graphs", "reserved_v2", bool),
     "largest_capture": ("graphs", "largest", lambda raw: LargestCapture(**raw)),
+    "capture_step": ("graphs", "step", int),
     "graph_estimate": ("graphs", "estimate_mib", lambda raw: GraphEstimate(**raw)),
     "graph_spread_percent": ("graphs", "spread_percent", _pair),
+    "captured_percent": ("graphs", "captured_percent", _range),
     "context": ("request", "context_mib", lambda raw: (_mib(raw["one"]), _mib(raw["many"]))),
     "rounds_up": ("request", "rounding", lambda raw: raw == "up"),
 }

@@ -242,6 +242,10 @@ def _indexer(mixer: LatentAttention, hidden: int, name: str, built: Built) -> Mo
     yield Linear(f"{name}.indexer.wk", hidden, (indexer.head_dim,), quantizable=not built.fused_indexer_keys)
     yield Plain(hidden * indexer.num_heads)
     yield Plain(2 * indexer.head_dim, FLOAT32_BYTES)
+    if indexer.group_size > 1:
+        # vLLM 0.32.0, models/glm5next Indexer: positions within a group, and scores of its tokens.
+        yield Plain(indexer.group_size * indexer.head_dim, FLOAT32_BYTES)
+        yield Plain(hidden * indexer.head_dim)
 
 
 def latent_expansion(mixer: LatentAttention, name: str, shards: Shards) -> Linear:

@@ -14,8 +14,9 @@ from service.memory.constants import Constants, constants_at
 from service.memory.deployment import Deployment
 from service.memory.draft_weights import draft_parameters
 from service.memory.estimates import difference, exact, from_range, total
-from service.memory.graphs import Capture, cuda_graphs
+from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.kept import Stage, kept_weights
+from service.memory.layout import layout_at
 from service.memory.online import quantized_online
 from service.memory.profile_run import ProfileRun
 
@@ -113,7 +114,8 @@ class _Start:
         weights = self._weights(parameters, layers)
         peak = activation(self.architecture, self.constants, self._profile(layers))
         non_torch = self._non_torch()
-        graphs = cuda_graphs(self.architecture, self.constants, self._capture(layers))
+        capture = self._capture(layers)
+        graphs = cuda_graphs(self.architecture, self.constants, capture)
         left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
@@ -124,13 +126,21 @@ class _Start:
             activation=peak,
             non_torch=non_torch,
             cuda_graphs=graphs,
+            captured_graphs=captured_graphs(self.architecture, self.constants, capture),
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
 
     def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
         inputs = self.inputs
         packed = inputs.turboquant_layers.intersection(layers)
-        stage = Stage(inputs.deployment.shards, layers, inputs.max_num_seqs, packed)
+        encodes = layers.start == 0 or layout_at(inputs.release).towers_on_every_stage
+        stage = Stage(
+            shards=inputs.deployment.shards,
+            layers=layers,
+            sequences=inputs.max_num_seqs,
+            turboquant_layers=packed,
+            encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+        )
         return kept_weights(self.architecture, self.constants, parameters, stage)
 
     def _profile(self, layers: range) -> ProfileRun:

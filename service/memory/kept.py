@@ -24,6 +24,8 @@ class Stage:
     """Requests that may run at once."""
     turboquant_layers: frozenset[int] = frozenset()
     """Numbers of the model's layers whose cache is in a TurboQuant type."""
+    encoded_tokens: int = 0
+    """Tokens of one scheduler step, where the stage has encoders."""
 
 
 def kept_weights(
@@ -34,6 +36,7 @@ def kept_weights(
         (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
         (rotary_bytes(architecture, constants, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
+        (deep_feature_bytes(architecture, stage), "features of an encoder's inner layers"),
     )
     kept = total(
         (
@@ -64,6 +67,15 @@ def turboquant_buffers(architecture: ModelArchitecture, constants: Constants, st
         if isinstance(mixer, Attention)
     )
     return stage.sequences * sum(rows) * FLOAT32
+
+
+def deep_feature_bytes(architecture: ModelArchitecture, stage: Stage) -> int:
+    """Return the bytes of the buffers through which encoders feed the decoder's first layers.
+
+    Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
+    """
+    features = sum(tower.deep_features for tower in architecture.towers)
+    return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
 
 
 def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:

@@ -85,6 +85,17 @@ def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
     return linear.inputs * sum(linear.outputs) * element_bytes
 
 
+def _bitsandbytes(elements: int, rows: int, scheme: WeightScheme) -> int:
+    """Source: vLLM 0.24.0, BitsAndBytesLinearMethod; bitsandbytes_loader.py _dequantize_dq: wide scales."""
+    scales = rows if scheme.group_size is None else ceil_div(elements, scheme.group_size)
+    return elements * scheme.bits // 8 + scales * FLOAT32
+
+
+def _bitsandbytes_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    rows = sum(linear.outputs)
+    return _bitsandbytes(rows * linear.inputs, rows, scheme)
+
+
 def _group(scheme: WeightScheme, columns: int) -> int:
     return scheme.group_size or columns
 
@@ -98,6 +109,7 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
     WeightFormat.GPTQ: _gptq_linear,
     WeightFormat.NVFP4: _nvfp4_linear,
     WeightFormat.MXFP4: _mxfp4_linear,
+    WeightFormat.BITSANDBYTES: _bitsandbytes_linear,
 }
 
 
@@ -157,6 +169,11 @@ def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) 
     return (experts.elements + scales) * scheme.bits // 8 + scales * element_bytes
 
 
+def _bitsandbytes_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, BitsAndBytesMoEMethod.create_weights."""
+    return _bitsandbytes(experts.elements, experts.first_width + experts.hidden_size, scheme)
+
+
 _ExpertRule = Callable[[Experts, WeightScheme, int], int]
 _EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
     WeightFormat.FP8: _scaled_expert,
@@ -166,4 +183,5 @@ _EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
     WeightFormat.GPTQ: _grouped_expert,
     WeightFormat.NVFP4: _nvfp4_expert,
     WeightFormat.MXFP4: _mxfp4_expert,
+    WeightFormat.BITSANDBYTES: _bitsandbytes_expert,
 }

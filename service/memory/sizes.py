@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import MXFP4_GROUP, Granularity, WeightFormat, WeightScheme
@@ -10,6 +11,9 @@ from service.memory.module_names import bare, module_names
 from service.memory.modules import Experts, Linear, Module, OutputEmbedding, Plain
 from service.memory.quantized import experts_bytes, linear_bytes, plain_experts, plain_linear
 from service.units import round_up
+
+_BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
+"""Formats that leave out a module when an entry names any part of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class Sizes:
             return None
         names = tuple(_spellings(name, parts))
         ignored = module_names(quantization.ignored)
-        by_fragment = quantization.schemes[0].scheme.format is WeightFormat.AWQ
+        by_fragment = quantization.schemes[0].scheme.format in _BY_FRAGMENT
         if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
             return None
         for group in quantization.schemes:

@@ -1,7 +1,9 @@
 """Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from packaging.version import Version
 
@@ -49,6 +51,20 @@ def parameter_bytes_per_stage(
 def _bytes_per_stage(
     architecture: ModelArchitecture, deployment: Deployment, release: Version
 ) -> tuple[int, ...]:
+    return tuple(map(sum, _sizes_per_stage(architecture, deployment, release)))
+
+
+def parameter_tensors(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> tuple[int, ...]:
+    """Return the bytes of tensor parallel rank 0's modules on the fullest stage, in the engine's order."""
+    stages = (tuple(sizes) for sizes in _sizes_per_stage(architecture, deployment, release))
+    return tuple(size for size in max(stages, key=sum) if size)
+
+
+def _sizes_per_stage(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> Iterator[Iterator[int]]:
     layout = layout_at(release)
     sizes = Sizes(
         architecture.quantization,
@@ -62,38 +78,43 @@ def _bytes_per_stage(
         rules_for(release).reused_picks_need_no_indexer,
         layout.widened_experts,
     )
-    layer_bytes = _layer_bytes(architecture, deployment.shards, sizes, built)
-    return tuple(
-        sum(map(sizes.module, _around_layers(architecture, layout, deployment, layers, built)))
-        + sum(layer_bytes[layers.start : layers.stop])
-        for layers in deployment.stages(architecture)
-    )
+    of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
+    for layers in deployment.stages(architecture):
+        yield chain(
+            map(sizes.module, _before_layers(architecture, layout, deployment.shards, layers, built)),
+            chain.from_iterable(of_layers[layers.start : layers.stop]),
+            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
+        )
 
 
-def _around_layers(
-    architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range, built: Built
+def _before_layers(
+    architecture: ModelArchitecture, layout: Layout, shards: Shards, layers: range, built: Built
 ) -> Modules:
-    shards = deployment.shards
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
     yield from _banks(architecture, shards, built)
-    if not deployment.language_model_only and (first or layout.towers_on_every_stage):
+
+
+def _after_layers(
+    architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range
+) -> Modules:
+    if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
         for tower in architecture.towers:
-            yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+            yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
 
 
-def _layer_bytes(
+def _layer_sizes(
     architecture: ModelArchitecture, shards: Shards, sizes: Sizes, built: Built
-) -> tuple[int, ...]:
-    """Return the bytes of each layer; those that are one object differ only where their names count."""
-    found: dict[tuple[int, int], int] = {}
-    layers: list[int] = []
+) -> tuple[tuple[int, ...], ...]:
+    """Return the bytes of each layer's modules; layers that are one object differ only by their names."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    layers: list[tuple[int, ...]] = []
     for index, layer in enumerate(architecture.layers):
         key = (id(layer), index if sizes.by_name else 0)
         if key not in found:
             number = architecture.layer_number(index)
             modules = () if layer.repeats else _layer(architecture, layer, number, shards, built)
-            found[key] = sum(map(sizes.module, modules))
+            found[key] = tuple(map(sizes.module, modules))
         layers.append(found[key])
     return tuple(layers)
 
@@ -197,7 +218,7 @@ def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
     if isinstance(mixing, GatedResiduals):
         inputs = mixing.copies * architecture.hidden_size
         yield Plain(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
-    elif mixing is not None and (last or mixing.merged_everywhere):
+    elif mixing is not None and not mixing.summed and (last or mixing.merged_everywhere):
         copies = mixing.copies
         yield Plain(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 

@@ -2,19 +2,22 @@
 
 In a cell (what starts of one level have in common) a node has one voice a day, the median of what it
 measured; what lies far from all others is kept but not used; what is old counts less; a change of the
-driver's branch, of CUDA or of torch makes what came before void.
+driver's branch, of CUDA or of torch makes what came before void. Startup logs are the weaker witnesses: one
+weighs a quarter of a probe, and where probes have spoken all logs together weigh half as much as those, so
+that the middle stays between what probes measured, however many logs there are.
 """
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 from statistics import median
 from typing import Final
 
-from service.memory.budget import Evidence, Level
+from service.memory.budget import Estimate, Evidence, Level
 from service.memory.calibration import LEARNED_AT, Calibration, Circumstances, Residual, Term
 from service.probe.measurements import Measurement, Origin, RankReadings, Reading
+from service.probe.plausibility import implausible
 from service.probe.prediction import Prediction
 from service.units import MIB
 
@@ -28,6 +31,8 @@ HALF_LIFE_DAYS: Final = 90
 LEAST_WEIGHT: Final = 0.05
 """Less than that is forgotten: one measurement after more than a year."""
 ORIGIN_WEIGHTS: Final = {Origin.PROBE: 1.0, Origin.LOG: 0.25}
+LOGS_BESIDE_PROBES: Final = 0.5
+"""What all logs of a cell weigh at most, of what its probes weigh: never the half that a middle needs."""
 EPOCH: Final = date(1970, 1, 1)
 
 Branch = tuple[str | None, str | None, str | None]
@@ -45,6 +50,8 @@ class Sample:
     """Days since the epoch."""
     origin: Origin = Origin.PROBE
     branch: Branch = (None, None, None)
+    lumped: frozenset[Term] = frozenset()
+    """Terms that were not told one by one, but in their sum alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +78,23 @@ class _Voice:
     value: float
     day: int
     weight: float
+    origin: Origin
 
 
 def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None:
     """Return a measurement as something to learn from; ``None`` where it must not be, or says nothing."""
-    residuals = _residuals(measurement.fullest, prediction)
-    if measurement.contaminated or not residuals:
+    told = _residuals(measurement.fullest, prediction)
+    if measurement.contaminated or implausible(measurement) or not told:
         return None
+    lumped = _lumped(measurement.fullest, prediction, told)
     return Sample(
         circumstances=prediction.circumstances,
-        residuals=residuals,
+        residuals={**told, **lumped},
         node=measurement.node,
         day=measurement.day,
         origin=measurement.origin,
         branch=measurement.stack.branch,
+        lumped=frozenset(lumped),
     )
 
 
@@ -96,17 +106,31 @@ def _residuals(rank: RankReadings, prediction: Prediction) -> dict[Term, int]:
         Term.NON_TORCH: rank.non_torch,
         Term.CUDA_GRAPHS: rank.graphs_estimated,
     }
-    found = {
+    return {
         term: reading.bytes - getattr(budget, term.value).bytes
         for term, reading in measured.items()
         if reading is not None
     }
-    told = rank.available_kv
-    if told is not None and rank.weights is not None and not found.keys() - {Term.WEIGHTS}:
-        # Where the terms were not told one by one, all that weights do not explain is one.
-        rest = budget.available_kv.bytes + budget.weights.bytes - told.bytes - rank.weights.bytes
-        found[Term.NON_TORCH] = rest
-    return found
+
+
+def _lumped(rank: RankReadings, prediction: Prediction, told: Mapping[Term, int]) -> dict[Term, int]:
+    """Return the residuals of terms that were not told one by one, by what is left for the cache.
+
+    That is what is requested less all terms, so that it tells their sum; of what they differ by together each
+    is given a part, the more the less sure it is.
+    """
+    untold = [term for term in (Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS) if term not in told]
+    if rank.available_kv is None or Term.WEIGHTS not in told or not untold:
+        return {}
+    budget = prediction.budget
+    rest = budget.available_kv.bytes - rank.available_kv.bytes - sum(told.values())
+    doubts = {term: _doubt(getattr(budget, term.value)) for term in untold}
+    parts = {term: rest * doubt // (sum(doubts.values()) or 1) for term, doubt in doubts.items()}
+    return {**parts, untold[0]: parts[untold[0]] + rest - sum(parts.values())}
+
+
+def _doubt(estimate: Estimate) -> int:
+    return estimate.high - estimate.low
 
 
 def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Learned, ...]]:
@@ -141,8 +165,10 @@ def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
 
 
 def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -> tuple[Residual | None, int]:
-    voices = _voices(term, members, today)
-    heard = _agreeing(voices)
+    # What several terms differ by together depends on the GPU where one of them does.
+    alone = [member for member in members if level is not Level.RELEASE or term not in member.lumped]
+    voices = _voices(term, alone, today)
+    heard = _heard(voices)
     weight = sum(voice.weight for voice in heard)
     if weight < LEAST_WEIGHT:
         return None, len(voices)
@@ -150,7 +176,11 @@ def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -
     spread = MAD_TO_SIGMA * median(abs(voice.value - middle) for voice in heard)
     newest = max(voice.day for voice in heard)
     evidence = Evidence(
-        level, len(heard), str(EPOCH + timedelta(days=newest)), age_days=max(0, today - newest)
+        level,
+        len(heard),
+        str(EPOCH + timedelta(days=newest)),
+        age_days=max(0, today - newest),
+        logs=sum(voice.origin is Origin.LOG for voice in heard),
     )
     return Residual(middle, spread, weight, evidence), len(voices) - len(heard)
 
@@ -161,17 +191,33 @@ def _voices(term: Term, members: Sequence[Sample], today: int) -> list[_Voice]:
         if term in sample.residuals:
             said[sample.node, sample.day, sample.origin].append(sample.residuals[term])
     return [
-        _Voice(median(values), day, ORIGIN_WEIGHTS[origin] * 0.5 ** (max(0, today - day) / HALF_LIFE_DAYS))
+        _Voice(
+            median(values),
+            day,
+            ORIGIN_WEIGHTS[origin] * 0.5 ** (max(0, today - day) / HALF_LIFE_DAYS),
+            origin,
+        )
         for (_, day, origin), values in sorted(said.items())
     ]
 
 
-def _agreeing(voices: Sequence[_Voice]) -> list[_Voice]:
-    """Return the voices without those that lie far from all others."""
-    if len(voices) < ENOUGH_TO_OUTLIE:
-        return list(voices)
-    middle = median(voice.value for voice in voices)
-    deviation = max(median(abs(voice.value - middle) for voice in voices), LEAST_DEVIATION)
+def _heard(voices: Sequence[_Voice]) -> list[_Voice]:
+    """Return the voices that count, each with the weight that it has beside the others."""
+    probes = [voice for voice in voices if voice.origin is Origin.PROBE]
+    logs = [voice for voice in voices if voice.origin is Origin.LOG]
+    if not probes:
+        return _near(logs, logs) if len(logs) >= ENOUGH_TO_OUTLIE else logs
+    agreed = _near(probes, probes) if len(probes) >= ENOUGH_TO_OUTLIE else probes
+    beside = _near(logs, agreed)
+    most = LOGS_BESIDE_PROBES * sum(voice.weight for voice in agreed)
+    share = min(1.0, most / sum(voice.weight for voice in beside)) if beside else 1.0
+    return [*agreed, *(replace(voice, weight=voice.weight * share) for voice in beside)]
+
+
+def _near(voices: Sequence[_Voice], witnesses: Sequence[_Voice]) -> list[_Voice]:
+    """Return the voices without those that lie far from what witnesses say."""
+    middle = median(voice.value for voice in witnesses)
+    deviation = max(median(abs(voice.value - middle) for voice in witnesses), LEAST_DEVIATION)
     return [voice for voice in voices if abs(voice.value - middle) <= OUTLYING_MADS * deviation]
 
 

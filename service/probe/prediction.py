@@ -39,6 +39,8 @@ def predict(measurement: Measurement) -> Prediction:
     Raises:
         NotPredicted: by our rules the engine would not have started, or they do not know it.
     """
+    if measurement.flags.get("speculative_config") is not None:
+        raise NotPredicted("what guesses tokens is not told by the model's config alone")
     try:
         rules = rules_for(find_release(measurement.release))
         told = measurement.model

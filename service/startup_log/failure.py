@@ -7,6 +7,7 @@ from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import CAUSES, WRAPPERS, Cause
+from service.startup_log.retold import retold_shortage
 from service.startup_log.templates import lines_saying
 
 MAX_MESSAGE: Final = 2000
@@ -18,6 +19,7 @@ _EXCEPTION: Final = re.compile(
 _HEADING: Final = "validation error"
 """Pydantic's words stand on the lines below."""
 _BELOW: Final = 3
+_SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,15 @@ class Failure:
     """``None`` for words that are not known."""
     values: Mapping[str, float | str]
     """Numbers in the words."""
+    retold: bool = False
+    """The words are a person's."""
 
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure: the first words that a cause is known by, else the last exception.
 
-    What follows a root is what it brings down: workers, the engine's core, the server.
+    What follows a root is what it brings down: workers, the engine's core, the server. Where the engine's own
+    words are missing, a person's may tell.
     """
     known = _known(lines)
     if known is not None:
@@ -48,6 +53,10 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if roots:
         line, match = roots[-1]
         return Failure(match[1], _words(match[2], lines, line), line.number, None, {})
+    shortage = retold_shortage(lines)
+    if shortage is not None:
+        line, sizes = shortage
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, retold=True)
     for line in lines:
         if _wraps(line.text):
             return Failure("", line.text[:MAX_MESSAGE], line.number, None, {})

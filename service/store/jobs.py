@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, or_, select
+from sqlalchemy import Row, Select, and_, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,12 +14,16 @@ from service.documents import SPEC, written
 from service.probe import life
 from service.probe.jobs import Kind, Spec
 from service.probe.life import Ending, Job, Lease, Rule
-from service.probe.states import HELD, State
+from service.probe.states import ENDED, HELD, State
 from service.store.database import Database
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
 
 SWEPT_AT_ONCE: Final = 100
+PRUNED_AT_ONCE: Final = 500
+QUEUE_LIMIT: Final = 1000
+QUEUE_PAUSE_SECONDS: Final = 30
+"""When to ask again where the queue is full: a probe takes at least that long."""
 Clock = Callable[[], float]
 
 
@@ -35,6 +39,19 @@ class KeyReused(ValueError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the Idempotency-Key {key[:40]!r} belongs to another request")
+
+
+class QueueFull(Exception):
+    """So many jobs wait that no more are taken.
+
+    Attributes:
+        retry_after: seconds after which asking again makes sense.
+    """
+
+    retry_after: Final = QUEUE_PAUSE_SECONDS
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit:,} probes wait for a worker already: cancel some, or ask again later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +72,17 @@ class JobStore:
     """The jobs of one database; several services may share it."""
 
     def __init__(
-        self, database: Database, clock: Clock = time.time, lease_seconds: float = life.LEASE_SECONDS
+        self,
+        database: Database,
+        clock: Clock = time.time,
+        *,
+        lease_seconds: float = life.LEASE_SECONDS,
+        queue_limit: int = QUEUE_LIMIT,
     ) -> None:
+        """Take how many jobs may wait: what is asked for at one moment may exceed it by its own number."""
         self._database = database
         self._clock = clock
+        self._queue_limit = queue_limit
         self.lease_seconds = lease_seconds
 
     async def add(self, spec: Spec, key: str | None, request_digest: str) -> tuple[Job, bool]:
@@ -66,6 +90,7 @@ class JobStore:
 
         Raises:
             KeyReused: the key came with another request.
+            QueueFull: too many jobs wait.
         """
         now = self._clock()
         job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + life.QUEUE_SECONDS)
@@ -73,6 +98,9 @@ class JobStore:
             async with self._database.writing() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is not None:
                     return found, False
+                waiting = select(func.count()).where(JOBS.c.state == State.QUEUED)
+                if (await connection.scalar(waiting) or 0) >= self._queue_limit:
+                    raise QueueFull(self._queue_limit)
                 row = {**_row(job), **_fixed(job), "idempotency_key": key, "request_digest": request_digest}
                 await connection.execute(JOBS.insert().values(row))
         except IntegrityError:
@@ -169,6 +197,20 @@ class JobStore:
             for job in found:
                 await _save(connection, life.swept(job, now))
             return len(found)
+
+    async def prune(self, seconds: float) -> int:
+        """Forget jobs that were asked for longer ago than that and have ended; return how many.
+
+        What they measured stays. Their idempotency keys may be used anew.
+        """
+        ended = and_(JOBS.c.state.in_(ENDED), JOBS.c.created_at < self._clock() - seconds)
+        query = select(JOBS.c.id).where(ended).limit(PRUNED_AT_ONCE)
+        async with self._database.reading() as connection:
+            if (await connection.execute(query.limit(1))).first() is None:
+                return 0
+        async with self._database.writing() as connection:
+            done = await connection.execute(JOBS.delete().where(JOBS.c.id.in_(query)))
+            return done.rowcount
 
     async def _change(self, job_id: str, rule: Rule) -> Job:
         async with self._database.writing() as connection:

@@ -58,4 +58,6 @@ def _sample(measurement: Measurement) -> Sample | None:
         return sample_of(measurement, predict(measurement))
     except NotPredicted as reason:
         _log.warning("a measurement teaches nothing", key=measurement.key, reason=str(reason))
-        return None
+    except Exception:  # noqa: BLE001 - one that an older service kept must not keep all others from teaching
+        _log.exception("a measurement teaches nothing", key=measurement.key)
+    return None

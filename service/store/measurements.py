@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.documents import MEASUREMENT, RESULT
+from service.documents import MEASUREMENT, RESULT, identity, written
 from service.probe.life import Ending
-from service.probe.measurements import Measurement, digest
+from service.probe.measurements import Measurement
 from service.store.database import Database
 from service.store.tables import MEASUREMENTS
 
@@ -55,17 +56,14 @@ async def insert_measurement(
     connection: AsyncConnection, measurement: Measurement, now: float, job_id: str | None = None
 ) -> bool:
     """Store a measurement unless it is there; return whether it was not."""
-    document = MEASUREMENT.dump_python(measurement, mode="json")
-    name = digest(document)
-    if await connection.scalar(select(MEASUREMENTS.c.digest).where(MEASUREMENTS.c.digest == name)):
-        return False
     row = {
-        "digest": name,
+        "digest": identity(measurement),
         "key": measurement.key,
         "job_id": job_id,
         "measured_at": measurement.measured_at,
         "stored_at": now,
-        "document": MEASUREMENT.dump_json(measurement).decode(),
+        "document": written(MEASUREMENT, measurement),
     }
-    await connection.execute(MEASUREMENTS.insert().values(row))
-    return True
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    new = insert(MEASUREMENTS).values(row).on_conflict_do_nothing(index_elements=[MEASUREMENTS.c.digest])
+    return (await connection.execute(new)).rowcount > 0

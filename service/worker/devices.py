@@ -11,6 +11,14 @@ HOST_NAME: Final = "cpu"
 """What the host's memory is called where it stands in for a GPU."""
 MEMINFO: Final = Path("/proc/meminfo")
 KIB: Final = 1024
+VIRTUAL_MODES: Final = frozenset(
+    {
+        pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU,
+        pynvml.NVML_GPU_VIRTUALIZATION_MODE_HOST_VGPU,
+        pynvml.NVML_GPU_VIRTUALIZATION_MODE_HOST_VSGA,
+    }
+)
+"""A share of a GPU, or a GPU that is shared out to others; one that is passed through is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,9 @@ class DeviceState:
     virtual: bool = False
     """A share of a GPU that a hypervisor hands out."""
     awaits_reset: bool = False
-    """Faulty memory is set aside at the next reset."""
+    """Faulty memory is set aside at the next reset, or the check of memory (ECC) is switched by it."""
+    ecc: bool | None = None
+    """Memory is checked, which takes a part of it on some GPUs; ``None`` where there is no such check."""
 
     def document(self) -> dict[str, Any]:
         """Return it as an inventory lists it."""
@@ -90,6 +100,7 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
     )
     pids = {process.pid for running in lists for process in _asked(running, handle, ())}
     mode = _asked(pynvml.nvmlDeviceGetComputeMode, handle, pynvml.NVML_COMPUTEMODE_DEFAULT)
+    ecc = _asked(pynvml.nvmlDeviceGetEccMode, handle, None)
     virtual = _asked(pynvml.nvmlDeviceGetVirtualizationMode, handle, pynvml.NVML_GPU_VIRTUALIZATION_MODE_NONE)
     rates = _asked(pynvml.nvmlDeviceGetUtilizationRates, handle, None)
     remapped = _asked(pynvml.nvmlDeviceGetRemappedRows, handle, (0, 0, 0, 0))
@@ -105,8 +116,9 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
         pids=tuple(sorted(pids)),
         exclusive=mode != pynvml.NVML_COMPUTEMODE_DEFAULT,
         mig=_asked(pynvml.nvmlDeviceGetMigMode, handle, (0, 0))[0] != 0,
-        virtual=virtual == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU,
-        awaits_reset=bool(remapped[2]) or bool(retired),
+        virtual=virtual in VIRTUAL_MODES,
+        awaits_reset=bool(remapped[2] or remapped[3] or retired) or (ecc is not None and ecc[0] != ecc[1]),
+        ecc=None if ecc is None else bool(ecc[0]),
     )
 
 

@@ -62,7 +62,7 @@ def _unfit(now: DeviceState) -> str | None:
         return "the GPU is virtual: its memory is not its own"
     if now.awaits_reset:
         return "the GPU waits for a reset: faulty memory is set aside"
-    if now.exclusive and now.pids:
+    if now.exclusive and (now.pids or now.used > HIDDEN_BYTES):
         return "the GPU is in an exclusive mode and in use: a probe could keep its server from restarting"
     return None
 

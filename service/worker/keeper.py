@@ -31,6 +31,7 @@ KILL_SECONDS = 20.0
 TICK_SECONDS = 0.1
 TIMED_OUT = 124
 STOPPED = 125
+NOT_STARTED = 126
 
 
 def main() -> None:
@@ -39,16 +40,20 @@ def main() -> None:
     told = json.loads((folder / "child.json").read_text("utf-8"))
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     with (folder / "log").open("wb") as log:
-        child = subprocess.Popen(  # noqa: S603 - the worker's own words
-            told["command"],
-            cwd=folder,
-            env=_environment(folder, told["environment"]),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
-        )
+        try:
+            child = subprocess.Popen(  # noqa: S603 - the worker's own words
+                told["command"],
+                cwd=folder,
+                env=_environment(folder, told["environment"]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+            )
+        except OSError as error:
+            log.write(f"{type(error).__name__}: {error}\n".encode())
+            sys.exit(NOT_STARTED)
         code = _wait(child, time.monotonic() + told["wall_seconds"])
     _kill_everyone()
     sys.exit(code)

@@ -17,6 +17,8 @@ from service.worker.spool import Spool, Spooled
 
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
+PHASE_SECONDS: Final = 0.5
+"""How often it is looked whether a job does something else by now."""
 FENCE_SECONDS: Final = 5.0
 """So long before its lease ends a job is stopped that could not be prolonged: the GPU is fenced, too."""
 
@@ -117,8 +119,9 @@ class Worker:
         clock = asyncio.get_running_loop().time
         good_until = clock() + assignment.ttl_seconds - min(FENCE_SECONDS, assignment.ttl_seconds / 2)
         while True:
+            told = run.phase
             try:
-                wanted = await self._client.heartbeat(assignment.probe_id, assignment.fence, run.phase)
+                wanted = await self._client.heartbeat(assignment.probe_id, assignment.fence, told)
             except Unreachable:
                 if clock() >= good_until:
                     run.stop("the service could not be reached before the lease ended")
@@ -130,7 +133,10 @@ class Worker:
             good_until = clock() + assignment.ttl_seconds - min(FENCE_SECONDS, assignment.ttl_seconds / 2)
             if not wanted:
                 run.stop(CANCELLED)
-            await asyncio.sleep(assignment.heartbeat_seconds)
+            due = clock() + assignment.heartbeat_seconds
+            # What it does next is told at once.
+            while clock() < due and run.phase == told:  # noqa: ASYNC110 - a file of the child says so
+                await asyncio.sleep(min(PHASE_SECONDS, max(0, due - clock())))
 
     async def _hand_in(self, spooled: Spooled) -> bool:
         """Hand a result in, however long that takes; return whether the service keeps it.

@@ -21,17 +21,20 @@ from service.probe.jobs import (
     Limits,
     Spec,
 )
+from service.units import GIB
 from service.worker import engine_terms
 from service.worker.child import CHILDREN, TIMED_OUT, Child, ChildEnd
 from service.worker.devices import HOST_NAME, Devices, DeviceState, host_memory
 from service.worker.excerpt import excerpt, last_error
-from service.worker.guard import Demand, disturbed, endangered, refusal, reserve_of
+from service.worker.guard import HIDDEN_BYTES, Demand, disturbed, endangered, refusal, reserve_of
 from service.worker.node import Node
 from service.worker.process_tree import descendants
 
 LOOKS: Final = 3
 LOOK_SECONDS: Final = 0.5
 """Between two looks at a device, and between two rounds of the watchdog."""
+WATCHED_BYTES: Final = GIB // 4
+"""Left above the reserve by what is not planned, so that the watchdog is not woken by it."""
 Result = dict[str, Any]
 
 
@@ -75,14 +78,30 @@ class Run:
         needed = work.bytes + CONTEXT_BYTES
         with ExitStack() as held:
             (device,), reserve = await self._claim(1, needed, held)
-            fraction = None if device.name == HOST_NAME else min(1.0, needed / device.total)
-            job = {"weights": work.weights, "kv_tensors": work.kv_tensors, "fraction": fraction}
+            largest = self._largest_tensor(device, reserve)
+            wanted = max(needed, largest + CONTEXT_BYTES)
+            fraction = None if device.name == HOST_NAME else min(1.0, wanted / device.total)
+            job = {
+                "weights": work.weights,
+                "kv_tensors": work.kv_tensors,
+                "fraction": fraction,
+                "free": device.free,
+                "largest": largest,
+            }
             end, bad = await self._run_child("alloc.py", job, [device], reserve)
         if bad is not None:
             return bad
         told = dict(end.result or {})
         outcome, detail = told.pop("outcome"), told.pop("detail", "")
         return {"outcome": outcome, "detail": detail, "allocation": told}
+
+    def _largest_tensor(self, device: DeviceState, reserve: int) -> int:
+        """Return up to what size the largest tensor is looked for: nothing on the host, or beside others."""
+        if device.name == HOST_NAME or device.pids or device.used > HIDDEN_BYTES:
+            return 0
+        room = device.free - reserve - CONTEXT_BYTES - WATCHED_BYTES
+        most = self._spec.limits.max_bytes
+        return max(0, room if most is None else min(room, most - CONTEXT_BYTES))
 
     async def _engine(self, work: Engine) -> Result:
         # A second reading by the closed list: what is not on it does not reach the engine.
@@ -219,8 +238,10 @@ CANCELLED: Final = "cancelled"
 
 
 def _inventory(devices: Devices) -> Result:
+    if devices.absence:
+        raise Refused(devices.absence)
     found = [{**state.document(), "driver": devices.driver} for state in devices.states()]
-    return {"outcome": "measured", "detail": devices.absence, "inventory": found}
+    return {"outcome": "measured", "inventory": found}
 
 
 def _demand(limits: Limits, needed: int, node: Node) -> Demand:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parents[1] / "data" / "startups"
-NAMES = ("startups.jsonl", "memory-rows.jsonl")
+NAMES = ("startups.jsonl", "memory-rows.jsonl", "found.jsonl")
 
 Row = Mapping[str, Any]
 
 
 def read_rows(source: Path) -> tuple[Row, ...]:
-    """Return the rows of one file, or of the two files of a folder, compressed or not."""
+    """Return the rows of one file, or of those of a folder, compressed or not."""
     if source.is_file():
         return tuple(_as_startup(number, row) for number, row in enumerate(_lines(source)))
     found = [path for name in NAMES for path in (source / name, source / f"{name}.gz") if path.exists()]
@@ -50,6 +50,7 @@ def _as_startup(number: int, row: Row) -> Row:
         "peak_activation_gib": logged.get("activation_peak"),
         "non_torch_gib": logged.get("non_torch_increase"),
         "cuda_graph_estimate_gib": logged.get("cudagraph_est"),
+        "cuda_graph_gib": logged.get("cudagraph_actual"),
         "kv_cache_tokens": logged.get("kv_tokens"),
         **{name: flags.get(name) for name in _ALIKE},
     }

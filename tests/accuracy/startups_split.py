@@ -16,6 +16,10 @@ CAMPAIGN: Final = "llm-d-incubation"
 """The only lab whose logs name every term: without it there would be nothing to fit."""
 
 
+FOUND: Final = "g"
+"""What the ids begin with of the rows that were gathered last, to judge alone."""
+
+
 class Part(StrEnum):
     """What a fit may see of a row."""
 
@@ -25,10 +29,14 @@ class Part(StrEnum):
     OTHER_LAB = "held out: lab"
     """The fit sees the model in other labs."""
     OTHER = "held out: model and lab"
+    FOUND = "held out: found"
+    """Gathered after the constants were fitted, from sources of their own."""
 
 
 def part(startup: Startup) -> Part:
     """Return the part of a start."""
+    if startup.id.startswith(FOUND):
+        return Part.FOUND
     model = _is_drawn(f"model {startup.known.config}")
     own = lab(startup) == CAMPAIGN or _is_drawn(f"lab {lab(startup)}")
     if model:

@@ -226,8 +226,9 @@ def _flags(row: Row, text: str) -> ServeFlags:
         spelt = row.get(name) or _told(text, name)
         if spelt:
             values[name] = _word(str(spelt))
-    if re.search(r"quantization'?[ :]+'?fp8\b", text) and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
-        values["quantization"] = "fp8"
+    online = re.search(r"quantization'?[ :]+'?(fp8|bitsandbytes)\b", text)
+    if online and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
+        values["quantization"] = online[1]
     values.setdefault("max_model_len", row.get("max_concurrency_len"))
     values.setdefault("kv_cache_dtype", "auto")
     try:

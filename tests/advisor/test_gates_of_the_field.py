@@ -47,7 +47,7 @@ def _flags(dtype: str, ranks: int = 1) -> ServeFlags:
         tensor_parallel_size=ranks,
         kv_cache_dtype=dtype,
         max_model_len=8192,
-        kv_cache_memory_bytes=8 << 30,
+        kv_cache_memory_bytes=4 << 30,
         max_num_seqs=16,
     )
 
@@ -182,3 +182,28 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
     assert "max_num_seqs (1024) exceeds available Mamba cache blocks" in candidate.warnings[0]
     assert candidate.kv_cache is not None
     assert candidate.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "built"),
+    [
+        ("0.19.1", "v100-sxm2-32gb", True),
+        (
+            "0.20.0",
+            "v100-sxm2-32gb",
+            False,
+        ),  # "no kernel image is available", as Volta's users tell in #39878
+        ("0.33.0", "v100-sxm2-32gb", False),
+        ("0.33.0", "t4-16gb", True),
+        ("0.19.0", "jetson-thor-128gb", False),  # the same words, in #39233
+        ("0.33.0", "jetson-thor-128gb", True),
+    ],
+)
+def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=4096, kv_cache_memory_bytes=2 << 30)
+    request = PlanRequest(find_model("Qwen/Qwen3-0.6B").model, (find_gpu(gpu),), EngineChoice(version), flags)
+    candidate = plan(request).plans[0].recommended
+
+    assert candidate is not None
+    assert any("hold no kernels" in doubt for doubt in candidate.doubts) is not built
+    assert candidate.verdict is (Verdict.STARTS if built else Verdict.UNCERTAIN)

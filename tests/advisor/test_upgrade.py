@@ -23,7 +23,7 @@ def test_gemma_4_starts_on_0_24_and_fails_on_0_26_since_the_reserve_doubled() ->
     flags = ServeFlags(
         tensor_parallel_size=1,
         max_model_len=131072,
-        kv_cache_memory_bytes=20 << 30,
+        kv_cache_memory_bytes=18 << 30,
         max_num_batched_tokens=8192,
     )
     (step,) = steps(GEMMA, flags, "0.24.0", "0.26.0")

@@ -13,6 +13,7 @@ from service.__main__ import cli
 from service.api.schemas.serve import ServeInput
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
+README = Path(__file__).parents[2] / "README.md"
 GEMMA_LINE = shlex.split(
     "plan google/gemma-4-31B-it --gpu rtx-3090-24gb --engine-version 0.19.0 --tensor-parallel-size 2 "
     "--max-model-len 131072 --max-num-batched-tokens 2048 --kv-cache-memory-bytes 12390980648 "
@@ -40,6 +41,13 @@ def test_a_table_and_a_command(client: TestClient) -> None:
     table = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
     assert _run(*GEMMA_LINE, "--format", "table") == (4, table, "")
     assert _run(*GEMMA_LINE, "--format", "command")[1].splitlines()[-1] == table.splitlines()[-1]
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    shown = README.read_text("utf-8").partition("```text\n")[2].partition("```")[0]
+    _, out, _ = _run(*GEMMA_LINE, "--format", "table")
+
+    assert shown == "".join(line for line in out.splitlines(keepends=True) if not line.startswith("Note: "))
 
 
 def test_a_refusal_exits_with_3() -> None:
@@ -92,6 +100,28 @@ def test_a_config_that_is_none_is_bad_input(content: str, tmp_path: Path) -> Non
     config = tmp_path / "config.json"
     config.write_text(content)
     assert _run("plan", "mine", "--config", str(config))[0] == 2
+
+
+def test_a_table_shows_all_ranks_that_are_needed() -> None:
+    """550 GiB of weights: 8 x 31.4 GiB are too few, four times as many are not."""
+    _, out, _ = _run("plan", "moonshotai/Kimi-K2.6", "--gpu", "rtx-5090-32gb", "--kv-cache-dtype", "auto")
+    planned = json.loads(out)["plans"][0]["recommended"]
+    _, table, _ = _run(
+        *("plan", "moonshotai/Kimi-K2.6", "--gpu", "rtx-5090-32gb", "--kv-cache-dtype", "auto"),
+        *("--format", "table"),
+    )
+
+    assert planned["tensor_parallel_size"] * planned["pipeline_parallel_size"] >= 550 / 31.4
+    assert f"TP {planned['tensor_parallel_size']} x PP {planned['pipeline_parallel_size']}," in table
+    (row,) = [line for line in table.splitlines() if line.startswith("auto (") and "starts" in line]
+    assert row.split()[2:4] == [str(planned[f"{way}_parallel_size"]) for way in ("tensor", "pipeline")]
+
+
+def test_a_folder_is_no_config(tmp_path: Path) -> None:
+    code, _, err = _run("plan", "a/model", "--config", str(tmp_path))
+
+    assert code == 2
+    assert "is a directory" in " ".join(err.split())
 
 
 def test_every_flag_of_the_engine_is_an_option() -> None:

@@ -121,6 +121,7 @@ def test_memory_terms_stand_in_their_intervals(client: TestClient) -> None:
         "activation",
         "non_torch",
         "cuda_graphs",
+        "captured_graphs",
         "available_kv",
     ]
     for term in memory.values():

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
 from service.store.tokens import Scope, TokenStore
+from tests.api.conftest import Client
 
-Client = httpx2.AsyncClient
 PROBE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_probe"].body))
 LEASE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_lease"].body))
 GIB = 1 << 30
@@ -41,32 +41,6 @@ MEASURED = {"outcome": "measured", "measurement": MEASUREMENT}
 def database_url(tmp_path: Path) -> str:
     """Stand in for both kinds of databases: that they behave alike is the stores' own test."""
     return f"sqlite:///{tmp_path}/probes.db"
-
-
-@pytest.fixture
-async def served(database_url: str) -> AsyncIterator[tuple[FastAPI, TokenStore]]:
-    database = Database(database_url)
-    nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
-    services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
-    yield create_app(services), services.probes.tokens
-    await database.close()
-
-
-@pytest.fixture
-async def bearer(served: tuple[FastAPI, TokenStore]) -> AsyncIterator[Callable[..., Any]]:
-    app, tokens = served
-    opened = []
-
-    async def of(scope: Scope | None, *, peer: str = "10.0.0.9", host: str = "dryserve.test") -> Client:
-        transport = httpx2.ASGITransport(app=app, client=(peer, 4711), raise_app_exceptions=False)
-        headers = {} if scope is None else {"Authorization": f"Bearer {await tokens.create('pool', scope)}"}
-        client = Client(transport=transport, base_url=f"http://{host}", headers=headers)
-        opened.append(client)
-        return client
-
-    yield of
-    for client in opened:
-        await client.aclose()
 
 
 async def queued(operator: Client, body: dict[str, Any] = PROBE, key: str | None = None) -> dict[str, Any]:
@@ -222,6 +196,44 @@ async def test_a_worker_waits_for_a_job(bearer: Callable[..., Any]) -> None:
     assert (await asyncio.wait_for(waiting, 5)).json()["probe_id"] == probe["id"]
 
 
+async def test_a_worker_that_hung_up_gets_no_job(
+    bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore]
+) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    body = json.dumps({**LEASE, "wait_seconds": 20}).encode()
+    heard: list[Any] = [
+        {"type": "http.request", "body": body, "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[dict[str, Any]] = []
+    headers = [(b"authorization", worker.headers["authorization"].encode())]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/leases",
+        "raw_path": b"/leases",
+        "query_string": b"",
+        "headers": [*headers, (b"content-type", b"application/json")],
+        "client": ("10.0.0.9", 1),
+        "server": ("dryserve.test", 80),
+        "scheme": "http",
+        "root_path": "",
+    }
+
+    async def receive() -> Any:  # noqa: ANN401 - the server's own
+        return heard.pop(0) if len(heard) > 1 else heard[0]
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    polling = asyncio.create_task(served[0](scope, receive, send))  # type: ignore[arg-type]
+    await asyncio.sleep(0.2)
+    probe = await queued(operator)
+    await asyncio.wait_for(polling, 5)
+    assert sent[0]["status"] == 204
+    assert (await operator.get(f"/probes/{probe['id']}")).json()["state"] == "queued"
+
+
 async def test_cancelling_is_told_to_the_worker(bearer: Callable[..., Any]) -> None:
     operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
     path = f"/probes/{(await queued(operator))['id']}"
@@ -255,6 +267,20 @@ async def test_what_is_no_result_of_this_lease_is_refused(
     other = {"node": "node-2", "fence": 1, "result": MEASURED}
     assert (await worker.put(f"{path}/result", json=other)).status_code == 409
     assert (await operator.get(path)).json()["state"] == "leased"
+
+
+async def test_a_full_queue_is_told_with_the_time_to_ask_again(
+    bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore]
+) -> None:
+    served[0].state.services.probes.jobs._queue_limit = 1  # noqa: SLF001 - in place of a thousand
+    operator = await bearer(Scope.OPERATOR)
+    probe = await queued(operator, key="k")
+    reply = await operator.post("/probes", json=PROBE)
+    assert (reply.status_code, reply.json()["type"]) == (503, "/problems/queue-full")
+    assert int(reply.headers["retry-after"]) == reply.json()["retry_after"] > 0
+    assert await queued(operator, key="k") == probe
+    await operator.delete(f"/probes/{probe['id']}")
+    await queued(operator)
 
 
 PLAN = PROBE["plan"]
@@ -327,7 +353,12 @@ async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> No
     told = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
     result = {
         "outcome": "measured",
-        "measurement": {**MEASUREMENT, "measured_at": time.time(), "ranks": [told]},
+        "measurement": {
+            **MEASUREMENT,
+            "measured_at": time.time(),
+            "ranks": [told],
+            "utilization": 0.92,  # the release's own
+        },
     }
     body = {"node": NODE, "fence": lease["fence"], "result": result}
     assert (await worker.put(f"/probes/{lease['probe_id']}/result", json=body)).status_code == 200
@@ -382,3 +413,53 @@ async def test_measurements_are_carried_from_one_service_to_another(
 async def test_a_bad_parameter_is_told_by_its_own_name(bearer: Callable[..., Any]) -> None:
     reply = await (await bearer(Scope.READER)).get("/probes", params={"state": "asleep"})
     assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/state")
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "words"),
+    [
+        ("flags", {"max_model_len": "long"}, "flags.max_model_len"),
+        ("flags", {"worker_cls": "os.system"}, "flags.worker_cls"),
+        ("utilization", 7.0, "utilization"),
+        ("ranks", [{"weights": {"bytes": 1 << 60, "how": "measured"}}], "ranks.0.weights.bytes"),
+        ("release", 19, "release"),
+        ("origin", "hearsay", "origin"),
+        ("schema_version", 2, "schema_version"),
+        ("model", {"id": "a/b"}, "model.config"),
+    ],
+)
+async def test_what_is_imported_is_read_by_a_closed_schema(
+    member: str, value: object, words: str, bearer: Callable[..., Any]
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    line = {**MEASUREMENT, **STARTED, member: value}
+    reply = await operator.post("/measurements", content=json.dumps(line))
+    assert reply.status_code == 422
+    (fault,) = reply.json()["errors"]
+    assert (fault["pointer"], fault["detail"].partition(":")[0]) == ("/1", words)
+
+
+STARTED: dict[str, Any] = {
+    "schema_version": 1,
+    "node": "node-1",
+    "release": "0.32.0",
+    "flags": {"max_model_len": 8192},
+    "model": {"id": "a/b", "config": {"architectures": ["X"]}},
+    "origin": "probe",
+}
+
+
+async def test_a_start_that_no_plan_knows_is_kept_and_keeps_nobody_from_learning(
+    bearer: Callable[..., Any],
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    starts: list[dict[str, Any]] = [
+        {},
+        {"release": "9.9.9"},
+        {"flags": {"attention_backend": "NOBODYS"}},
+        {"flags": {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}},
+        {"model": {"id": "a/b", "config": {"architectures": ["LlamaForCausalLM"], "hidden_size": "x"}}},
+    ]
+    lines = "\n".join(json.dumps({**MEASUREMENT, **STARTED, **start}) for start in starts)
+    assert (await operator.post("/measurements", content=lines)).json() == {"measurements": 5, "new": 5}
+    assert (await operator.get("/calibrations")).json() == {"calibrations": []}

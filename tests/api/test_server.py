@@ -7,8 +7,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +47,59 @@ def test_it_greets_answers_logs_and_stops(server: tuple[int, subprocess.Popen[st
     (request,) = (line for line in lines if line["event"] == "request")
     assert (request["route"], request["status"], request["request_id"]) == ("/plan", 200, "mine")
     assert "hf_private" not in log
+
+
+def test_who_waits_keeps_it_from_no_end(tmp_path: Path) -> None:
+    """A stream of events and a worker's long poll are ended, in order; 10 s are given."""
+    port = free_port()
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "DRYSERVE_DATABASE_URL": f"sqlite:///{tmp_path}/probes.db",
+    }
+    tokens = {scope: _token(environment, scope) for scope in ("operator", "worker")}
+    command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--local-worker"]
+    with subprocess.Popen(  # noqa: S603 - our own
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_until_ready(port)
+            operator, worker, events = (HTTPConnection("127.0.0.1", port, timeout=30) for _ in range(3))
+            inventory = {"kind": "inventory", "target": {"label": "nobodys"}}
+            probe = _sent(operator, "POST", "/probes", tokens["operator"], inventory)
+            events.request("GET", f"/probes/{probe['id']}/events", headers=_bearer(tokens["operator"]))
+            stream = events.getresponse()
+            offer = {"node": "n", "kinds": ["inventory"], "wait_seconds": 25}
+            worker.request("POST", "/leases", json.dumps(offer), {**JSON, **_bearer(tokens["worker"])})
+            assert b"probe" in stream.readline()
+            started = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert worker.getresponse().status == 204
+            assert b"queued" in stream.read()
+            _, log = process.communicate(timeout=20)
+            for connection in (operator, worker, events):
+                connection.close()
+        finally:
+            process.kill()
+    assert time.monotonic() - started < 10
+    assert process.returncode == -signal.SIGTERM
+    assert "Traceback" not in log
+
+
+def _token(environment: dict[str, str], scope: str) -> str:
+    command = [sys.executable, "-m", "service", "token", "create", scope, "--scope", scope]
+    made = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    return made.stdout.strip()
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _sent(connection: HTTPConnection, method: str, path: str, token: str, body: object) -> dict[str, Any]:
+    connection.request(method, path, json.dumps(body), {**JSON, **_bearer(token)})
+    answer: dict[str, Any] = json.load(connection.getresponse())
+    return answer
 
 
 def _ask_for_a_table(port: int) -> None:

@@ -97,3 +97,11 @@ def test_only_a_home_that_is_named_gives_its_token(monkeypatch: pytest.MonkeyPat
     assert Settings().hub_token == "hf_given"  # noqa: S105 - made up
     monkeypatch.setenv("DRYSERVE_HUB_STORAGE_HOSTS", "store.test, other.test:8443")
     assert Settings().hub_storage_hosts == ("store.test", "other.test:8443")
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_TOKEN", "DRYSERVE_PORT"):
+        monkeypatch.setenv(name, "")
+
+    settings = Settings()
+    assert (settings.port, settings.hf_token, settings.hf_hub_offline) == (8000, None, False)

@@ -15,7 +15,7 @@ def test_a_class_that_is_read_is_never_called_unmodelled() -> None:
     ("class_name", "reason"),
     [
         ("NemotronHPuzzleForCausalLM", "recurrent"),
-        ("Glm5NextForCausalLM", "sparse"),
+        ("DeepseekV41ForCausalLM", "compressed"),
         ("NemotronParseForConditionalGeneration", "cross"),
     ],
 )

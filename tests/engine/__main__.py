@@ -2,39 +2,31 @@
 
 ``make test-engine RELEASE=0.32.0`` installs the release below ``.oracle``, starts it on tiny models of random
 weights by the very child that workers run, and holds its blocks and groups against our plan, which must
-agree exactly. Then a service and a worker are started, and an ``alloc`` and an ``engine`` probe go all the
-way. It exits with 1 where anything differs.
+agree exactly. An ``engine`` probe goes all the way through a service and a worker, and so do the allocations
+of ``make test-alloc``. It exits with 1 where anything differs.
 """
 
 import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 from packaging.version import Version
 from rich.console import Console
 
-from service.api.app import create_app
-from service.bootstrap import build_services
 from service.engines.releases import find_release
-from service.probe.jobs import Kind
-from service.settings import Settings
-from service.store.database import Database
-from service.store.tokens import Scope
 from service.units import GIB
 from service.worker.child import CHILDREN, Child
-from service.worker.client import ServiceClient
 from service.worker.devices import HOST_NAME, HostMemory
 from service.worker.engine_terms import cache_bytes
-from service.worker.loop import Worker
-from service.worker.node import Node
 from service.worker.running import environment_of
+from tests.engine import allocation
 from tests.engine.environment import prepare_engine
 from tests.engine.models import MODELS
+from tests.engine.way import Json, opened
 from tests.oracle.environment import InstallationFailed
 
 CACHE_BYTES: Final = GIB
@@ -43,8 +35,6 @@ BLOCK: Final = 128
 """Tokens of the CPU's blocks."""
 FLAGS: Final = {"max_model_len": 1024, "enforce_eager": True, "block_size": BLOCK}
 WALL_SECONDS: Final = 1200
-AGREEMENT: Final = 0.003
-Json = Mapping[str, Any]
 
 
 async def started(python: Path, config: Json) -> Json:
@@ -103,61 +93,16 @@ def differences(plan: Json, engine: Json) -> list[str]:
     return [f"{name}: planned {a}, the engine has {b}" for name, (a, b) in compared.items() if a != b]
 
 
-async def whole_way(http: httpx2.AsyncClient, worker: Worker, kind: Kind, release: Version) -> Json:
-    """Return the result of a probe that is asked for, leased, run and handed in."""
-    body = {"kind": kind.value, "plan": question(release, MODELS["one group"])}
-    asked = await http.post("/probes", json=body)
-    assert asked.status_code == 202, asked.text
-    await worker.work(once=True)
-    probe: Json = (await http.get(f"/probes/{asked.json()['id']}")).json()
-    assert probe["state"] == "succeeded", probe
-    return probe
-
-
-def misallocated(probe: Json) -> list[str]:
-    """Return where what was taken is not what was planned."""
-    told, predicted = probe["result"]["allocation"], probe["predicted"]
-    cache = predicted["kv_cache"]
-    expected = {
-        "weights": predicted["memory"]["weights"]["bytes"],
-        "kv_tensors": cache["num_blocks"] * cache["bytes_per_block"],
-    }
-    taken = {name: told[f"{name}_taken_bytes"] for name in expected}
-    return [
-        f"{name}: planned {size}, taken {taken[name]}"
-        for name, size in expected.items()
-        if abs(taken[name] - size) > max(AGREEMENT * size, 4 << 20)
-    ]
-
-
 async def run(release: Version, python: Path, console: Console) -> int:
     """Run everything; return the number of differences."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        database = Database(f"sqlite:///{folder}/probes.db")
-        services = build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(), database)
-        transport = httpx2.ASGITransport(app=create_app(services))
-        tokens = services.probes.tokens
-        operator, pool = await tokens.create("op", Scope.OPERATOR), await tokens.create("pool", Scope.WORKER)
-        http, inward = (
-            httpx2.AsyncClient(
-                transport=transport, base_url="http://dryserve", headers={"Authorization": f"Bearer {token}"}
-            )
-            for token in (operator, pool)
-        )
-        node = Node("node-1", folder / "state", python, on_host=True)
-        worker = Worker(node, HostMemory(), ServiceClient(inward, node.name))
-        faults = 0
-        for kind in (Kind.ALLOC, Kind.ENGINE):
-            probe = await whole_way(http, worker, kind, release)
-            console.print(f"{kind} probe: asked for, leased, run, handed in")
-            if kind is Kind.ALLOC:
-                faults += _told(console, "bytes taken", misallocated(probe))
+    faults = 0
+    async with opened(python) as way:
+        await way.goes("engine", question(release, MODELS["one group"]))
+        console.print("engine probe: asked for, leased, run, handed in")
         for title, config in MODELS.items():
             engine = await started(python, config)
-            faults += _told(console, title, differences(await planned(http, release, config), engine))
-        await database.close()
-        return faults
+            faults += _told(console, title, differences(await planned(way.http, release, config), engine))
+    return faults + await allocation.run(python, str(release), console)
 
 
 def _told(console: Console, title: str, found: list[str]) -> int:

@@ -10,7 +10,7 @@ from service.advisor.start import settled
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.kv_cache.admission import admit
+from service.kv_cache.admission import admit, most_guessed_blocks
 from service.kv_cache.formats import cache_format
 from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
@@ -166,3 +166,17 @@ def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
     request = admit((group(16, None), group(16, 1024)), serving("0.32.0", 1), 1 << 31, 1 << 30, 1 << 20)
     assert request.settled_blocks == (1 << 26) + 1 + 65
     assert request.prefill_blocks >= request.settled_blocks
+
+
+@given(groups, st.integers(1, 40), st.integers(0, 4000))
+def test_guesses_take_no_more_blocks_than_is_said(layers: list[Group], guesses: int, written: int) -> None:
+    """A step holds the next token, the guesses that it checks, and those made after it, one more at most."""
+    pool, plain = (Pool(layers, 10**6, 0) for _ in range(2))
+    assert plain.step(0, 0, written + 1)
+    assert pool.step(0, 0, written + 1 + guesses + (guesses + 1))
+
+    assert 0 <= pool.of(0) - plain.of(0) <= most_guessed_blocks(tuple(layers), guesses)
+
+
+def test_nothing_is_taken_where_nothing_is_guessed() -> None:
+    assert most_guessed_blocks((group(16, None),), 0) == 0

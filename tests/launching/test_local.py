@@ -37,9 +37,20 @@ def token_file(environment: dict[str, str], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def service(environment: dict[str, str], tmp_path: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+def python(tmp_path: Path) -> Path:
+    """Return another Python than ours, which says that it was asked."""
+    program = tmp_path / "python-of-the-engine"
+    program.write_text(f'#!/bin/sh\ntouch {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def service(
+    environment: dict[str, str], python: Path, tmp_path: Path
+) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
     port = free_port()
-    command = (*PROGRAM, "serve", "--port", str(port), "--local-worker")
+    command = (*PROGRAM, "serve", "--port", str(port), "--local-worker", "--worker-python", str(python))
     with (
         (tmp_path / "log").open("wb") as log,
         subprocess.Popen(command, env=environment, stderr=log, stdout=log) as process,  # noqa: S603
@@ -74,6 +85,7 @@ def test_a_probe_that_the_local_worker_refuses(
     while '"ready"' not in (tmp_path / "log").read_text():
         assert time.monotonic() < until
         time.sleep(0.1)
+    assert (tmp_path / "asked").exists()
     process.terminate()
     assert process.wait(15) == -15
     listed = (*PROGRAM, "token", "list")

@@ -45,7 +45,7 @@ def test_a_pod_has_no_rights_beyond_its_token(form: Form) -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert "privileged" not in container["securityContext"]
     written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
-    assert written == {"/tmp", "/var/lib/dryserve"}  # noqa: S108 - the pod's own volume
+    assert written == {"/tmp", "/dev/shm", "/var/lib/dryserve"}  # noqa: S108 - the pod's own volumes
     assert str(Path(TOKEN_FILE).parent) in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
@@ -67,6 +67,8 @@ def test_the_docker_line() -> None:
     assert words[:3] == ["docker", "run", "--rm"]
     assert words[words.index(LAUNCH.image) + 1 :] == arguments(LAUNCH, once=False)
     assert "--privileged" not in words
+    # Docker's temporary file systems are not executable by themselves; what is compiled is loaded from there.
+    assert words[words.index("--tmpfs") + 1] == "/tmp:exec"  # noqa: S108 - the container's own
 
 
 def test_the_command_prints_it() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from service.architecture.model import ModelArchitecture
 from service.gpus.catalog import find_gpu
-from service.memory.budget import Basis, Estimate
+from service.memory.budget import Basis, Estimate, WeightsEstimate
 from service.memory.device import device_total
 from service.memory.estimation import BudgetInputs, estimate_budget
 from service.units import GIB
@@ -121,6 +122,43 @@ def test_quantizing_while_loading_halves_the_linear_layers() -> None:
 
     # A log of 0.19.0: "Model loading took 8.49 GiB" for Llama-3.1-8B with --quantization fp8.
     assert kept.low - HALF_DIGIT <= 8.49 * GIB <= kept.high + HALF_DIGIT
+
+
+def test_bitsandbytes_stores_half_a_byte_and_a_scale_for_64() -> None:
+    model = "Qwen/Qwen2.5-3B-Instruct"
+    inputs = replace(inputs_of(LLAMA), release=Version("0.18.0"), max_num_batched_tokens=2048)
+    section = {"quant_method": "bitsandbytes", "load_in_4bit": True, "llm_int8_skip_modules": ["mlp"]}
+
+    def weights(config: ModelArchitecture, method: str | None = None) -> WeightsEstimate:
+        return estimate_budget(config, replace(inputs, quantization=method)).weights
+
+    while_loading = weights(bundled(model), "bitsandbytes")
+    stored = weights(altered(model, quantization=section | {"llm_int8_skip_modules": None}))
+    in_eight = weights(altered(model, quantization={"quant_method": "bitsandbytes", "load_in_8bit": True}))
+    skipped = weights(altered(model, quantization=section))
+    # A log of 0.18.0: "Model loading took 2.07 GiB" with --quantization bitsandbytes.
+    assert while_loading.low - HALF_DIGIT <= 2.07 * GIB <= while_loading.high + HALF_DIGIT
+    assert stored.parameter_bytes == while_loading.parameter_bytes
+    # 36 layers of 77,070,336 elements: half a byte more for each, a scale a row for one each 64 elements.
+    rows = 2048 + 256 + 256 + 2048 + 11008 + 11008 + 2048
+    elements = 2048 * (2048 + 256 + 256 + 2048 + 3 * 11008)
+    assert in_eight.parameter_bytes - stored.parameter_bytes == 36 * (
+        elements // 2 + 4 * rows - elements // 16
+    )
+    assert skipped.parameter_bytes - stored.parameter_bytes == 36 * 3 * 2048 * 11008 * 23 // 16
+
+
+@pytest.mark.parametrize(("release", "charged"), [("0.26.0", 0), ("0.27.0", 256 * (128_256 + 4_008) * 4)])
+def test_the_second_runner_counts_tokens_of_every_request(release: str, charged: int) -> None:
+    """Llama 3.1: 128,256 words of 32 bits for each request, and a bit for each word of the vocabulary."""
+    some = replace(inputs_of(LLAMA), release=Version(release), max_num_seqs=256, second_runner=True)
+    more = replace(some, max_num_seqs=512)
+    architecture = bundled(LLAMA["config"])
+
+    def peak(inputs: BudgetInputs) -> int:
+        return estimate_budget(architecture, inputs).activation.bytes
+
+    assert peak(more) - peak(some) == charged
 
 
 def test_a_checkpoint_that_disagrees_widens_the_weights() -> None:

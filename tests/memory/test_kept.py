@@ -1,5 +1,6 @@
 """What loading keeps beside the parameters, against what real releases allocate on the meta device."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -7,7 +8,7 @@ from packaging.version import Version
 
 from service.memory.constants import constants_at
 from service.memory.deployment import Deployment
-from service.memory.kept import Stage, rotary_bytes, turboquant_buffers
+from service.memory.kept import Stage, deep_feature_bytes, rotary_bytes, turboquant_buffers
 from service.units import MIB
 from tests.memory.recorded import bundled
 
@@ -37,6 +38,19 @@ def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> N
     size = rotary_bytes(architecture, constants_at(Version(row.release)), range(len(architecture.layers)))
 
     assert size / MIB == pytest.approx(row.mib, abs=1.1)
+
+
+def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:
+    """Qwen3-VL-30B-A3B, three inner layers, 2,048 wide: 8,192 tokens in two bytes are 96 MiB.
+
+    With them and its rotary tables a log of 0.13.0 is met: "Model loading took 58.2299 GiB".
+    """
+    architecture, shards = bundled("Qwen/Qwen3-VL-30B-A3B-Instruct"), Deployment().shards
+    stage = Stage(shards, range(48), sequences=256, encoded_tokens=8192)
+
+    assert deep_feature_bytes(architecture, stage) == 96 * MIB
+    assert deep_feature_bytes(architecture, replace(stage, encoded_tokens=0)) == 0
+    assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), stage) == 0
 
 
 def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:

@@ -176,16 +176,24 @@ CAPTURE = Capture(
 
 @pytest.mark.parametrize(("sequences", "sizes"), [(1, 2), (4, 4), (256, 51), (1024, 51)])
 def test_captured_sizes_follow_the_sequences(sequences: int, sizes: int) -> None:
-    assert len(capture_sizes(replace(CAPTURE, sequences=sequences), 512)) == sizes
+    assert len(capture_sizes(replace(CAPTURE, sequences=sequences), 512, 16)) == sizes
 
 
 def test_captured_sizes_are_bounded_by_the_batch_and_the_flag() -> None:
     """vLLM 0.19.0, VllmConfig._set_cudagraph_sizes."""
     few = (1, 2, 4, 8, 16, 24, 32)
-    assert capture_sizes(replace(CAPTURE, largest=32), 512) == few
-    assert capture_sizes(replace(CAPTURE, batch_tokens=39), 512) == few
-    assert capture_sizes(replace(CAPTURE, sequences=4, step_tokens=4), 512) == few
-    assert capture_sizes(CAPTURE, 1024)[-1] == 1024
+    assert capture_sizes(replace(CAPTURE, largest=32), 512, 16) == few
+    assert capture_sizes(replace(CAPTURE, batch_tokens=39), 512, 16) == few
+    assert capture_sizes(replace(CAPTURE, sequences=4, step_tokens=4), 512, 16) == few
+    assert capture_sizes(CAPTURE, 1024, 16)[-1] == 1024
+
+
+@pytest.mark.parametrize(("release", "sizes"), [("0.11.0", 67), ("0.13.0", 51)])
+def test_as_many_sizes_are_captured_as_a_log_counts(release: str, sizes: int) -> None:
+    """Logs of Qwen3-VL-30B-A3B count up to 67 PIECEWISE graphs, later to 51."""
+    constants = constants_at(Version(release))
+
+    assert len(capture_sizes(CAPTURE, constants.largest_capture.others, constants.capture_step)) == sizes
 
 
 @pytest.mark.parametrize(

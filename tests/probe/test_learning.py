@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.memory.budget import Level
+from service.memory.budget import Basis, Estimate, Level
 from service.memory.calibration import Term
 from service.probe.learning import Branch, Learned, Sample, learn, sample_of
 from service.probe.measurements import Origin, RankReadings, Reading
@@ -70,11 +70,52 @@ def test_a_change_of_the_stack_makes_older_measurements_void() -> None:
 
 
 def test_a_log_counts_less_than_a_probe() -> None:
-    """One probe has the weight of four logs: three cannot outvote it."""
+    """Three of 1/4 each are more than half of a probe, and half of it is all that they weigh beside it."""
     logs = [sample(150, node=str(number), origin=Origin.LOG) for number in range(3)]
+    alone = told(logs)
+    assert (alone.residual.middle, alone.residual.weight) == (150 * MIB, 0.75)
     found = told([*logs, sample(100, node="probed")])
     assert found.residual.middle == 100 * MIB
-    assert found.residual.weight == pytest.approx(1.75)
+    assert found.residual.weight == pytest.approx(1.5)
+    assert (found.residual.evidence.count, found.residual.evidence.logs) == (4, 3)
+
+
+def test_logs_far_from_what_probes_say_are_set_aside() -> None:
+    logs = [sample(900, node=str(number), origin=Origin.LOG) for number in range(50)]
+    found = told([*logs, sample(100, node="probed")])
+    assert (found.residual.middle, found.residual.evidence.count, found.set_aside) == (100 * MIB, 1, 50)
+
+
+@given(
+    probes=st.lists(st.integers(-500, 500), min_size=1, max_size=4),
+    logs=st.lists(st.integers(-2000, 2000), max_size=40),
+)
+def test_no_number_of_logs_outvotes_the_probes(probes: list[int], logs: list[int]) -> None:
+    samples = [sample(mib, node=f"p{number}") for number, mib in enumerate(probes)]
+    samples += [sample(mib, node=f"l{number}", origin=Origin.LOG) for number, mib in enumerate(logs)]
+    found = told(samples)
+    assert min(probes) * MIB <= found.residual.middle <= max(probes) * MIB
+    without = told(samples[: len(probes)])
+    assert without.residual.weight <= found.residual.weight <= 1.5 * without.residual.weight
+
+
+def test_a_log_of_the_very_start_moves_a_term_less_than_a_probe_and_leaves_more_doubt() -> None:
+    """Worked by hand: the prior's deviation is 512 MiB, that of one log 50 / sqrt(1/4) = 100 MiB."""
+    budget = predict(MEASURED).budget
+    computed = budget.non_torch
+
+    def after(origin: Origin) -> Estimate:
+        calibration, _ = learn([sample(300, origin=origin)], TODAY)
+        return calibration.applied(budget, CIRCUMSTANCES).non_torch
+
+    probed, logged = after(Origin.PROBE), after(Origin.LOG)
+    assert (probed.bytes, probed.basis) == (computed.bytes + 300 * MIB, Basis.MEASURED)
+    share = 512**2 / (512**2 + 100**2)
+    assert logged.bytes == pytest.approx(computed.bytes + share * 300 * MIB, abs=1)
+    assert logged.basis is Basis.CALIBRATED
+    assert logged.high - logged.low > 1.5 * (probed.high - probed.low)
+    assert logged.evidence is not None
+    assert (logged.evidence.level, logged.evidence.count, logged.evidence.logs) == (Level.EXACT, 1, 1)
 
 
 def test_weights_are_learned_for_the_very_start_alone() -> None:
@@ -96,14 +137,40 @@ def test_a_contaminated_measurement_teaches_nothing() -> None:
 
 
 def test_a_log_that_tells_only_what_is_left_teaches_the_rest() -> None:
-    """What is neither weights nor cache, as one: 3 GiB less than computed for all three terms."""
+    """What is neither weights nor cache, as one: 1 GiB less than computed for all three terms."""
     budget = predict(MEASURED).budget
     rest = sum(term.bytes for term in (budget.activation, budget.non_torch, budget.cuda_graphs))
-    left = budget.requested.bytes - 10 * GIB - (rest - 3 * GIB)
+    left = budget.requested.bytes - 10 * GIB - (rest - GIB)
     rank = RankReadings(weights=Reading(10 * GIB), available_kv=Reading(left))
     found = sample_of(replace(MEASURED, ranks=(rank,)), predict(MEASURED))
     assert found is not None
-    assert found.residuals[Term.NON_TORCH] == -3 * GIB
+    lumped = {Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS}
+    assert found.residuals[Term.WEIGHTS] == 10 * GIB - budget.weights.bytes
+    assert sum(found.residuals[term] for term in lumped) == -GIB
+    assert found.lumped == lumped
+    # 0.19.0 sets nothing aside for graphs, which is no matter of doubt; of the others each bears its part.
+    assert found.residuals[Term.CUDA_GRAPHS] == 0
+    widths = [budget.activation.high - budget.activation.low, budget.non_torch.high - budget.non_torch.low]
+    assert found.residuals[Term.ACTIVATION] == pytest.approx(-GIB * widths[0] / sum(widths), abs=1)
+    # Away from this GPU their sum says nothing of one of them.
+    assert cell([found], Level.GPU, Term.ACTIVATION) is not None
+    assert cell([found], Level.RELEASE, Term.ACTIVATION) is None
+
+
+def test_a_log_that_tells_the_graphs_too_teaches_the_rest() -> None:
+    """Graphs 0.5 GiB above what is computed, the two other terms together 0.25 GiB above."""
+    budget = predict(MEASURED).budget
+    graphs = budget.cuda_graphs.bytes + GIB // 2
+    taken = budget.activation.bytes + budget.non_torch.bytes + GIB // 4 + graphs
+    left = budget.requested.bytes - budget.weights.bytes - taken
+    rank = RankReadings(
+        weights=Reading(budget.weights.bytes), available_kv=Reading(left), graphs_estimated=Reading(graphs)
+    )
+    found = sample_of(replace(MEASURED, ranks=(rank,)), predict(MEASURED))
+    assert found is not None
+    assert (found.residuals[Term.WEIGHTS], found.residuals[Term.CUDA_GRAPHS]) == (0, GIB // 2)
+    assert found.residuals[Term.ACTIVATION] + found.residuals[Term.NON_TORCH] == GIB // 4
+    assert found.lumped == {Term.ACTIVATION, Term.NON_TORCH}
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ async def _ask(http: httpx2.AsyncClient, ports: list[int], jobs: int, account: A
                 account.acknowledged[key] = reply.json()["id"]
             else:
                 assert reply.status_code >= 500, reply.text
+                await asyncio.sleep(0.1)
 
 
 async def _kill(

@@ -11,7 +11,7 @@ import httpx2
 
 from service.logs import configure_logs
 from service.worker.client import ServiceClient
-from service.worker.devices import Nvml
+from service.worker.devices import HostMemory
 from service.worker.loop import Worker
 from service.worker.node import Node
 from service.worker.running import Run
@@ -33,7 +33,7 @@ async def main(server: str, token: str, name: str, state: Path) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(base_url=server, headers=headers) as http:
         node = Node(name, state, Path(sys.executable))
-        worker = Worker(node, Nvml(), ServiceClient(http, name), SlowRun)
+        worker = Worker(node, HostMemory(), ServiceClient(http, name), SlowRun)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.work()
 

@@ -79,3 +79,16 @@ def test_what_releases_refuse_with_is_named() -> None:
     assert len(named) >= 0.95 * len(errors)
     # One cause is found at several stages: when flags are checked, when a layer or its kernel is built.
     assert elsewhere <= {"fp8_cache_on_old_gpu", "dtype_not_on_this_gpu", "heads_do_not_divide"}
+
+
+def test_a_build_without_kernels_is_named() -> None:
+    """The words of vllm-project/vllm#39878."""
+    words = (
+        "(Worker pid=369) ERROR 04-18 15:45:48 [multiproc_executor.py:870] torch.AcceleratorError: "
+        "CUDA error: no kernel image is available for execution on the device"
+    )
+    failure = read_log(words).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert (failure.type, failure.cause.name) == ("AcceleratorError", "no_kernels_for_this_gpu")

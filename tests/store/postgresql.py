@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -51,7 +52,8 @@ def running_postgresql(programs: Path) -> Iterator[str]:
                 _wait(programs, port)
                 yield f"postgresql://test@127.0.0.1:{port}"
             finally:
-                server.terminate()
+                # Fast: it waits for no connection that a failed test left open.
+                server.send_signal(signal.SIGINT)
 
 
 def new_database(server: str) -> str:

@@ -10,9 +10,9 @@ from service.probe import life
 from service.probe.jobs import Engine, Inventory, Kind, Limits, Spec, Target
 from service.probe.life import Ending, Lease, LeaseLost, ResultConflict
 from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result
-from service.probe.states import State
+from service.probe.states import ENDED, State
 from service.store.database import Database
-from service.store.jobs import JobNotFound, JobStore, KeyReused, Offer
+from service.store.jobs import JobNotFound, JobStore, KeyReused, Offer, QueueFull
 from service.store.measurements import MeasurementStore
 from tests.probe.test_measurements import MEASURED
 from tests.store.conftest import SetClock
@@ -164,6 +164,87 @@ async def test_what_nobody_takes_expires(jobs: JobStore, clock: SetClock) -> Non
     assert await jobs.sweep() == 1
     assert await jobs.sweep() == 0
     assert (await jobs.get(job.id)).state is State.EXPIRED
+
+
+async def test_jobs_that_ended_long_ago_are_forgotten_and_their_measurements_are_not(
+    jobs: JobStore, database: Database, clock: SetClock
+) -> None:
+    old: dict[State, str] = {}
+    await jobs.add(SPEC, "key", "d")
+    job_id, lease = await leased(jobs)
+    await jobs.finish(job_id, lease, ending(measurement=MEASURED))
+    old[State.SUCCEEDED] = job_id
+    for state in (State.FAILED, State.REFUSED):
+        await jobs.add(SPEC, None, "d")
+        old[state], lease = await leased(jobs)
+        await jobs.finish(old[state], lease, ending(state))
+    cancelled, _ = await jobs.add(SPEC, None, "d")
+    old[State.CANCELLED] = (await jobs.cancel(cancelled.id)).id
+    expired, _ = await jobs.add(SPEC, None, "d")
+    clock.now += life.QUEUE_SECONDS
+    await jobs.sweep()
+    old[State.EXPIRED] = expired.id
+    assert set(old) == ENDED
+
+    # Held and queued jobs stay, however old, and so does what ended a moment ago.
+    await jobs.add(SPEC, None, "d")
+    held, lease = await leased(jobs)
+    queued, _ = await jobs.add(SPEC, None, "d")
+    clock.now += 100
+    young, _ = await jobs.add(SPEC, None, "d")
+    await jobs.cancel(young.id)
+    assert await jobs.prune(life.QUEUE_SECONDS + 200) == 0
+    assert await jobs.prune(50) == len(old)
+    assert await jobs.prune(50) == 0
+    assert {job.id for job in await jobs.latest(None, 20)} == {held, queued.id, young.id}
+    for gone in old.values():
+        with pytest.raises(JobNotFound):
+            await jobs.get(gone)
+    assert tuple((await MeasurementStore(database).by_digest()).values()) == (MEASURED,)
+    # Its key names nothing any more.
+    assert (await jobs.add(SPEC, "key", "another digest"))[1]
+
+
+async def test_old_jobs_are_forgotten_in_parts(
+    jobs: JobStore, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.store.jobs.PRUNED_AT_ONCE", 3)
+    for _ in range(5):
+        job, _ = await jobs.add(SPEC, None, "d")
+        await jobs.cancel(job.id)
+    clock.now += 2
+    assert [await jobs.prune(1) for _ in range(3)] == [3, 2, 0]
+
+
+async def test_a_full_queue_takes_no_more(database: Database, clock: SetClock) -> None:
+    jobs = JobStore(database, clock, queue_limit=3)
+    first, _ = await jobs.add(SPEC, "first", "d")
+    for _ in range(2):
+        await jobs.add(SPEC, None, "d")
+    with pytest.raises(QueueFull):
+        await jobs.add(SPEC, None, "d")
+    # Who asked before is told the same again.
+    assert await jobs.add(SPEC, "first", "d") == (first, False)
+    await leased(jobs)
+    assert (await jobs.add(SPEC, None, "d"))[1]
+    with pytest.raises(QueueFull):
+        await jobs.add(SPEC, None, "d")
+
+
+async def test_a_lease_outlives_the_service_that_gave_it(
+    jobs: JobStore, database: Database, database_url: str, clock: SetClock
+) -> None:
+    await jobs.add(SPEC, None, "d")
+    job_id, lease = await leased(jobs)
+    await database.close()
+    restarted = Database(database_url)
+    after = JobStore(restarted, clock)
+    clock.now += life.LEASE_SECONDS / 2
+    assert (await after.heartbeat(job_id, lease, "loading")).state is State.RUNNING
+    assert await after.lease(OFFER) is None
+    clock.now += life.LEASE_SECONDS - 1
+    assert (await after.finish(job_id, lease, ending())).state is State.SUCCEEDED
+    await restarted.close()
 
 
 async def test_cancelling(jobs: JobStore) -> None:

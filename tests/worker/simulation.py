@@ -37,6 +37,9 @@ class Tensor:
         return self.size
 
 
+RESERVED = 2 << 20
+
+
 def taken():
     return sum(int(line.split()[1]) for line in LEDGER.read_text().splitlines())
 
@@ -45,20 +48,45 @@ def ones(*shape, **_):
     return Tensor(0)
 
 
-def empty(size, **_):
+def taking(size):
     if taken() + size > int(os.environ["SIM_TOTAL"]):
         raise RuntimeError("CUDA out of memory")
     with LEDGER.open("a") as ledger:
         ledger.write(f"{os.getpid()} {size}\\n")
+
+
+def empty(size, **_):
+    if size == 1:
+        return Tensor(size)
+    taking(size)
     time.sleep(SLOWNESS)
-    return Tensor(size)
+    return Held(size)
+
+
+class Held(Tensor):
+    def __del__(self):
+        with LEDGER.open("a") as ledger:
+            ledger.write(f"{os.getpid()} {-self.size}\\n")
+
+
+class distributed:
+    is_available = is_nccl_available = staticmethod(lambda: True)
+    init_process_group = staticmethod(lambda *_, **__: taking(int(os.environ["SIM_NCCL"])))
+    all_reduce = staticmethod(lambda _: None)
 
 
 class cuda:
+    asked = 0
     is_available = staticmethod(lambda: True)
     get_device_name = staticmethod(lambda _: "simulated")
     set_per_process_memory_fraction = staticmethod(lambda *_: None)
-    synchronize = staticmethod(lambda: None)
+    synchronize = empty_cache = staticmethod(lambda: None)
+
+    @staticmethod
+    def memory_reserved(_):
+        # As the real one's: a single byte takes a segment of 2 MiB.
+        cuda.asked += 1
+        return RESERVED * (cuda.asked > 1)
 
     @staticmethod
     def mem_get_info(_):
@@ -77,6 +105,8 @@ class SimulatedGpu:
     """Bytes that a server holds."""
     victim_visible: bool = True
     seconds_per_tensor: float = 0.0
+    nccl: int = 0
+    """Bytes that NCCL takes."""
     driver: str | None = "580.65.06"
     absence: str = ""
     lowest_free: int = 1 << 60
@@ -92,6 +122,7 @@ class SimulatedGpu:
             "SIM_LEDGER": self.folder / "ledger",
             "SIM_TOTAL": self.total - self.victim,
             "SIM_SECONDS": self.seconds_per_tensor,
+            "SIM_NCCL": self.nccl,
         }
         words = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in settings.items())
         python.write_text(f'#!/bin/sh\nexec env {words} {shlex.quote(sys.executable)} "$@"\n')

@@ -54,6 +54,14 @@ def gone(found: list[int], seconds: float = 10) -> bool:
     return True
 
 
+async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    child = await Child.start(tmp_path, ("/nowhere/python",), {}, wall_seconds=9, environment={})
+    assert await child.ended(20)
+    end = child.end()
+    assert (end.code, end.result) == (126, None)
+    assert last_error(end.log).startswith("FileNotFoundError: ")
+
+
 async def test_a_child_that_is_stopped_leaves_nobody(tmp_path: Path) -> None:
     child = await started(tmp_path, TREE.replace("{ending}", "time.sleep(300)"))
     found = pids(tmp_path)

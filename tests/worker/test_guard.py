@@ -21,6 +21,7 @@ DEMAND = Demand(20 * GIB)
         (replace(IDLE, virtual=True), "virtual"),
         (replace(IDLE, awaits_reset=True), "reset"),
         (replace(IDLE, exclusive=True, pids=(7,)), "exclusive"),
+        (replace(IDLE, exclusive=True, used=30 * GIB), "exclusive"),
         (replace(IDLE, pids=(7,)), "1 other process is"),
         (replace(IDLE, pids=(7, 8)), "2 other processes are"),
         (replace(IDLE, utilization=1), "at work"),

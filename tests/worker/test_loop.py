@@ -31,7 +31,8 @@ Answer = Callable[[str, dict[str, Any]], httpx2.Response]
 class Service:
     """Hands one job out, and answers the rest as a test says."""
 
-    def __init__(self, answer: Answer | None = None) -> None:
+    def __init__(self, answer: Answer | None = None, lease: dict[str, Any] = LEASE) -> None:
+        self._lease = lease
         self.heard: list[tuple[str, dict[str, Any]]] = []
         self._answer = answer or (lambda _, __: httpx2.Response(200, json={"cancel": False}))
         self._leased = False
@@ -41,7 +42,7 @@ class Service:
         self.heard.append((path, body))
         if path == "leases" and not self._leased:
             self._leased = True
-            return httpx2.Response(200, json=LEASE)
+            return httpx2.Response(200, json=self._lease)
         return httpx2.Response(204) if path == "leases" else self._answer(path, body)
 
     def of(self, path: str) -> list[dict[str, Any]]:
@@ -131,6 +132,20 @@ async def test_a_job_stops_when_its_lease_is_lost_or_cannot_be_known(
     (handed,) = service.of("result")
     assert handed["result"]["detail"] == why
     assert asyncio.get_running_loop().time() - started < 1.9
+
+
+async def test_what_a_job_does_is_told_at_once(tmp_path: Path) -> None:
+    """A quarter of a lease would be 15 s."""
+
+    class Busy(Patient):
+        async def result(self) -> dict[str, Any]:
+            for self.phase in ("weights", "kv_tensors"):
+                await asyncio.sleep(0.8)
+            return {"outcome": "measured"}
+
+    service = Service(lease={**LEASE, "ttl_seconds": 60, "heartbeat_seconds": 15})
+    await worker(service, tmp_path, Busy).work(once=True)
+    assert [beat["phase"] for beat in service.of("heartbeat") if beat["phase"]] == ["weights", "kv_tensors"]
 
 
 async def test_a_worker_that_is_told_to_end_leaves_its_job_to_others(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Jobs on a simulated GPU: real children, real keepers, a ledger in place of memory."""
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from service.probe.jobs import Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.measurements import MeasuredModel
 from service.units import GIB
 from service.worker import running
-from service.worker.devices import HostMemory, Nvml, host_memory
+from service.worker.devices import DeviceState, HostMemory, Nvml, host_memory
+from service.worker.process_tree import descendants
 from service.worker.running import CANCELLED, Run
 from tests.worker.simulation import SimulatedGpu
 
@@ -33,6 +36,56 @@ async def test_what_was_planned_is_allocated(tmp_path: Path) -> None:
     assert told["weights_taken_bytes"] == told["weights_requested_bytes"] == 12 * GIB
     assert told["kv_tensors_taken_bytes"] == 3 * GIB
     assert told["allocated_bytes"] == 15 * GIB
+
+
+async def test_what_the_libraries_and_the_allocator_take_is_told(tmp_path: Path) -> None:
+    """80 GiB, all free: 4 stay in reserve, 1 is for a context and 0.25 for the watchdog's peace."""
+    gpu = SimulatedGpu(tmp_path / "gpu", nccl=200 << 20)
+    told = (await Run(gpu.node, gpu, alloc(GIB)).result())["allocation"]
+    assert told["granularity_bytes"] == 2 << 20
+    assert told["nccl_bytes"] == 200 << 20
+    assert told["largest_bytes"] == told["largest_limit_bytes"] == 80 * GIB - 5 * GIB - GIB // 4
+    assert gpu.lowest_free >= 4 * GIB
+
+
+async def test_the_largest_tensor_is_searched_for_where_not_all_can_be_had(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    # The driver shows twice what there is.
+    shown = replace(gpu, folder=tmp_path / "shown", total=160 * GIB)
+    told = (await Run(gpu.node, shown, alloc(GIB)).result())["allocation"]
+    assert 80 * GIB - told["largest_limit_bytes"] // 128 <= told["largest_bytes"] <= 80 * GIB
+
+
+async def test_the_largest_tensor_keeps_to_the_limit_of_the_job(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    told = (await Run(gpu.node, gpu, alloc(GIB, limits=Limits(max_bytes=10 * GIB))).result())["allocation"]
+    assert told["largest_bytes"] == 9 * GIB
+
+
+async def test_nothing_beyond_the_plan_is_taken_beside_others(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", victim=8 * GIB)
+    node = replace(gpu.node, allows_force=True)
+    told = (await Run(node, gpu, alloc(GIB, limits=Limits(force=True))).result())["allocation"]
+    assert "largest_bytes" not in told
+    assert gpu.lowest_free >= 80 * GIB - 8 * GIB - 2 * GIB
+
+
+async def test_a_gpu_that_is_lost_ends_the_probe_and_its_child(tmp_path: Path) -> None:
+    gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=60)
+
+    class Lost:
+        driver, absence, looks = gpu.driver, "", 0
+
+        def states(self) -> tuple[DeviceState, ...]:
+            self.looks += 1
+            if self.looks > 2 * running.LOOKS:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+            return gpu.states()
+
+    before = descendants(os.getpid())
+    with pytest.raises(pynvml.NVMLError):
+        await Run(gpu.node, Lost(), alloc(GIB)).result()
+    assert descendants(os.getpid()) <= before
 
 
 async def test_a_server_on_the_gpu_loses_nothing_to_50_probes(tmp_path: Path) -> None:
@@ -155,8 +208,8 @@ async def test_a_node_without_a_driver_says_so(tmp_path: Path) -> None:
         pytest.skip("this machine has NVIDIA GPUs")
     node = SimulatedGpu(tmp_path / "gpu").node
     result = await Run(node, devices, Spec(Inventory())).result()
-    assert (result["outcome"], result["inventory"]) == ("measured", [])
-    assert "NVIDIA" in result["detail"]
+    assert result == {"outcome": "refused", "detail": devices.absence}
+    assert "NVIDIA" in devices.absence
     refused = await Run(node, devices, alloc(GIB)).result()
     assert refused == {"outcome": "refused", "detail": devices.absence}
 

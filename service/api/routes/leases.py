@@ -4,7 +4,7 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from service.api.auth import Worker
 from service.api.probing import ending_of
@@ -32,7 +32,9 @@ NONE_NOW: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @router.post("/leases", response_model=LeaseAnswer, responses=NONE_NOW, summary="Take a job")
-async def create_lease(body: LeaseBody, services: Parts, worker: Worker) -> LeaseAnswer | Response:
+async def create_lease(
+    body: LeaseBody, services: Parts, worker: Worker, request: Request
+) -> LeaseAnswer | Response:
     """Hand a job over to a worker that can run it, waiting for one for a while."""
     offer = Offer(
         worker=_name(worker, body.node),
@@ -49,6 +51,9 @@ async def create_lease(body: LeaseBody, services: Parts, worker: Worker) -> Leas
         if left <= 0:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         await services.probes.bell.heard(min(left, POLL_SECONDS))
+        if services.probes.bell.closed or await request.is_disconnected():
+            # A job that it were given would lie there until its lease ran out.
+            return Response(status_code=HTTPStatus.NO_CONTENT)
     services.probes.bell.ring()
     return LeaseAnswer(
         probe_id=job.id,

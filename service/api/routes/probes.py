@@ -75,13 +75,13 @@ async def _found(probe_id: ProbeId, services: Parts, reader: Reader) -> Job:
 async def follow_probe(
     services: Parts, job: Annotated[Job, Depends(_found)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send the probe whenever it changes; the last event is its end."""
+    """Send the probe whenever it changes; the last event is its end, unless the service ends before it."""
     told = None
     while True:
         if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != told:
             told = current
             yield ServerSentEvent(event="probe", data=ProbeAnswer.of(job))
-        if job.ended:
+        if job.ended or services.probes.bell.closed:
             return
         await services.probes.bell.heard(POLL_SECONDS)
         job = await services.probes.jobs.get(job.id)

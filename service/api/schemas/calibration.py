@@ -22,7 +22,8 @@ class CalibrationAnswer(Output):
     residual_bytes: int = Field(description="Measured above what is computed")
     spread_bytes: int = Field(description="Standard deviation between measurements, robustly")
     weight: float = Field(description="Measurements, the older ones counting less")
-    count: int
+    count: int = Field(description="Measurements, at most one for each node and day")
+    logs: int = Field(description="Of these, startup logs; beside probes all of them weigh half as much")
     set_aside: int = Field(description="Measurements that are kept but not used")
     newest: str = Field(description="Day of the latest measurement")
     age_days: int
@@ -42,6 +43,7 @@ class CalibrationAnswer(Output):
             spread_bytes=round(residual.spread),
             weight=round(residual.weight, 3),
             count=evidence.count,
+            logs=evidence.logs,
             set_aside=learned.set_aside,
             newest=evidence.newest,
             age_days=evidence.age_days,

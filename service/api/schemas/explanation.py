@@ -11,6 +11,7 @@ from service.api.schemas.plan import EngineAnswer, ErrorAnswer
 from service.api.schemas.question import MAX_PATCHES, GpuChoice, GpuId, ModelId, Revision
 from service.api.schemas.serve import FlagsInput, Name, ServeInput
 from service.explanation.answer import Agreement, CauseBasis, Explanation
+from service.probe.logged import Kept
 from service.startup_log.lines import MAX_CHARACTERS
 
 
@@ -38,6 +39,10 @@ class ExplainBody(Input):
         default=None, description="Id of the GPU type or a GPU of your own; left out: as the log says"
     )
     serve: ServeInput = Field(default_factory=ServeInput, description="Flags that the log does not tell")
+    keep: bool = Field(
+        default=False,
+        description="Keep its figures, never its text, as evidence for later plans: for operators alone",
+    )
 
 
 class ExplainParameters(FlagsInput):
@@ -147,6 +152,14 @@ class EndingAnswer(Output):
     fixes: list[FixAnswer] = Field(description="Each was planned, with the logged memory where it holds")
 
 
+class KeptAnswer(Output):
+    """What became of the log as evidence for later plans."""
+
+    digest: str | None = Field(description="Of its figures and of the start they are of; null if not kept")
+    new: bool = Field(description="The same figures of the same start were not there yet")
+    why: str = Field(description="Why it is not kept, or why nothing is learned from it; empty otherwise")
+
+
 class ExplanationAnswer(Output):
     """The whole answer."""
 
@@ -159,9 +172,10 @@ class ExplanationAnswer(Output):
     ending: EndingAnswer | None = Field(description="None for a start that the log does not see fail")
     unmodelled: list[str] = Field(description="Flags of the start that no plan heeds and that matter")
     notes: list[str]
+    kept: KeptAnswer | None = Field(description="None unless `keep` asked for it")
 
     @classmethod
-    def of(cls, explanation: Explanation) -> Self:
+    def of(cls, explanation: Explanation, kept: Kept | None = None) -> Self:
         """Read an explanation off the core's values."""
         log = explanation.log
         return cls(
@@ -180,6 +194,7 @@ class ExplanationAnswer(Output):
             ending=None if explanation.ending is None else EndingAnswer.model_validate(explanation.ending),
             unmodelled=list(explanation.unmodelled),
             notes=list(explanation.notes),
+            kept=None if kept is None else KeptAnswer.model_validate(kept),
         )
 
 

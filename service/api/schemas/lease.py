@@ -6,8 +6,8 @@ from pydantic import Field
 
 from service.api.schemas.model_config import Input, Output
 from service.api.schemas.probe import DeviceBytes, GpuName, GpuUuid, Label
-from service.api.schemas.serve import Name
-from service.probe.measurements import Outcome
+from service.api.schemas.serve import Name, ServeInput
+from service.probe.measurements import Origin, Outcome
 from service.probe.states import State
 
 MAX_WAIT_SECONDS = 25
@@ -119,6 +119,25 @@ class MeasurementInput(Input):
     cache: CacheInput | None = None
     contaminated: bool = False
     timings: dict[Annotated[str, Field(max_length=64)], Seconds] = Field(default_factory=dict, max_length=32)
+
+
+class MeasuredModelInput(Input):
+    """The model that was started."""
+
+    id: Annotated[str, Field(min_length=1, max_length=256)]
+    config: dict[str, Any]
+    checkpoint_bytes: Annotated[int, Field(ge=0, le=1 << 50)] | None = None
+
+
+class ExportedMeasurementInput(MeasurementInput):
+    """A measurement that another service exported: it tells what was started, too."""
+
+    schema_version: Literal[1]
+    node: Annotated[str, Field(min_length=1, max_length=256)]
+    release: Version
+    flags: ServeInput
+    model: MeasuredModelInput
+    origin: Origin
 
 
 class ResultInput(Input):

@@ -35,6 +35,7 @@ class EvidenceAnswer(Output):
 
     level: Level
     count: int = Field(description="Measurements, at most one for each node and day")
+    logs: int = Field(description="Of these, startup logs that were kept: weaker evidence than probes")
     newest: str = Field(description="Day of the latest one")
     age_days: int
 
@@ -65,6 +66,7 @@ class MemoryAnswer(Output):
     activation: EstimateAnswer
     non_torch: EstimateAnswer
     cuda_graphs: EstimateAnswer
+    captured_graphs: EstimateAnswer
     available_kv: EstimateAnswer
 
 

@@ -14,8 +14,7 @@ from service.units import gib_text
 def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
     """Describe the recommended candidate: what is logged, groups, memory, warnings."""
     yield ""
-    backends = ", ".join(best.attention_backends)
-    yield f"Recommended: {best.kv_cache_dtype}, TP {best.tensor_parallel_size}{backends and f', {backends}'}"
+    yield f"Recommended: {', '.join((best.kv_cache_dtype, f'TP {_ranks(best)}', *best.attention_backends))}"
     if best.kv_cache is not None:
         yield from (f"  log: {line}" for line in best.kv_cache.log_lines)
         yield from _cache_lines(best.kv_cache)
@@ -55,6 +54,7 @@ def _memory_lines(memory: MemoryBudget) -> Iterator[str]:
         ("non-torch", memory.non_torch),
         ("CUDA graphs", memory.cuda_graphs),
         ("KV cache", memory.available_kv),
+        ("graphs after", memory.captured_graphs),
     )
     yield "  memory of one rank in GiB:"
     yield from (f"    {name:<12}{_estimate_words(estimate)}" for name, estimate in terms)
@@ -70,7 +70,8 @@ def _evidence_words(evidence: Evidence | None) -> str:
     if evidence is None:
         return ""
     level, age = evidence.level.replace("_", " "), f"{evidence.age_days} days old"
-    return f", {level}: {evidence.count} measured, the newest {age}"
+    logs = f" ({evidence.logs} by logs)" if evidence.logs else ""
+    return f", {level}: {evidence.count} measured{logs}, the newest {age}"
 
 
 def _waste_lines(waste: Waste) -> Iterator[str]:
@@ -112,15 +113,18 @@ def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
 
 def _names(candidates: Iterable[Candidate]) -> str:
     """Name candidates, those of the same sizes together."""
-    sizes: dict[str, list[int]] = {}
+    sizes: dict[str, list[str]] = {}
     for candidate in candidates:
-        sizes.setdefault(candidate.kv_cache_dtype, []).append(candidate.tensor_parallel_size)
-    dtypes: dict[tuple[int, ...], list[str]] = {}
+        sizes.setdefault(candidate.kv_cache_dtype, []).append(_ranks(candidate))
+    dtypes: dict[tuple[str, ...], list[str]] = {}
     for dtype, taken in sizes.items():
         dtypes.setdefault(tuple(taken), []).append(dtype)
-    return "; ".join(
-        f"TP {', '.join(map(str, taken))}: {', '.join(names)}" for taken, names in dtypes.items()
-    )
+    return "; ".join(f"TP {', '.join(taken)}: {', '.join(names)}" for taken, names in dtypes.items())
+
+
+def _ranks(candidate: Candidate) -> str:
+    stages = candidate.pipeline_parallel_size
+    return f"{candidate.tensor_parallel_size}" + (f" x PP {stages}" if stages > 1 else "")
 
 
 def _indented(text: str, width: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from textwrap import wrap
 from typing import Final
 
 from service.explanation.answer import Agreement, Assumption, Ending, Explanation, Finding
+from service.probe.logged import Kept
 
 WIDTH: Final = 110
 MARKS: Final = {
@@ -15,9 +16,10 @@ MARKS: Final = {
 }
 
 
-def render_explanation(explanation: Explanation) -> str:
-    """Write an explanation in fixed width."""
-    return "".join(f"{line}\n" for line in _lines(explanation))
+def render_explanation(explanation: Explanation, kept: Kept | None = None) -> str:
+    """Write an explanation in fixed width, and what became of the log as evidence."""
+    lines = (*_lines(explanation), *(() if kept is None else _kept(kept)))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
@@ -40,6 +42,16 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     for title, words in (("no plan heeds", explanation.unmodelled), ("!", explanation.notes)):
         for each in words:
             yield from _wrapped(f"{title} {each}")
+
+
+def _kept(kept: Kept) -> Iterator[str]:
+    yield ""
+    if kept.digest is None:
+        yield from _wrapped(f"Not kept: {kept.why}")
+        return
+    yield f"Kept as evidence for later plans: {kept.digest[:12]}" if kept.new else "Kept before."
+    if kept.why:
+        yield from _wrapped(f"  {kept.why}")
 
 
 def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:

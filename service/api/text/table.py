@@ -1,6 +1,7 @@
 """A plan as a table, for a terminal and for curl."""
 
 from io import StringIO
+from math import inf
 from textwrap import wrap
 from typing import Final
 
@@ -51,7 +52,7 @@ def _heading(plan: Plan) -> str:
 def _comparison(plan: Plan) -> str:
     table = _table("GPU", "GiB", *COLUMNS)
     for gpu in plan.plans:
-        best = gpu.recommended or next(iter(gpu.candidates), None)
+        best = gpu.recommended or max(gpu.candidates, key=_room, default=None)
         cells = _cells(best) if best else ("",) * len(COLUMNS)
         table.add_row(gpu.gpu.id, gib_text(gpu.gpu.memory_bytes), *cells)
     return _drawn(table)
@@ -77,7 +78,7 @@ def _description(plan: GpuPlan) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-COLUMNS: Final = ("KV cache dtype", "TP", "verdict", "tokens", "concurrency", "block", "KV GiB")
+COLUMNS: Final = ("KV cache dtype", "TP", "PP", "verdict", "tokens", "concurrency", "block", "KV GiB")
 
 
 def _cells(candidate: Candidate) -> tuple[str, ...]:
@@ -86,12 +87,18 @@ def _cells(candidate: Candidate) -> tuple[str, ...]:
     return (
         dtype if resolved in {None, dtype} else f"{dtype} ({resolved})",
         str(candidate.tensor_parallel_size),
+        str(candidate.pipeline_parallel_size),
         candidate.verdict.replace("_", " "),
         f"{cache.tokens:,}" if cache else "-",
         f"{cache.max_concurrency:.2f}x" if cache else "-",
         str(candidate.block_size or "-"),
         gib_text(cache.available_bytes) if cache else _available(candidate),
     )
+
+
+def _room(candidate: Candidate) -> float:
+    """Return how near a candidate that does not start comes to it."""
+    return candidate.memory.available_kv.bytes if candidate.memory else -inf
 
 
 def _available(candidate: Candidate) -> str:

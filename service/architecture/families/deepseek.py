@@ -26,7 +26,7 @@ def latent_attention(text: Config) -> LatentAttention:
         q_lora_rank=text.optional_integer("q_lora_rank"),
         kv_lora_rank=text.integer("kv_lora_rank"),
         qk_nope_head_dim=text.integer("qk_nope_head_dim"),
-        qk_rope_head_dim=text.integer("qk_rope_head_dim"),
+        qk_rope_head_dim=text.integer("qk_rope_head_dim", minimum=0),
         v_head_dim=text.integer("v_head_dim", default=head_size(text)),
         qkv_bias=text.boolean("attention_bias"),
     )

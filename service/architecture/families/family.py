@@ -77,7 +77,7 @@ def head_size(text: Config) -> int:
 
     Source: vLLM 0.32.0, ModelArchConfigConvertorBase.get_head_size.
     """
-    return text.optional_integer("head_dim") or max(
+    return text.optional_integer("head_dim", minimum=0) or max(
         1, text.integer("hidden_size") // text.count("num_attention_heads")
     )
 

@@ -187,6 +187,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         multimodal=True,
         tied_by_default=True,
         bidirectional_media=lambda _: True,
+        splits_media_heads=True,
         towers=towers.siglip,
         frame=ALL_EVERYWHERE,
     ),

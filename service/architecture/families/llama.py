@@ -33,5 +33,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "MistralForCausalLM": _MISTRAL,
     "Ministral3ForCausalLM": _MISTRAL,
     "MixtralForCausalLM": Family(Decoder(windows=every_layer, sparse=MIXTRAL_EXPERTS), frame=ALL_EVERYWHERE),
-    "Mistral3ForConditionalGeneration": replace(_MISTRAL, multimodal=True, towers=towers.pixtral),
+    "Mistral3ForConditionalGeneration": replace(
+        _MISTRAL, multimodal=True, splits_media_heads=True, towers=towers.pixtral
+    ),
 }

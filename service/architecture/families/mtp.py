@@ -179,6 +179,54 @@ def _nemotron(text: Config, family: Family) -> Draft:
     )
 
 
+def _like(
+    class_name: str, alike: Callable[[DecoderLayer], bool], *, modules: str = MODULES, sparse: bool = True
+) -> Reader:
+    """Return a reader of modules built as the last of the model's own layers of some kind.
+
+    ``sparse``: with the experts of the last one, or else with a plain network.
+
+    Source: vLLM 0.32.0, models/glm5next/common/mtp.py, and models/hy_v4, kimi_k3, dots3_note and minimax_m3,
+    each nvidia/mtp.py.
+    """
+
+    def read(text: Config, family: Family) -> Draft:
+        count, hidden = _modules(text, modules, default=1), text.integer("hidden_size")
+        layer = next((layer for layer in reversed(family.layers(text)) if alike(layer)), None)
+        if layer is None:
+            raise InvalidConfig(text.at("layer_types"), "has no layer as the prediction layers are")
+        network = family.layers(text)[-1].feed_forward if sparse else dense(text)
+        # None attends to residuals of earlier blocks, as Kimi K3's own layers do.
+        built = _picking_anew(replace(layer, feed_forward=network, norms=2))
+        return replace(
+            _draft(class_name, text, (built,) * count),
+            joints=(Joint("eh_proj", 2 * hidden, quantizable=False),) * count,
+            first_number=num_layers(text),
+            predicts=count,
+            modules=count,
+            norm_weights=3 * hidden * count,
+            heads=count,
+        )
+
+    return read
+
+
+def _is_latent(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, LatentAttention)
+
+
+def _picks_tokens(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, LatentAttention) and layer.mixer.indexer is not None
+
+
+def _slides(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, LatentAttention) and layer.mixer.sliding_window is not None
+
+
+def _picks_blocks(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, Attention) and layer.mixer.block_indexer is not None
+
+
 NEMOTRON_SIGNS: Final[Mapping[str, str]] = {"full_attention": "*", "attention": "*", "moe": "E"}
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -192,6 +240,13 @@ READERS: Final[Mapping[str, Reader]] = {
     "MiMoV2ForCausalLM": _mimo_v2,
     "Ernie4_5_MoeForCausalLM": _ernie,
     "NemotronHForCausalLM": _nemotron,
+    "Glm5NextForConditionalGeneration": _like("Glm5NextMTPModel", _is_latent),
+    "HYV4ForCausalLM": _like("HYV4MTPModel", _picks_tokens),
+    "KimiK3ForConditionalGeneration": _like("KimiK3MTPModel", _is_latent),
+    "Dots3NoteForCausalLM": _like("Dots3NoteMTPModel", _slides, sparse=False),
+    "MiniMaxM3SparseForConditionalGeneration": _like(
+        "MiniMaxM3MTP", _picks_blocks, modules="num_mtp_modules"
+    ),
     "Qwen3NextForCausalLM": _qwen("Qwen3NextMTP", MODULES),
     "Qwen3_5ForCausalLM": _qwen("Qwen3_5MTP", "mtp_num_hidden_layers"),
     "Qwen3_5ForConditionalGeneration": _qwen("Qwen3_5MTP", "mtp_num_hidden_layers"),

@@ -57,9 +57,13 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         model_type="qwen3_vl_text",
         towers=lambda config: towers.qwen3_vl(config.section("vlm_config") or config),
     ),
-    "AriaForConditionalGeneration": Wrapper("AriaTextForCausalLM", model_type="aria_text"),
+    "AriaForConditionalGeneration": Wrapper(
+        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True
+    ),
     "AudioFlamingo3ForConditionalGeneration": _QWEN2,
-    "AyaVisionForConditionalGeneration": Wrapper("Cohere2ForCausalLM", model_type="cohere2"),
+    "AyaVisionForConditionalGeneration": Wrapper(
+        "Cohere2ForCausalLM", model_type="cohere2", splits_media_heads=True
+    ),
     "BagelForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", ("llm_config",), bidirectional_media=lambda _: True
     ),
@@ -70,7 +74,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
-    "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2"),
+    "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2", splits_media_heads=True),
     "CohereCompassForConditionalGeneration": Wrapper(
         "CohereCompassTextModel",
         model_type="cohere_compass_text",
@@ -85,7 +89,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Eagle2_5_VLForConditionalGeneration": _AS_TOLD,
     "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
-    "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM"),
+    "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM", splits_media_heads=True),
     "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
     "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
     "FunAudioChatForConditionalGeneration": _QWEN3,
@@ -94,8 +98,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
     "Glm4vForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
     "Glm4vMoeForConditionalGeneration": Wrapper("Glm4MoeForCausalLM", splits_media_heads=True),
+    "Glm5NextForConditionalGeneration": Wrapper(
+        "Glm5NextForCausalLM", model_type="glm5_next_text", splits_media_heads=True
+    ),
     "GlmAsrForConditionalGeneration": _LLAMA,
-    "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM"),
+    "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
     "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
     "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
     "Granite4VisionForConditionalGeneration": Wrapper(
@@ -105,7 +112,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "HCXVisionForCausalLM": _AS_TOLD,
     "HCXVisionV2ForCausalLM": _AS_TOLD,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
-    "Idefics3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "Idefics3ForConditionalGeneration": Wrapper(
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True
+    ),
     "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
     "InternS1ForConditionalGeneration": _AS_TOLD,
     "InternS1ProForConditionalGeneration": Wrapper(
@@ -125,10 +134,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Llama4ForCausalLM", splits_media_heads=True, towers=towers.llama4
     ),
     "Llama_Nemotron_Nano_VL": _AS_TOLD,
-    "LlavaForConditionalGeneration": Wrapper(model_type="llama"),
-    "LlavaNextForConditionalGeneration": Wrapper(model_type="llama"),
-    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama"),
-    "LlavaOnevisionForConditionalGeneration": Wrapper(model_type="qwen2"),
+    "LlavaForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(model_type="qwen2", splits_media_heads=True),
     "LlavaOnevision2ForConditionalGeneration": _QWEN3,
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": _QWEN2,
@@ -150,7 +159,6 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MuseGlimmerForConditionalGeneration": Wrapper(
         "MuseGlimmerForCausalLM",
         model_type="muse_glimmer_text",
-        splits_media_heads=True,
         towers=plain_towers.muse_glimmer,
     ),
     "MusicFlamingoForConditionalGeneration": _QWEN2,
@@ -172,8 +180,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Ovis2_5": Wrapper(sections=("llm_config",)),
     "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
     "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
-    "PaddleOCRVLForConditionalGeneration": Wrapper("Ernie4_5ForCausalLM"),
-    "PaliGemmaForConditionalGeneration": Wrapper(model_type="gemma", bidirectional_media=lambda _: True),
+    "PaddleOCRVLForConditionalGeneration": Wrapper("Ernie4_5ForCausalLM", splits_media_heads=True),
+    "PaliGemmaForConditionalGeneration": Wrapper(
+        model_type="gemma", bidirectional_media=lambda _: True, splits_media_heads=True
+    ),
     "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
     "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
     "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM"),
@@ -189,7 +199,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
     "RForConditionalGeneration": _AS_TOLD,
     "SkyworkR1VChatModel": _AS_TOLD,
-    "SmolVLMForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="llama"),
+    "SmolVLMForConditionalGeneration": Wrapper(
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True
+    ),
     "Step3VLForConditionalGeneration": Wrapper(
         "Step3TextForCausalLM",
         model_type="step3_text",

@@ -1,0 +1,54 @@
+"""The tensors that a rank of a planned start allocates, for whoever allocates them to see what that takes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from service.advisor.answer import Candidate
+from service.advisor.memory import budget_inputs
+from service.gpus.gpu_type import GpuType
+from service.memory.online import quantized_online
+from service.memory.weights import parameter_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """Sizes of tensors, in bytes."""
+
+    weights: tuple[int, ...]
+    """Of the modules, which together are what the rank keeps."""
+    cache: tuple[int, ...]
+    """Of the cache: one for each layer of the widest group, which the other groups lie over."""
+
+
+def planned_tensors(candidate: Candidate, gpu: GpuType) -> Tensors:
+    """Return the tensors of a candidate that starts.
+
+    Raises:
+        ValueError: it does not.
+    """
+    start, memory, cache = candidate.start, candidate.memory, candidate.kv_cache
+    if start is None or memory is None or cache is None:
+        raise ValueError("a candidate without a cache allocates nothing")
+    inputs = budget_inputs(candidate.model, start, candidate.flags, gpu, None)
+    stored = quantized_online(start.architecture, inputs.quantization)
+    modules = parameter_tensors(stored, inputs.deployment, inputs.release)
+    widest = max(start.layout.stages[0], key=lambda group: group.bytes_per_block)
+    pages = [layer.spec.page_size for layer in widest.layers]
+    return Tensors(
+        weights=tuple(_fitted(modules, memory.weights.bytes)),
+        cache=tuple(
+            page * cache.num_blocks for page in _fitted(pages, cache.bytes_per_block) if cache.num_blocks
+        ),
+    )
+
+
+def _fitted(sizes: Sequence[int], whole: int) -> Iterator[int]:
+    """Yield sizes until they make up the whole, cut or followed by one more where they do not."""
+    left = whole
+    for size in sizes:
+        if left <= 0:
+            return
+        yield min(size, left)
+        left -= size
+    if left > 0:
+        yield left
