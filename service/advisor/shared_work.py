@@ -116,8 +116,10 @@ class SharedWork:
 
     @property
     def size(self) -> int:
-        """The starts that are known."""
-        return len(self.begun) + sum(other.size for other in self.others.values())
+        """How many results are kept."""
+        of_devices = sum(1 + len(device.budgets) for device in tuple(self.devices.values()))
+        of_others = sum(other.size for other in tuple(self.others.values()))
+        return len(self.begun) + len(self.taken_by) + of_devices + of_others
 
     def known(self, flags: ServeFlags) -> ServeFlags:
         """Return the flags that stand for all equal ones: one object, which is found without comparing."""
@@ -183,9 +185,9 @@ class SharedWork:
 class RecentWork:
     """Work of the models and releases that were asked about last, for the questions that come next."""
 
-    def __init__(self, most: int = 4, starts: int = 3000) -> None:
-        """Keep the work of ``most`` models at most, each until it holds more than ``starts`` starts."""
-        self._most, self._starts = most, starts
+    def __init__(self, most: int = 4, results: int = 12_000) -> None:
+        """Keep the work of ``most`` models at most, each until it holds more than ``results`` results."""
+        self._most, self._results = most, results
         self._kept: OrderedDict[tuple[Model, str], SharedWork] = OrderedDict()
         self._lock = Lock()
 
@@ -196,7 +198,7 @@ class RecentWork:
         key = (model, str(rules.release))
         with self._lock:
             work = self._kept.pop(key, None)
-            if work is None or work.size > self._starts:
+            if work is None or work.size > self._results:
                 work = SharedWork(model, rules)
             self._kept[key] = work
             if len(self._kept) > self._most:

@@ -197,7 +197,8 @@ class ModelArchitecture:
     def __post_init__(self) -> None:
         # Layers that are alike become one object, and what every step of a plan asks is found once.
         known: dict[DecoderLayer, DecoderLayer] = {}
-        distinct = {id(layer): known.setdefault(layer, layer) for layer in self.layers}
+        objects = {id(layer): layer for layer in self.layers}
+        distinct = {key: known.setdefault(layer, layer) for key, layer in objects.items()}
         object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
         built = tuple(enumerate(self.built_layers))
         attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))

@@ -66,13 +66,25 @@ def test_a_refusal_that_is_shared_names_the_gpu_that_is_asked_about() -> None:
         assert f"Your {gpu.name} GPU has compute capability 7.5." in refusal.message
 
 
+def test_what_differs_in_free_memory_or_devices_is_counted() -> None:
+    asked, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    work, flags = SharedWork(asked.model, rules), ServeFlags()
+    sizes = []
+    for free in (None, 10 << 30, 20 << 30):
+        for gpu in GPUS[:2]:
+            dry_run(replace(asked, free_memory_bytes=free), flags, rules, gpu, work)
+            sizes.append(work.size)
+    assert sizes == sorted(set(sizes))
+
+
 def test_work_under_other_rules_is_kept_and_counted() -> None:
     asked, rules = request(LLAMA), rules_for(find_release("0.32.0"))
     work, older = SharedWork(asked.model, rules), rules_for(find_release("0.30.0"))
     other = work.under(older)
     assert other is work.under(older) is not work
     other.begin(ServeFlags(), other.device(GPUS[0]))
-    assert work.size == other.size == 1
+    # A start and a device.
+    assert work.size == other.size == 2
     assert work.under(rules) is work
 
 
@@ -86,7 +98,7 @@ def test_recent_work_changes_no_answer() -> None:
 
 def test_recent_work_is_of_one_model_under_one_release_and_bounded() -> None:
     rules, older = rules_for(find_release("0.32.0")), rules_for(find_release("0.19.0"))
-    recent, model = RecentWork(most=1, starts=3), request(LLAMA).model
+    recent, model = RecentWork(most=1, results=3), request(LLAMA).model
     work = recent.of(model, rules)
     assert recent.of(model, rules) is work
     assert recent.of(model, older) is not work
