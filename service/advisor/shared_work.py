@@ -1,7 +1,9 @@
 """Work that many candidates have in common, done once: starts, sizings and budgets."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from threading import Lock
 from typing import Final
 
@@ -93,6 +95,8 @@ class SharedWork:
     """Flags by themselves: one object for equal ones, which is found without comparing."""
     alike: dict[tuple[ComputeCapability | None, BatchDefaults], int] = field(default_factory=dict, repr=False)
     """By what a start depends on of a GPU type, its number."""
+    numbers: Iterator[int] = field(default_factory=count, repr=False)
+    """Of which no two threads get the same."""
     devices: dict[GpuType, Device] = field(default_factory=dict, repr=False)
     begun: dict[tuple[ServeFlags, int], Begun | Ended] = field(default_factory=dict, repr=False)
     taken: dict[tuple[BudgetInputs, SpeculativeConfig | None], Taken] = field(
@@ -130,7 +134,7 @@ class SharedWork:
         found = self.devices.get(gpu)
         if found is None:
             kind = (gpu.compute_capability, batch_defaults(self.rules, gpu))
-            number = self.alike.setdefault(kind, len(self.alike))
+            number = self.alike.setdefault(kind, next(self.numbers))
             found = self.devices[gpu] = Device(gpu, number, device_total(gpu))
         return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
@@ -150,8 +151,7 @@ class Starts:
 
     Each step is worked out once for all starts that it is the same for. GPU types differ in what a release
     reads off them: the compute capability, and the sizes of its batches. Backends do not depend on batches;
-    the layout depends on backends as far as they find pages, and on the capability itself only where layers
-    keep states or latent vectors.
+    the layout depends on backends as far as they find pages, and on the capability by a few cases alone.
     """
 
     def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
@@ -163,6 +163,7 @@ class Starts:
         self._built = Memo[Backends]()
         self._paging = Memo[int]()
         self._pagings: dict[Hashable, int] = {}
+        self._numbers = count()
         self._names = Memo[tuple[str, ...]]()
         self._failures = Memo[tuple[str, ...]]()
         self._layouts = Memo[CacheLayout]()
@@ -194,7 +195,8 @@ class Starts:
 
     def _number(self, paging: Hashable) -> int:
         """Return the number of one way to find pages, which is found faster than the way itself."""
-        return self._pagings.setdefault(paging, len(self._pagings))
+        # Of two threads, neither may give away a number twice.
+        return self._pagings.setdefault(paging, next(self._numbers))
 
     def _assign(self, architecture: ModelArchitecture, serving: Serving) -> Backends:
         drafted = None if serving.speculation is None else (serving.speculation, serving.tensor_parallel_size)
