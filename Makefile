@@ -40,7 +40,7 @@ lint: $(READY)  ## ruff, mypy and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## latency and throughput over HTTP on loopback
+bench: $(READY)  ## what the core takes in process, and latency and throughput over HTTP on loopback
 	$(BIN)/python -m tests.bench
 
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from service.advisor.command import serve_command
 from service.advisor.request import EngineChoice, Model
@@ -10,7 +11,7 @@ from service.advisor.start import Start
 from service.advisor.warnings import warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.flags import ServeFlags
-from service.engines.refusal import Stage
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
@@ -38,6 +39,11 @@ class Refusal:
     detail: str
     """The numbers behind the engine's words, where it does not say them."""
     fix: tuple[str, ...]
+
+    @classmethod
+    def of(cls, refusal: EngineRefusal) -> "Refusal":
+        """Return a refusal of the engine, without fixes."""
+        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail, ())
 
 
 class Waiting(StrEnum):
@@ -112,6 +118,28 @@ class Candidate:
     """Why it is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """What the engine settled before it asked for memory, if it came so far."""
+
+    @classmethod
+    def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
+        """Return a candidate that ends before its memory is known, or of which not enough is known."""
+        refused = isinstance(failure, EngineRefusal)
+        return cls(
+            model=model,
+            rules=rules,
+            flags=flags,
+            kv_cache_dtype=flags.kv_cache_dtype or "auto",
+            resolved_kv_cache_dtype=None,
+            tensor_parallel_size=flags.tensor_parallel_size or 1,
+            pipeline_parallel_size=flags.pipeline_parallel_size,
+            block_size=None,
+            attention_backends=(),
+            verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
+            error=Refusal.of(failure) if isinstance(failure, EngineRefusal) else None,
+            memory=None,
+            kv_cache=None,
+            admission=None,
+            doubts=() if refused else (str(failure),),
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from service.advisor.answer import Admission, Candidate, Refusal, Verdict
 from service.advisor.free_memory import hardly_free, too_little_free
 from service.advisor.memory import calibrated
 from service.advisor.request import PlanRequest
-from service.advisor.shared_work import Begun, Failure, SharedWork
+from service.advisor.shared_work import Begun, SharedWork
 from service.advisor.standing import beyond_memory, no_room_for_graphs
 from service.advisor.start import Start
 from service.engines.flags import ServeFlags
@@ -28,12 +28,14 @@ def dry_run(
     ``work`` is what candidates of the same model under the same rules have in common.
     """
     work = work or SharedWork(request.model, rules)
-    begun = work.begin(flags, gpu)
-    if begun.start is None:
-        return _without_start(request, flags, rules, begun.failure)
-    budget = work.budget(begun.start, flags, gpu, request.free_memory_bytes)
-    budget = calibrated(request, budget, begun.start, flags, gpu)
-    start, outcome = begun.start, _outcome(request, flags, begun, budget)
+    device = work.device(gpu)
+    begun = work.begin(flags, device)
+    if isinstance(begun, Candidate):
+        return begun
+    start = begun.start
+    budget = work.budget(start, flags, device, request.free_memory_bytes)
+    budget = calibrated(request, budget, start, flags, gpu)
+    outcome = _outcome(request, flags, begun, budget)
     return Candidate(
         model=request.model,
         rules=rules,
@@ -65,33 +67,8 @@ class _Outcome:
     doubts: tuple[str, ...] = ()
 
 
-def _without_start(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, failure: Failure | None
-) -> Candidate:
-    refused = isinstance(failure, EngineRefusal)
-    return Candidate(
-        model=request.model,
-        rules=rules,
-        flags=flags,
-        kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        resolved_kv_cache_dtype=None,
-        tensor_parallel_size=flags.tensor_parallel_size or 1,
-        pipeline_parallel_size=flags.pipeline_parallel_size,
-        block_size=None,
-        attention_backends=(),
-        verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
-        error=_refusal(failure) if isinstance(failure, EngineRefusal) else None,
-        memory=None,
-        kv_cache=None,
-        admission=None,
-        doubts=() if refused else (str(failure),),
-    )
-
-
 def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:
     start, sizing, available = begun.start, begun.sizing, budget.available_kv
-    if start is None or sizing is None:
-        raise ValueError("only a start has a cache")
     refused = too_little_free(budget, start.serving.rules, start.serving.gpu_memory_utilization)
     if refused is not None:
         return _Outcome(Verdict.REFUSED, refused)
@@ -101,7 +78,7 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
-        return _Outcome(verdict, _refusal(refusal), doubts=_doubt(verdict, budget))
+        return _Outcome(verdict, Refusal.of(refusal), doubts=_doubt(verdict, budget))
     sure = available.low == available.bytes or sizing.fits(available.low)
     verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
     doubt = (
@@ -137,12 +114,6 @@ def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
         f"{gib_text(available.low)} and {gib_text(available.high)} GiB are left for the cache."
     )
     return (words,)
-
-
-def _refusal(refusal: EngineRefusal) -> Refusal:
-    return Refusal(
-        type=refusal.type, message=refusal.message, stage=refusal.stage, detail=refusal.detail, fix=()
-    )
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:

@@ -7,16 +7,14 @@ from typing import Final
 
 from service.advisor.answer import Candidate, Verdict
 from service.advisor.candidates import dry_run
-from service.advisor.memory import budget_of
+from service.advisor.memory import calibrated
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import SharedWork
-from service.advisor.start import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.releases import PATCHES, RELEASES, rules_for
+from service.engines.releases import PATCHES, RELEASES, rules_for, with_patch
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.capacity import size_cache
 from service.kv_cache.capture import capture_failure
 
 MOST: Final = 5
@@ -61,22 +59,23 @@ def run_with_fixes(
     Where a question leaves the cache dtype open, the other candidates are the fixes, but for the length;
     where it is about many GPU types, the other types are.
     """
+    work = work or SharedWork(request.model, rules)
     candidate = dry_run(request, flags, rules, gpu, work)
     if candidate.error is None or len(request.gpus) > FEW_GPUS:
         return candidate
-    tried = _tried(request, flags, rules, gpu, candidate.error.stage)
+    tried = _tried(request, flags, work, gpu, candidate.error.stage)
     working = (attempt.words for attempt in tried if starts(request, attempt, gpu, work))
     return replace(candidate, error=replace(candidate.error, fix=tuple(islice(working, MOST))))
 
 
 def _tried(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, stage: Stage
+    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType, stage: Stage
 ) -> Iterator[Attempt]:
     if request.serve.kv_cache_dtype is not None:
         if stage is not Stage.MEMORY:
-            return attempts(flags, rules)
-        return memory_attempts(request, flags, rules, gpu)
-    return _shorter(request, flags, rules, gpu) if stage is Stage.MEMORY else iter(())
+            return attempts(flags, work.rules)
+        return memory_attempts(request, flags, work, gpu)
+    return _shorter(request, flags, work, gpu) if stage is Stage.MEMORY else iter(())
 
 
 def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
@@ -102,10 +101,11 @@ def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
 
 
 def memory_attempts(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType
 ) -> Iterator[Attempt]:
     """Yield single changes that ask less of the memory or leave more of it, none of them tried."""
-    yield from _shorter(request, flags, rules, gpu)
+    rules = work.rules
+    yield from _shorter(request, flags, work, gpu)
     if flags.kv_cache_memory_bytes is None:
         told = flags.gpu_memory_utilization or rules.gpu_memory_utilization / 100
         for share in UTILIZATIONS:
@@ -118,23 +118,29 @@ def memory_attempts(
     yield from (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
 
 
-def _shorter(request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Iterator[Attempt]:
+def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType) -> Iterator[Attempt]:
     """Yield the longest request that the memory holds."""
+    device = work.device(gpu)
+    begun = work.begin(flags, device)
+    if isinstance(begun, Candidate):
+        return
+    start = begun.start
+    budget = work.budget(start, flags, device, request.free_memory_bytes)
     try:
-        start = dry_start(request.model.architecture, flags, rules, gpu)
-        available = budget_of(request, start, flags, gpu).available_kv.bytes
-        fitted = size_cache(start.layout, replace(start.serving, fit_max_model_len=True), available)
+        fitted = begun.sizing.fitting().size(
+            calibrated(request, budget, start, flags, gpu).available_kv.bytes
+        )
     except EngineRefusal:
         return
     length = fitted.max_model_len
     if 0 < length < start.serving.max_model_len:
-        yield Attempt(f"--max-model-len {length}", replace(flags, max_model_len=length), rules)
+        yield Attempt(f"--max-model-len {length}", replace(flags, max_model_len=length), work.rules)
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
     for patch in PATCHES.values():
-        changed = replace(rules, **patch.rules)
-        if changed != rules:
+        changed = with_patch(rules, patch.id)
+        if changed is not rules:
             yield Attempt(f"patch {patch.id} ({patch.status})", flags, changed)
 
 

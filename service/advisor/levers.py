@@ -11,7 +11,7 @@ from service.advisor.shared_work import SharedWork
 from service.advisor.start import Start
 from service.engines.cache_quality import quality_of
 from service.engines.flags import ServeFlags
-from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for
+from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
 
 COSTS: Final = {
@@ -65,7 +65,7 @@ def _lever(
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
-        rules = replace(rules, **PATCHES[change.patch].rules)
+        rules = with_patch(rules, change.patch)
     else:
         rules = rules_for(RELEASES[-1], request.engine.patches)
     try:

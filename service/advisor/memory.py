@@ -2,19 +2,16 @@
 
 from service.advisor.request import Model, PlanRequest
 from service.advisor.start import Start
+from service.architecture.model import ModelArchitecture
 from service.backends.assignment import layer_cache_dtype
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.launch.cache_dtype import is_turboquant
+from service.launch.serving import Serving
 from service.memory.budget import MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
-from service.memory.estimation import BudgetInputs, estimate_budget
-
-
-def budget_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> MemoryBudget:
-    """Return the memory budget of the rank with the least room, by what is computed and what was measured."""
-    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
-    return calibrated(request, estimate_budget(start.architecture, inputs), start, flags, gpu)
+from service.memory.estimation import BudgetInputs
 
 
 def calibrated(
@@ -60,10 +57,16 @@ def budget_inputs(
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=serving.dtype,
         quantization=flags.quantization,
-        turboquant_layers=frozenset(
-            index
-            for index, mixer in start.architecture.attention_layers
-            if layer_cache_dtype(index, mixer, serving).startswith("turboquant_")
-        ),
+        turboquant_layers=_turboquant_layers(start.architecture, serving),
         checkpoint_bytes=model.checkpoint_bytes,
+    )
+
+
+def _turboquant_layers(architecture: ModelArchitecture, serving: Serving) -> frozenset[int]:
+    if not is_turboquant(serving.kv_cache_dtype):
+        return frozenset()
+    return frozenset(
+        index
+        for index, mixer in architecture.attention_layers
+        if is_turboquant(layer_cache_dtype(index, mixer, serving))
     )

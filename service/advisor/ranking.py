@@ -1,5 +1,6 @@
 """Which candidate is best at what was asked for, and why."""
 
+from functools import partial
 from typing import Any, Final
 
 from service.advisor.answer import Candidate, Verdict
@@ -17,10 +18,10 @@ def best_first(
     ``accuracy`` takes the least lossy cache that serves the workload, on however many GPUs; ``tokens`` the
     most tokens; ``balanced`` the fewest GPUs that serve it, and then the least lossy cache.
     """
-    return tuple(sorted(candidates, key=lambda candidate: _key(candidate, objective, workload)))
+    return tuple(sorted(candidates, key=partial(_key, objective, workload)))
 
 
-def _key(candidate: Candidate, objective: Objective, workload: Workload | None) -> tuple[Any, ...]:
+def _key(objective: Objective, workload: Workload | None, candidate: Candidate) -> tuple[Any, ...]:
     unfit = (VERDICTS.index(candidate.verdict), not serves(candidate, workload))
     ranks = candidate.tensor_parallel_size * candidate.pipeline_parallel_size
     loss = cache_quality(candidate).loss

@@ -1,19 +1,23 @@
 """Work that many candidates have in common, done once: starts, sizings and budgets."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final
 
+from service.advisor.answer import Candidate, Refusal
 from service.advisor.memory import budget_inputs
 from service.advisor.request import Model
-from service.advisor.start import Start, dry_start
-from service.backends.assignment import count_backends
+from service.advisor.start import Start, Starts
+from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.engines.rules import EngineRules
+from service.engines.speculation import SpeculativeConfig
+from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheSizing
 from service.kv_cache.formats import UnmodelledCacheDtype
@@ -27,23 +31,52 @@ UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
 """What is not known well enough to answer."""
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
 """Stands for any device where its total does not matter."""
-Failure: TypeAlias = EngineRefusal | UnmodelledCacheDtype | UnmodelledSpeculation
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A start as far as it goes before memory is known, on all GPU types that the release treats alike."""
 
-    device: str
-    """The GPU type that it was worked out for."""
-    start: Start | None
-    sizing: CacheSizing | None
-    failure: Failure | None
-    """Why there is no start."""
-    backends: tuple[str, ...] = ()
+    start: Start
+    sizing: CacheSizing
+    backends: tuple[str, ...]
     """Attention backends of the layers that keep a cache, most layers first."""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[str, ...]
     """What may go wrong whatever the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why there is no start, on all GPU types that the release treats alike."""
+
+    candidate: Candidate
+    refusal: EngineRefusal | None
+
+    def on(self, gpu: GpuType) -> Candidate:
+        """Return what becomes of the candidate on one of them, which a few refusals name."""
+        if self.refusal is None or self.refusal.device in {"", gpu.name}:
+            return self.candidate
+        return replace(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a GPU type is to the starts of one release."""
+
+    gpu: GpuType
+    alike: int
+    """Number of what a start depends on: types of one number start alike up to their memory."""
+    total: Estimate
+    budgets: dict[int, MemoryBudget] = field(default_factory=dict, repr=False)
+    """By what starts take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a start takes of the memory, whatever the device's total."""
+
+    inputs: BudgetInputs
+    budget: MemoryBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,96 +90,119 @@ class SharedWork:
 
     model: Model
     rules: EngineRules
+    starts: Starts = field(init=False, repr=False)
     flags: dict[ServeFlags, ServeFlags] = field(default_factory=dict, repr=False)
     """Flags by themselves: one object for equal ones, which is found without comparing."""
-    alike: dict[Hashable, Hashable] = field(default_factory=dict, repr=False)
-    """By device, what a start depends on."""
-    begun: dict[Hashable, Begun] = field(default_factory=dict, repr=False)
-    taken: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
-    inputs: dict[Hashable, BudgetInputs] = field(default_factory=dict, repr=False)
-    budgets: dict[Hashable, MemoryBudget] = field(default_factory=dict, repr=False)
+    alike: dict[tuple[ComputeCapability | None, BatchDefaults], int] = field(default_factory=dict, repr=False)
+    """By what a start depends on of a GPU type, its number."""
+    numbers: Iterator[int] = field(default_factory=count, repr=False)
+    """Of which no two threads get the same."""
+    devices: dict[GpuType, Device] = field(default_factory=dict, repr=False)
+    begun: dict[tuple[ServeFlags, int], Begun | Ended] = field(default_factory=dict, repr=False)
+    taken: dict[tuple[BudgetInputs, SpeculativeConfig | None], Taken] = field(
+        default_factory=dict, repr=False
+    )
+    taken_by: dict[tuple[int, bool, int | None], Taken] = field(default_factory=dict, repr=False)
+    """By start, and what else of the question counts."""
+
+    others: dict[EngineRules, "SharedWork"] = field(default_factory=dict, repr=False)
+    """The same under other rules, which fixes and levers try."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", Starts(self.model.architecture, self.rules))
 
     def under(self, rules: EngineRules) -> "SharedWork":
         """Return the work of the same model under other rules."""
-        return self if rules is self.rules else SharedWork(self.model, rules)
+        if rules is self.rules:
+            return self
+        found = self.others.get(rules)
+        return found or self.others.setdefault(rules, SharedWork(self.model, rules))
+
+    @property
+    def size(self) -> int:
+        """How many results are kept."""
+        of_devices = sum(1 + len(device.budgets) for device in tuple(self.devices.values()))
+        of_others = sum(other.size for other in tuple(self.others.values()))
+        return len(self.begun) + len(self.taken_by) + of_devices + of_others
 
     def known(self, flags: ServeFlags) -> ServeFlags:
-        """Return the flags that stand for all equal ones."""
+        """Return the flags that stand for all equal ones: one object, which is found without comparing."""
         return self.flags.setdefault(flags, flags)
 
-    def begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
-        """Return the start of these flags on a GPU type, or why there is none."""
-        device = (gpu.name, gpu.memory_bytes, gpu.compute_capability)
-        alike = self.alike.get(device)
-        if alike is None:
-            alike = self.alike[device] = (gpu.compute_capability, batch_defaults(self.rules, gpu))
-        key = (flags, alike)
+    def device(self, gpu: GpuType) -> Device:
+        """Return what a GPU type is to these starts."""
+        found = self.devices.get(gpu)
+        if found is None:
+            kind = (gpu.compute_capability, batch_defaults(self.rules, gpu))
+            number = self.alike.setdefault(kind, next(self.numbers))
+            found = self.devices[gpu] = Device(gpu, number, device_total(gpu))
+        return found
+
+    def begin(self, flags: ServeFlags, device: Device) -> Begun | Candidate:
+        """Return the start of these flags on a GPU type, or the candidate where there is none."""
+        key = (flags, device.alike)
         found = self.begun.get(key)
         if found is None:
             # Another thread may have been faster: budgets go by the start that is kept.
-            found = self.begun.setdefault(key, self._begin(flags, gpu))
-        failure = _named(found, gpu)
-        return found if failure is found.failure else replace(found, failure=failure)
+            found = self.begun.setdefault(key, self._begin(flags, device.gpu))
+        return found.on(device.gpu) if isinstance(found, Ended) else found
 
-    def _begin(self, flags: ServeFlags, gpu: GpuType) -> Begun:
+    def _begin(self, flags: ServeFlags, gpu: GpuType) -> Begun | Ended:
         try:
-            start = dry_start(self.model.architecture, flags, self.rules, gpu)
+            start = self.starts.start(flags, gpu)
         except (EngineRefusal, *UNMODELLED) as failure:
-            return Begun(gpu.name, None, None, failure.with_traceback(None))
-        sizing = CacheSizing.of(start.layout, start.serving)
-        doubts = (*start.miscounts(start.architecture), *start.unbuilt, *start.fails_when_run)
-        return Begun(gpu.name, start, sizing, None, count_backends(start.backends), doubts)
+            refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
+            return Ended(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
+        sizing = self.starts.sizing(flags, start)
+        doubts = (
+            *start.miscounts(start.architecture),
+            *start.unbuilt,
+            *self.starts.failures_when_run(start),
+        )
+        return Begun(start, sizing, self.starts.backend_names(start), doubts)
 
     def budget(
-        self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+        self, start: Start, flags: ServeFlags, device: Device, free_memory_bytes: int | None
     ) -> MemoryBudget:
         """Return the memory budget of the rank with the least room."""
-        kind = (id(start), gpu.unified_memory, free_memory_bytes)
-        sizes = (gpu.memory_bytes, gpu.memory_low_bytes, gpu.memory_high_bytes)
-        key = (kind, sizes, gpu.memory_basis, gpu.source)
-        found = self.budgets.get(key)
+        kind = (id(start), device.gpu.unified_memory, free_memory_bytes)
+        taken = self.taken_by.get(kind)
+        if taken is None:
+            taken = self.taken_by[kind] = self._take(start, flags, device.gpu, free_memory_bytes)
+        found = device.budgets.get(id(taken))
         if found is None:
-            inputs = self.inputs.get(kind)
-            if inputs is None:
-                inputs = budget_inputs(self.model, start, flags, gpu, free_memory_bytes)
-                inputs = self.inputs.setdefault(kind, replace(inputs, total=NO_TOTAL))
-            found = self.budgets[key] = self._budget(start, flags, inputs, device_total(gpu))
+            here = replace(taken.inputs, total=device.total)
+            found = device.budgets[id(taken)] = on_device(taken.budget, here)
         return found
 
-    def _budget(self, start: Start, flags: ServeFlags, inputs: BudgetInputs, total: Estimate) -> MemoryBudget:
+    def _take(self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None) -> Taken:
+        inputs = budget_inputs(self.model, start, flags, gpu, free_memory_bytes)
+        inputs = replace(inputs, total=NO_TOTAL)
         key = (inputs, flags.speculative_config)
-        here = replace(inputs, total=total)
         found = self.taken.get(key)
         if found is None:
-            found = self.taken[key] = estimate_budget(start.architecture, here)
-        return found if found.total == total else on_device(found, here)
-
-
-def _named(begun: Begun, gpu: GpuType) -> Failure | None:
-    """Return a failure in the words for another device: a few refusals name it."""
-    failure = begun.failure
-    if isinstance(failure, EngineRefusal) and begun.device != gpu.name and begun.device in failure.message:
-        return failure.reworded(failure.message.replace(begun.device, gpu.name))
-    return failure
+            budget = estimate_budget(start.architecture, inputs)
+            found = self.taken.setdefault(key, Taken(inputs, budget))
+        return found
 
 
 class RecentWork:
     """Work of the models and releases that were asked about last, for the questions that come next."""
 
-    def __init__(self, most: int = 2, starts: int = 3000) -> None:
-        """Keep the work of ``most`` models at most, each until it holds more than ``starts`` starts."""
-        self._most, self._starts = most, starts
-        self._kept: OrderedDict[Hashable, SharedWork] = OrderedDict()
+    def __init__(self, most: int = 4, results: int = 12_000) -> None:
+        """Keep the work of ``most`` models at most, each until it holds more than ``results`` results."""
+        self._most, self._results = most, results
+        self._kept: OrderedDict[tuple[Model, str], SharedWork] = OrderedDict()
         self._lock = Lock()
 
     def of(self, model: Model, rules: EngineRules) -> SharedWork:
         """Return the work of a model under the rules of a release as it was published, or fresh work."""
         if rules is not rules_for(rules.release):
             return SharedWork(model, rules)
-        key = (model, rules.release)
+        key = (model, str(rules.release))
         with self._lock:
             work = self._kept.pop(key, None)
-            if work is None or len(work.begun) > self._starts:
+            if work is None or work.size > self._results:
                 work = SharedWork(model, rules)
             self._kept[key] = work
             if len(self._kept) > self._most:

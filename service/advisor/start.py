@@ -1,24 +1,33 @@
 """One start of the engine, as far as it goes before memory is known."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from itertools import count
+from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import Backends, assign_backends
+from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.alignment import asked_of_gpu
 from service.kv_cache.block_size import settle_block_size
-from service.kv_cache.capacity import CacheLayout, lay_out, uncuttable_blocks
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
 from service.launch.cache_dtype import check_chunks, check_e5m2
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers, check_shared_caches
 from service.launch.model_dtype import check_supported
 from service.launch.release_reading import as_read_by
-from service.launch.resolution import resolve
+from service.launch.resolution import DeviceTerms, configure, resolve
 from service.launch.serving import Serving
+
+Result = TypeVar("Result")
+Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
+"""What chooses the backends of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,7 @@ class Start:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
             f"{failure.type}: {failure.message}"
-            for backend in self.backends.values()
+            for backend in {id(backend): backend for backend in self.backends.values()}.values()
             if (failure := backend.failure_when_run) is not None
         }
         return tuple(
@@ -69,18 +78,20 @@ class Start:
         ) + tuple(
             "The engine accepts this, then fails when it sets up its caches: "
             f"ValueError: No common block size for {size}"
-            for size in sorted(uncuttable_blocks(self.layout, self.backends))
+            for size in sorted(self.layout.uncuttable_blocks)
         )
 
 
-def build_model(architecture: ModelArchitecture, serving: Serving) -> Backends:
+def build_model(
+    architecture: ModelArchitecture, serving: Serving, assign: Assign = assign_backends
+) -> Backends:
     """Check what the model's own code checks, and choose every layer's backend.
 
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
-    backends = assign_backends(architecture, serving)
+    backends = assign(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(serving.kv_cache_dtype, architecture, serving.rules, serving.cache_method)
     check_clamped_experts(architecture, serving.compute_capability, serving.rules)
@@ -106,14 +117,23 @@ def settled(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    architecture = as_read_by(as_written_for(architecture, rules), rules)
-    serving = resolve(architecture, flags, rules, gpu)
+    architecture = _read(architecture, rules)
+    return _settled(architecture, resolve(architecture, flags, rules, gpu))
+
+
+def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+    return as_read_by(as_written_for(architecture, rules), rules)
+
+
+def _settled(architecture: ModelArchitecture, serving: Serving) -> tuple[ModelArchitecture, Serving]:
     dtype = model_cache_dtype(
         architecture.class_name, serving.kv_cache_dtype, serving.release, serving.compute_capability
     )
+    if dtype != serving.kv_cache_dtype:
+        serving = replace(serving, kv_cache_dtype=dtype)
     if serving.speculation is not None:
         architecture = replace(architecture, draft=serving.speculation.draft)
-    return architecture, settle_block_size(architecture, replace(serving, kv_cache_dtype=dtype))
+    return architecture, settle_block_size(architecture, serving)
 
 
 def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
@@ -123,7 +143,111 @@ def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineR
         EngineRefusal: the engine gives up on the way.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
     """
-    architecture, serving = settled(architecture, flags, rules, gpu)
-    check_supported(serving.dtype, gpu)
-    backends = build_model(architecture, serving)
-    return Start(architecture, serving, backends, lay_out(architecture, serving, backends))
+    return Starts(architecture, rules).start(flags, gpu)
+
+
+class Starts:
+    """Starts of one model under one release's rules.
+
+    Each step is worked out once for all starts that it is the same for. GPU types differ in what a release
+    reads off them: the compute capability, and the sizes of its batches. Backends do not depend on batches;
+    the layout depends on backends as far as they find pages, and on the capability by a few cases alone.
+    """
+
+    def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
+        self.architecture, self.rules = architecture, rules
+        self._read = Memo[ModelArchitecture]()
+        self._terms = Memo[DeviceTerms]()
+        self._configured = Memo[Serving]()
+        self._assigned = Memo[Backends]()
+        self._built = Memo[Backends]()
+        self._paging = Memo[int]()
+        self._pagings: dict[Hashable, int] = {}
+        self._numbers = count()
+        self._names = Memo[tuple[str, ...]]()
+        self._failures = Memo[tuple[str, ...]]()
+        self._layouts = Memo[CacheLayout]()
+        self._sizings = Memo[CacheSizing]()
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> Start:
+        """Go through a start up to the point where it asks for memory.
+
+        Raises:
+            EngineRefusal: the engine gives up on the way.
+            UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        """
+        rules = self.rules
+        read = self._read.of((), lambda: _read(self.architecture, rules))
+        terms = self._terms.of(
+            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+        )
+        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
+        architecture, serving = _settled(read, configured.on(terms.name, terms.compute_capability))
+        check_supported(serving.dtype, gpu)
+        told = (flags, serving.dtype, serving.kv_cache_dtype, serving.block_size)
+        capability = serving.compute_capability
+        backends = self._built.of(
+            (*told, capability), lambda: build_model(architecture, serving, self._assign)
+        )
+        paging = self._paging.of((id(backends), capability), lambda: self._number(_paging(backends, serving)))
+        layout = self._layouts.of((*told, paging), lambda: lay_out(architecture, serving, backends))
+        return Start(architecture, serving, backends, layout)
+
+    def _number(self, paging: Hashable) -> int:
+        """Return the number of one way to find pages, which is found faster than the way itself."""
+        # Of two threads, neither may give away a number twice.
+        return self._pagings.setdefault(paging, next(self._numbers))
+
+    def _assign(self, architecture: ModelArchitecture, serving: Serving) -> Backends:
+        drafted = None if serving.speculation is None else (serving.speculation, serving.tensor_parallel_size)
+        key = (drafted, asked_of_start(architecture, serving))
+        return self._assigned.of(key, lambda: assign_backends(architecture, serving))
+
+    def backend_names(self, start: Start) -> tuple[str, ...]:
+        """Return the attention backends of one of these starts, those of most layers first."""
+        return self._names.of(id(start.backends), lambda: count_backends(start.backends))
+
+    def failures_when_run(self, start: Start) -> tuple[str, ...]:
+        """Return what goes wrong with one of these starts once the engine has found its memory."""
+        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.fails_when_run)
+
+    def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
+        """Return the sizing of one of these starts."""
+        serving, layout = start.serving, start.layout
+        key = (flags, id(layout), serving.max_num_batched_tokens, serving.encoder_tokens)
+        return self._sizings.of(key, lambda: CacheSizing.of(layout, serving))
+
+
+def _paging(backends: Backends, serving: Serving) -> Hashable:
+    """Return what a layout depends on of its backends and the GPU."""
+    distinct = {id(backend): backend for backend in backends.values()}
+    place = {key: number for number, key in enumerate(distinct)}
+    return (
+        asked_of_gpu(serving),
+        tuple(backend.paging for backend in distinct.values()),
+        tuple(place[id(backend)] for backend in backends.values()),
+    )
+
+
+class Memo(Generic[Result]):
+    """Results by what they depend on; a refusal is a result too."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Result | EngineRefusal] = {}
+
+    def of(self, key: Hashable, work: Callable[[], Result]) -> Result:
+        """Return the result for a key, worked out where it is not there yet.
+
+        Raises:
+            EngineRefusal: that is what the work ends in.
+        """
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                found = work()
+            except EngineRefusal as refusal:
+                found = refusal
+            found = self._kept.setdefault(key, found)
+        if isinstance(found, EngineRefusal):
+            raise found.with_traceback(None)
+        return found

@@ -191,19 +191,27 @@ class ModelArchitecture:
     """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
     recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
     """Index and mixer of the layers that keep one state per sequence."""
+    recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
+    """Their mixers, those that are one object once."""
 
     def __post_init__(self) -> None:
-        # Every step of a plan goes through these, so they are told apart once.
+        # Layers that are alike become one object, and what every step of a plan asks is found once.
+        known: dict[DecoderLayer, DecoderLayer] = {}
+        objects = {id(layer): layer for layer in self.layers}
+        distinct = {key: known.setdefault(layer, layer) for key, layer in objects.items()}
+        object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
         built = tuple(enumerate(self.built_layers))
         attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
-        keeping = (
+        keeping = tuple(
             (index, mixer)
             for index, layer in built
             for mixer in (layer.before, layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )
+        recurrences = {id(mixer): mixer for _, mixer in keeping}
         object.__setattr__(self, "attention_layers", tuple(attending))
-        object.__setattr__(self, "recurrent_layers", tuple(keeping))
+        object.__setattr__(self, "recurrent_layers", keeping)
+        object.__setattr__(self, "recurrences", tuple(recurrences.values()))
 
     def __hash__(self) -> int:
         # Caches look models up by what tells most of them apart; all layers would take longer than a plan.
@@ -218,6 +226,11 @@ class ModelArchitecture:
     def built_layers(self) -> tuple[DecoderLayer, ...]:
         """The model's layers, then those of the draft."""
         return self.layers if self.draft is None else self.layers + self.draft.layers
+
+    @property
+    def distinct_layers(self) -> tuple[DecoderLayer, ...]:
+        """The built layers, those that are alike once."""
+        return tuple({id(layer): layer for layer in self.built_layers}.values())
 
     def layer_number(self, index: int) -> int:
         """Return the number that a built layer has in its name, by which flags mean it."""

@@ -1,7 +1,9 @@
 """The backend of every layer that keeps keys and values."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
 
 from service.architecture.layers import (
@@ -16,6 +18,7 @@ from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import state_kind
 from service.backends.backend import AttentionBackend
 from service.backends.forced import forced_attention
+from service.backends.heads import heads_as_asked
 from service.backends.parts import built_parts, kinds_beside
 from service.backends.request import AttentionRequest, AttentionType
 from service.backends.rules import Forced, release_rules
@@ -44,23 +47,24 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     """
     if architecture.lead_attention is None:
         return {}
-    forced = _forced(architecture, serving)
+    heads = _heads(architecture)
+    forced = _forced(architecture, heads, serving)
     chosen = serving.attention_backend or forced.backend
-    head_sizes = _largest_heads(architecture)
     # Layers that are alike share one mixer object, which settles them all.
     settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     converted: str | None = None
     stages = {layers.start for layers in model_stages(architecture, serving.pipeline_parallel_size)}
-    for index, mixer in architecture.attention_layers:
+    dtypes = layer_cache_dtypes(architecture, serving)
+    for (index, mixer), told in zip(architecture.attention_layers, dtypes, strict=True):
         converted = None if index in stages else converted
-        dtype = layer_cache_dtype(architecture.layer_number(index), mixer, serving)
-        if converted is not None and dtype == serving.kv_cache_dtype and _is_dense_latent(mixer):
-            dtype = converted
+        turned = converted is not None and told == serving.kv_cache_dtype and _is_dense_latent(mixer)
+        dtype = converted if turned and converted is not None else told
         parts = settled.get((id(mixer), dtype))
         if parts is None:
             drafts = index >= len(architecture.layers)
-            request = _request(mixer, dtype, serving, head_sizes[drafts], forced)
+            largest = heads.largest_of_draft if drafts else heads.largest
+            request = _request(mixer, dtype, serving, largest, forced)
             own = _select(mixer, request, chosen, serving)
             _check_kernels(architecture, mixer, own, dtype, serving)
             parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
@@ -121,14 +125,75 @@ def _check_kernels(
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
-def _largest_heads(architecture: ModelArchitecture) -> tuple[int, int]:
-    """Return the largest head size of the model, and of its draft."""
+@dataclass(frozen=True, slots=True)
+class _Heads:
+    """The heads of a model's attention, its draft's included."""
+
+    largest: int
+    """Head size, of the model's own layers."""
+    largest_of_draft: int
+    sizes: frozenset[int]
+    latent: LatentAttention | None
+    """The first layer of latent attention."""
+    mixers: tuple[TokenMixer, ...]
+    """Those that differ."""
+
+
+@lru_cache(maxsize=64)
+def _heads(architecture: ModelArchitecture) -> _Heads:
     own = len(architecture.layers)
+    mixers = [mixer for _, mixer in architecture.attention_layers]
     sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
-    return (
-        max((size for of_model, size in sizes if of_model), default=0),
-        max((size for of_model, size in sizes if not of_model), default=0),
+    return _Heads(
+        largest=max((size for of_model, size in sizes if of_model), default=0),
+        largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
+        sizes=frozenset(size for _, size in sizes),
+        latent=next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None),
+        mixers=tuple({id(mixer): mixer for mixer in mixers}.values()),
     )
+
+
+def asked_of_start(architecture: ModelArchitecture, serving: Serving) -> Hashable:
+    """Return what backends depend on of the starts of one model: those equal in it are assigned alike."""
+    return (
+        serving.compute_capability,
+        serving.attention_backend,
+        serving.dtype,
+        serving.kv_cache_dtype,
+        serving.kv_cache_dtype_skip_layers,
+        serving.block_size,
+        serving.bidirectional_media,
+        serving.decode_context_parallel_size,
+        serving.pipeline_parallel_size,
+        tuple(_heads_asked(mixer, serving) for mixer in _heads(architecture).mixers),
+    )
+
+
+def _heads_asked(mixer: TokenMixer, serving: Serving) -> Hashable:
+    ranks = serving.tensor_parallel_size
+    if not isinstance(mixer, Attention) or serving.attention_backend is not None:
+        return ranks
+    if _unselected(mixer, serving.rules) is not None:
+        return ranks
+    return heads_as_asked(serving.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks))
+
+
+def layer_cache_dtypes(architecture: ModelArchitecture, serving: Serving) -> tuple[str, ...]:
+    """Return the cache dtype of each attention layer, in their order."""
+    told = common_cache_dtype(serving)
+    if told is not None:
+        return (told,) * len(architecture.attention_layers)
+    return tuple(
+        layer_cache_dtype(architecture.layer_number(index), mixer, serving)
+        for index, mixer in architecture.attention_layers
+    )
+
+
+def common_cache_dtype(serving: Serving) -> str | None:
+    """Return the cache dtype that all layers have; ``None`` where some may be skipped."""
+    if not serving.heeds_cache_dtype:
+        return "auto"
+    return None if serving.kv_cache_dtype_skip_layers else serving.kv_cache_dtype
 
 
 def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
@@ -137,10 +202,10 @@ def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
     Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
     (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
     """
-    if not serving.heeds_cache_dtype:
-        return "auto"
-    skipped = serving.kv_cache_dtype_skip_layers
-    if not skipped or not _skippable(mixer, serving):
+    told, skipped = common_cache_dtype(serving), serving.kv_cache_dtype_skip_layers
+    if told is not None:
+        return told
+    if not _skippable(mixer, serving):
         return serving.kv_cache_dtype
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):
@@ -180,13 +245,12 @@ def layers_by_backend(
     return counts
 
 
-def _forced(architecture: ModelArchitecture, serving: Serving) -> Forced:
-    mixers = [mixer for _, mixer in architecture.attention_layers]
-    latent = next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None)
+def _forced(architecture: ModelArchitecture, heads: _Heads, serving: Serving) -> Forced:
+    latent = heads.latent
     return forced_attention(
         serving.release,
         serving.compute_capability,
-        head_sizes={mixer.head_size for mixer in mixers},
+        head_sizes=heads.sizes,
         kv_cache_dtype=serving.kv_cache_dtype,
         chosen=serving.attention_backend,
         gemma4=architecture.model_type.startswith("gemma4"),

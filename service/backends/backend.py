@@ -78,3 +78,16 @@ class AttentionBackend:
     """Tokens of which blocks are whole numbers where all layers' stand side by side."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
+
+    @property
+    def paging(self) -> tuple[object, ...]:
+        """What the cache's layout depends on."""
+        return (
+            self.name,
+            self.kernel_block_sizes,
+            self.spec_block_sizes,
+            self.indexes_kv_by_block_stride,
+            self.cache_dtype,
+            self.plain_cache,
+            self.packed_rows,
+        )

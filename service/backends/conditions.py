@@ -1,7 +1,7 @@
 """The small language in which the bundled data says when something holds."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from service.backends.request import AttentionRequest
@@ -52,6 +52,12 @@ class Predicate(Generic[T]):
 
     parse: Callable[[Any], T]
     holds: Callable[[Subject, T], bool]
+    decided: Callable[[ComputeCapability, T], bool] | None = None
+    """The same for a word that asks of the GPU alone; ``None`` for any other."""
+
+
+def _of_gpu(parse: Callable[[Any], T], decided: Callable[[ComputeCapability, T], bool]) -> Predicate[T]:
+    return Predicate(parse, lambda subject, operand: decided(subject.capability, operand), decided)
 
 
 def _within(fact: Callable[[Subject], object]) -> Predicate[frozenset[object]]:
@@ -68,11 +74,11 @@ def _misaligned(subject: Subject, unit: int) -> bool:
 
 
 PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
-    "capability": _within(lambda s: str(s.capability)),
-    "capability_major": _within(lambda s: s.capability.major),
-    "capability_at_least": Predicate(ComputeCapability.parse, lambda s, least: s.capability >= least),
-    "capability_at_most": Predicate(ComputeCapability.parse, lambda s, most: s.capability <= most),
-    "capability_below": Predicate(ComputeCapability.parse, lambda s, limit: s.capability < limit),
+    "capability": _of_gpu(frozenset, lambda capability, allowed: str(capability) in allowed),
+    "capability_major": _of_gpu(frozenset, lambda capability, allowed: capability.major in allowed),
+    "capability_at_least": _of_gpu(ComputeCapability.parse, lambda capability, least: capability >= least),
+    "capability_at_most": _of_gpu(ComputeCapability.parse, lambda capability, most: capability <= most),
+    "capability_below": _of_gpu(ComputeCapability.parse, lambda capability, limit: capability < limit),
     "dtype": _within(lambda s: s.request.dtype),
     "kv_cache_dtype": _within(lambda s: s.request.kv_cache_dtype),
     "kv_cache_dtype_prefix": Predicate(str, lambda s, prefix: s.request.kv_cache_dtype.startswith(prefix)),
@@ -119,6 +125,14 @@ class Condition:
     """Clauses that must all hold; none at all always holds."""
 
     clauses: tuple[tuple[str, Any], ...]
+    tests: tuple[tuple[Callable[[Subject, Any], bool], Any], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    """The clauses with their words looked up."""
+
+    def __post_init__(self) -> None:
+        tests = tuple((PREDICATES[word].holds, operand) for word, operand in self.clauses)
+        object.__setattr__(self, "tests", tests)
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Condition":
@@ -131,7 +145,21 @@ class Condition:
 
     def holds(self, subject: Subject) -> bool:
         """Say whether every clause holds."""
-        return all(PREDICATES[word].holds(subject, operand) for word, operand in self.clauses)
+        for holds, operand in self.tests:  # noqa: SIM110 - a third faster than all(), and asked thousands of times
+            if not holds(subject, operand):
+                return False
+        return True
+
+    def on(self, capability: ComputeCapability) -> "Condition | None":
+        """Return what is left to ask on GPUs of a compute capability; ``None``: it never holds there."""
+        left = []
+        for word, operand in self.clauses:
+            decided = PREDICATES[word].decided
+            if decided is None:
+                left.append((word, operand))
+            elif not decided(capability, operand):
+                return None
+        return self if len(left) == len(self.clauses) else Condition(tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +174,26 @@ class AnyOf:
         alternatives = (raw,) if isinstance(raw, Mapping) else raw
         return cls(tuple(Condition.parse(alternative) for alternative in alternatives))
 
+    @property
+    def always(self) -> bool:
+        """Whether it holds whatever is asked."""
+        return any(not alternative.clauses for alternative in self.alternatives)
+
     def holds(self, subject: Subject) -> bool:
         """Say whether some alternative holds."""
-        return any(alternative.holds(subject) for alternative in self.alternatives)
+        for alternative in self.alternatives:  # noqa: SIM110 - as in Condition.holds
+            if alternative.holds(subject):
+                return True
+        return False
+
+    def on(self, capability: ComputeCapability) -> "AnyOf":
+        """Return what is left to ask on GPUs of a compute capability."""
+        asked = (alternative.on(capability) for alternative in self.alternatives)
+        left = AnyOf(tuple(alternative for alternative in asked if alternative is not None))
+        return ALWAYS if left.always else left
+
+
+ALWAYS: Final = AnyOf((Condition(()),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +219,13 @@ class Rule(Generic[T]):
 
 def first_outcome(rules: tuple[Rule[T], ...], subject: Subject) -> T | None:
     """Return the outcome of the first rule that applies."""
-    return next((rule.outcome for rule in rules if rule.applies(subject)), None)
+    for rule in rules:
+        if rule.applies(subject):
+            return rule.outcome
+    return None
+
+
+def rules_on(rules: tuple[Rule[T], ...], capability: ComputeCapability) -> tuple[Rule[T], ...]:
+    """Return the rules that may apply on GPUs of a compute capability, with what is left to ask of them."""
+    asked = (Rule(rule.outcome, rule.when.on(capability), rule.unless.on(capability)) for rule in rules)
+    return tuple(rule for rule in asked if rule.when.alternatives and not rule.unless.always)

@@ -7,7 +7,7 @@ from packaging.version import Version
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
-from service.backends.rules import Forced, ReleaseRules, release_rules
+from service.backends.rules import Forced, ReleaseRules, rules_on_gpu
 from service.backends.validation import spoken
 from service.engines.refusal import EngineRefusal
 from service.gpus.capability import ComputeCapability
@@ -35,7 +35,7 @@ def forced_attention(  # noqa: PLR0913 - each is asked of by one rule of the eng
     Raises:
         EngineRefusal: the release refuses the cache dtype before any backend is asked.
     """
-    rules = release_rules(release)
+    rules = rules_on_gpu(release, capability)
     request = AttentionRequest(
         head_size=max(head_sizes),
         dtype="auto",
@@ -65,11 +65,13 @@ def model_cache_dtype(
     ``class_name`` is the architecture as ``architectures`` names it. A chosen backend may store yet another
     format (``AttentionBackend.cache_dtype``).
     """
-    rules = release_rules(release)
+    rules = rules_on_gpu(release, capability)
+    rewrites = rules.model_cache_dtypes.get(class_name, ())
+    if not rewrites:
+        return kv_cache_dtype
     request = AttentionRequest(
         head_size=1, dtype="auto", kv_cache_dtype=kv_cache_dtype, num_heads=1, num_kv_heads=1
     )
-    rewrites = rules.model_cache_dtypes.get(class_name, ())
     return first_outcome(rewrites, subject_of(request, rules, capability)) or kv_cache_dtype
 
 

@@ -1,8 +1,8 @@
 """The bundled facts on attention backends, parsed once."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 from packaging.version import Version
 
 from service.backends.backend import EngineFailure, KernelBlockSizes
-from service.backends.conditions import AnyOf, Rule
+from service.backends.conditions import AnyOf, Rule, rules_on
 from service.engines.refusal import Stage
 from service.engines.timeline import Timeline
+from service.gpus.capability import ComputeCapability
 
 _FILES: Final = (
     "selector.toml",
@@ -273,3 +274,49 @@ def release_rules(release: Version) -> ReleaseRules:
         ),
         unselected=_all_at(release, "unselected", _rules_of(_unselected)),
     )
+
+
+@lru_cache(maxsize=256)
+def rules_on_gpu(release: Version, capability: ComputeCapability) -> ReleaseRules:
+    """Return the rules of one release with what they ask of a GPU decided, once for all layers.
+
+    Raises:
+        LookupError: the release is older than the first one described.
+    """
+    rules = release_rules(release)
+    parts = {field.name: _on(getattr(rules, field.name), capability) for field in fields(rules)}
+    return ReleaseRules(**{**parts, "backends": _BackendsOnGpu(rules.backends, capability)})
+
+
+class _BackendsOnGpu(Mapping[str, Traits]):
+    """Backends with what they ask of a GPU decided, once each is asked for."""
+
+    def __init__(self, backends: Mapping[str, Traits], capability: ComputeCapability) -> None:
+        self._backends, self._capability = backends, capability
+        self._decided: dict[str, Traits] = {}
+
+    def __getitem__(self, name: str) -> Traits:
+        found = self._decided.get(name)
+        if found is None:
+            traits, capability = self._backends[name], self._capability
+            parts = {field.name: _on(getattr(traits, field.name), capability) for field in fields(traits)}
+            found = self._decided[name] = Traits(**parts)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._backends)
+
+    def __len__(self) -> int:
+        return len(self._backends)
+
+
+def _on(part: Any, capability: ComputeCapability) -> Any:  # noqa: ANN401 - any part of the rules
+    match part:
+        case AnyOf():
+            return part.on(capability)
+        case (Rule(), *_):
+            return rules_on(part, capability)
+        case Mapping():
+            return {name: _on(value, capability) for name, value in part.items()}
+        case _:
+            return part

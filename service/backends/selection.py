@@ -9,8 +9,8 @@ from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, Engin
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
-from service.backends.rules import ReleaseRules, Traits, release_rules
-from service.backends.validation import invalid_reasons, kernel_block_sizes_of, spoken
+from service.backends.rules import ReleaseRules, Traits, rules_on_gpu
+from service.backends.validation import invalid_reasons, is_valid, kernel_block_sizes_of, spoken
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability
 
@@ -37,7 +37,7 @@ def select_backend(
         UnknownBackend: the chosen backend is not described for this release.
         LookupError: the release is older than the first one described.
     """
-    rules = release_rules(release)
+    rules = rules_on_gpu(release, capability)
     subject = subject_of(request, rules, capability, chosen)
     return built(choose(rules, subject), subject, rules, device_name)
 
@@ -50,25 +50,32 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
     """
     _construct(traits, subject, rules, device_name)
     cache_dtype = first_outcome(traits.cache_dtypes, subject) or subject.request.kv_cache_dtype
-    request = replace(subject.request, model_head_size=None, kv_cache_dtype=cache_dtype)
-    spec = replace(subject_of(request, rules, subject.capability, subject.chosen), of_spec=True)
+    spec_block_sizes = kernel_block_sizes_of(traits, _of_spec(subject, cache_dtype, rules))
     failure = first_outcome(traits.run_failures, subject)
     return AttentionBackend(
         name=traits.known_as or traits.name,
         kernel_block_sizes=kernel_block_sizes_of(traits, subject),
-        spec_block_sizes=kernel_block_sizes_of(traits, spec),
+        spec_block_sizes=spec_block_sizes,
         indexes_kv_by_block_stride=traits.indexes_kv_by_block_stride,
         cache_dtype=cache_dtype,
         nameless=traits.nameless,
         plain_cache=traits.plain_cache,
         flash_attn_version=subject.flash_attn_of_layer,
-        packed_rows=first_outcome(traits.packed_rows, subject)
-        or _largest_fixed(kernel_block_sizes_of(traits, spec)),
+        packed_rows=first_outcome(traits.packed_rows, subject) or _largest_fixed(spec_block_sizes),
         layouts=first_outcome(traits.layouts, subject) or (),
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, spoken(failure.message, subject)),
     )
+
+
+def _of_spec(subject: Subject, cache_dtype: str, rules: ReleaseRules) -> Subject:
+    """Return the layer as its backend is asked for its own spec: by its own head size and stored type."""
+    request = subject.request
+    if cache_dtype != request.kv_cache_dtype or subject.model_head_size != request.head_size:
+        request = replace(request, model_head_size=None, kv_cache_dtype=cache_dtype)
+        subject = subject_of(request, rules, subject.capability, subject.chosen)
+    return replace(subject, of_spec=True)
 
 
 def _largest_fixed(sizes: KernelBlockSizes) -> int:
@@ -106,13 +113,13 @@ def _chosen(rules: ReleaseRules, subject: Subject, name: str) -> Traits:
 
 
 def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
-    reasons: dict[str, tuple[str, ...]] = {}
-    for name in candidates(rules, subject):
-        traits = rules.traits(name)
-        reasons[name] = invalid_reasons(traits, subject, rules)
-        if not reasons[name]:
+    tried = tuple(map(rules.traits, candidates(rules, subject)))
+    for traits in tried:
+        if is_valid(traits, subject, rules):
             return traits
-    listed = ", ".join(f"{name}: [{', '.join(why)}]" for name, why in reasons.items())
+    listed = ", ".join(
+        f"{traits.name}: [{', '.join(invalid_reasons(traits, subject, rules))}]" for traits in tried
+    )
     config = rules.selector_config.format(
         request=subject.request,
         attn_type=rules.attn_type_printed.format(request=subject.request),
@@ -128,9 +135,12 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
 def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: str) -> None:
     found = first_outcome(traits.construction_failures, subject)
     if found is not None:
-        message = spoken(found.failure.message, subject, device_name)
         raise EngineRefusal(
-            found.stage, message, type=found.failure.type, find_fixes=partial(_fixes, rules, subject)
+            found.stage,
+            spoken(found.failure.message, subject, device_name),
+            type=found.failure.type,
+            device=device_name if "{device_name}" in found.failure.message else "",
+            find_fixes=partial(_fixes, rules, subject),
         )
 
 
@@ -152,6 +162,5 @@ def _fixes(rules: ReleaseRules, subject: Subject) -> tuple[str, ...]:
 
 def _starts(rules: ReleaseRules, subject: Subject) -> bool:
     names = candidates(rules, subject) if subject.chosen is None else (subject.chosen,)
-    valid = (rules.traits(name) for name in names if not invalid_reasons(rules.traits(name), subject, rules))
-    first = next(valid, None)
+    first = next((traits for traits in map(rules.traits, names) if is_valid(traits, subject, rules)), None)
     return first is not None and first_outcome(first.construction_failures, subject) is None

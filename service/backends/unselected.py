@@ -10,7 +10,7 @@ from service.backends.backend import AttentionBackend
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
 from service.backends.request import AttentionRequest
-from service.backends.rules import Refused, ReleaseRules, UnknownBackend, release_rules
+from service.backends.rules import Refused, ReleaseRules, UnknownBackend, rules_on_gpu
 from service.backends.selection import built
 from service.backends.validation import spoken
 from service.engines.refusal import EngineRefusal
@@ -100,7 +100,7 @@ def unselected_backend(  # noqa: PLR0913 - as select_backend, and the kind
         UnknownBackend: the release has no such layer.
         LookupError: the release is older than the first one described.
     """
-    rules = release_rules(release)
+    rules = rules_on_gpu(release, capability)
     subject = subject_of(request, rules, capability, chosen)
     return built(rules.traits(_named(layer, subject, rules)), subject, rules, device_name)
 

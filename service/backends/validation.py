@@ -1,5 +1,7 @@
 """Why a backend cannot serve a layer (``AttentionBackend.validate_configuration``)."""
 
+from collections.abc import Iterator
+
 from service.backends.backend import KernelBlockSizes
 from service.backends.conditions import Subject, first_outcome
 from service.backends.rules import ReleaseRules, Traits
@@ -13,35 +15,49 @@ def kernel_block_sizes_of(traits: Traits, subject: Subject) -> KernelBlockSizes:
     return sizes
 
 
+def is_valid(traits: Traits, subject: Subject, rules: ReleaseRules) -> bool:
+    """Say whether a backend serves a layer."""
+    return next(_reasons(traits, subject, rules), None) is None
+
+
 def invalid_reasons(traits: Traits, subject: Subject, rules: ReleaseRules) -> tuple[str, ...]:
     """Return the engine's reasons against a backend, in its words and order; none when it is valid."""
+    return tuple(_reasons(traits, subject, rules))
+
+
+def _reasons(traits: Traits, subject: Subject, rules: ReleaseRules) -> Iterator[str]:  # noqa: C901, PLR0912 - the engine's list
     request = subject.request
-    attn_type = rules.attn_type_printed.format(request=request)
-    checks = (
-        (traits.head_sizes.holds(subject), "head_size not supported"),
-        (traits.dtypes.holds(subject), "dtype not supported"),
-        (traits.kv_cache_dtypes.holds(subject), "kv_cache_dtype not supported"),
-        (_accepts_block_size(traits, subject, rules), "block_size not supported"),
-        (
-            not request.mm_prefix or traits.mm_prefix.holds(subject),
-            "partial multimodal token full attention not supported",
-        ),
-        (traits.mla or not request.mla, "MLA not supported"),
-        (request.mla or not traits.mla, "non-MLA not supported"),
-        (not request.sinks or traits.sinks.holds(subject), rules.sink_reason),
-        (traits.sparse or not request.sparse, "sparse not supported"),
-        (request.sparse or not traits.sparse, "non-sparse not supported"),
-        (traits.capabilities.holds(subject), "compute capability not supported"),
-        (traits.attn_types.holds(subject), f"attention type {attn_type} not supported"),
-        (
-            not request.sliding_window or traits.sliding_window.holds(subject),
-            "sliding window not supported",
-        ),
-        (not request.context_parallel or traits.context_parallel.holds(subject), "DCP not supported"),
-    )
-    reasons = tuple(reason for supported, reason in checks if not supported)
+    if not traits.head_sizes.holds(subject):
+        yield "head_size not supported"
+    if not traits.dtypes.holds(subject):
+        yield "dtype not supported"
+    if not traits.kv_cache_dtypes.holds(subject):
+        yield "kv_cache_dtype not supported"
+    if not _accepts_block_size(traits, subject, rules):
+        yield "block_size not supported"
+    if request.mm_prefix and not traits.mm_prefix.holds(subject):
+        yield "partial multimodal token full attention not supported"
+    if request.mla and not traits.mla:
+        yield "MLA not supported"
+    if traits.mla and not request.mla:
+        yield "non-MLA not supported"
+    if request.sinks and not traits.sinks.holds(subject):
+        yield rules.sink_reason
+    if request.sparse and not traits.sparse:
+        yield "sparse not supported"
+    if traits.sparse and not request.sparse:
+        yield "non-sparse not supported"
+    if not traits.capabilities.holds(subject):
+        yield "compute capability not supported"
+    if not traits.attn_types.holds(subject):
+        yield f"attention type {rules.attn_type_printed.format(request=request)} not supported"
+    if request.sliding_window and not traits.sliding_window.holds(subject):
+        yield "sliding window not supported"
+    if request.context_parallel and not traits.context_parallel.holds(subject):
+        yield "DCP not supported"
     refusal = first_outcome(traits.refusals, subject)
-    return reasons if refusal is None else (*reasons, spoken(refusal, subject))
+    if refusal is not None:
+        yield spoken(refusal, subject)
 
 
 def spoken(template: str, subject: Subject, device_name: str = "") -> str:

@@ -25,16 +25,18 @@ class EngineRefusal(Exception):
         message: the engine's own words.
         stage: where it is raised.
         detail: what the engine does not say: the numbers behind its words.
+        device: the GPU type that its words name; empty where they name none.
         find_fixes: finds single changes that, tried, get past this refusal; it takes some starts.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what can be told of a refusal
         self,
         stage: Stage,
         message: str,
         *,
         type: str = "ValueError",  # noqa: A002 - the contract's word
         detail: str = "",
+        device: str = "",
         find_fixes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         super().__init__(message)
@@ -42,10 +44,18 @@ class EngineRefusal(Exception):
         self.type = type
         self.message = message
         self.detail = detail
+        self.device = device
         self.find_fixes = find_fixes
 
-    def reworded(self, message: str) -> "EngineRefusal":
-        """Return the same refusal in other words."""
+    def on(self, device: str) -> "EngineRefusal":
+        """Return the same refusal on another GPU type, which a few name."""
+        if self.device in {"", device}:
+            return self
         return EngineRefusal(
-            self.stage, message, type=self.type, detail=self.detail, find_fixes=self.find_fixes
+            self.stage,
+            self.message.replace(self.device, device),
+            type=self.type,
+            detail=self.detail,
+            device=device,
+            find_fixes=self.find_fixes,
         )

@@ -338,6 +338,10 @@ class EngineRules:
     aligned_states_refusal: str
     drafts_align_states: bool
 
+    def __hash__(self) -> int:
+        # Patches change the rest, by which rules of one release are compared.
+        return hash(self.release)
+
 
 def _pairs(value: list[str]) -> Mapping[str, str]:
     return dict(entry.split("=", 1) for entry in value)

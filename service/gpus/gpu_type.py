@@ -108,6 +108,10 @@ class GpuType:
     form_factor: str | None = None
     cautions: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        # Shared work is found by types, most of which differ in these.
+        return hash((self.id, self.memory_bytes))
+
     @property
     def modelled(self) -> bool:
         """Whether plans can be made for this type."""

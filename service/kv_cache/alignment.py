@@ -37,6 +37,18 @@ def kv_heads_per_rank(mixer: Attention, serving: Serving) -> int:
     return max(1, mixer.num_kv_heads // serving.tensor_parallel_size)
 
 
+def asked_of_gpu(serving: Serving) -> tuple[bool, ...]:
+    """Return what layouts ask of the GPU itself: which of the release's cases are for its capability."""
+    rules, capability = serving.rules, str(serving.compute_capability)
+    major = serving.compute_capability.major
+    return (
+        *(capability in case.capabilities for case in rules.latent_block_sizes),
+        *(capability in case.capabilities for case in rules.hybrid_kernel_blocks),
+        *(capability in case.capabilities for case in rules.state_checkpoints),
+        *(major == case.capability_major for case in rules.row_aligned_blocks),
+    )
+
+
 def block_sizes_before_backends(architecture: ModelArchitecture, serving: Serving) -> BlockSizes:
     """Return what the configuration settles before the model is built.
 

@@ -1,7 +1,7 @@
 """Blocks, tokens and concurrency of a given number of bytes per rank, or why the engine stops."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -57,6 +57,12 @@ class CacheLayout:
     """Per stage, its layers of every group; a group may be empty there."""
     block_size: int
     """Tokens of the engine's own block size."""
+    uncuttable_blocks: frozenset[int] = frozenset()
+    """Block sizes of layers with heads that their own kernels cannot cut into theirs.
+
+    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
+    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    """
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
@@ -74,8 +80,8 @@ def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backend
     except EngineRefusal as refusal:
         if serving.rules.startup_check is not StartupCheck.LAYERS:
             raise
-        return CacheLayout(layers, (), (), sizes.block_size, refusal)
-    return CacheLayout(layers, groups, parts, sizes.block_size)
+        return CacheLayout(layers, (), (), sizes.block_size, refusal=refusal)
+    return CacheLayout(layers, groups, parts, sizes.block_size, _uncuttable(parts, backends))
 
 
 def _stage_caches(
@@ -95,19 +101,18 @@ def _stage_caches(
         yield tuple(cache for cache in settled[found] if cache.index in indices)
 
 
-def uncuttable_blocks(layout: CacheLayout, backends: Backends) -> frozenset[int]:
-    """Return the block sizes of layers with heads that their own kernels cannot cut into theirs.
-
-    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
-    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
-    """
-    return frozenset(
-        layer.spec.block_size
-        for stage in layout.stages
+def _uncuttable(stages: tuple[tuple[Group, ...], ...], backends: Backends) -> frozenset[int]:
+    distinct = {
+        (id(layer.spec), id(backends[layer.index, CachePart.ATTENTION])): layer
+        for stage in stages
         for group in stage
         for layer in group.layers
         if layer.spec.kind is CacheKind.FULL_ATTENTION
-        and not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
+    }
+    return frozenset(
+        layer.spec.block_size
+        for layer in distinct.values()
+        if not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
     )
 
 
@@ -181,18 +186,26 @@ class CacheSizing:
     """Each stage's memory as the release checks it."""
     block_bytes: tuple[int, ...]
     """Per stage, what one block id costs."""
+    largest_block: int
+    """What it costs on the stage with the fewest blocks."""
     request: Callable[[int], RequestOfLength]
 
     @classmethod
     def of(cls, layout: CacheLayout, serving: Serving) -> "CacheSizing":
         """Return the sizing of a layout."""
+        sizes = tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages)
         return cls(
             layout,
             serving,
             startup_memories(layout.layers, layout.groups, layout.stages, serving),
-            tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages),
+            sizes,
+            max(sizes, default=1),
             cache(lambda length: _request(layout, serving, length)),
         )
+
+    def fitting(self) -> "CacheSizing":
+        """Return the sizing of the same start with the length left to the memory."""
+        return replace(self, serving=replace(self.serving, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
         """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
@@ -236,11 +249,12 @@ class CacheSizing:
             available_bytes=available_bytes,
             num_blocks=num_blocks,
             bytes_per_block=self.block_bytes[0],
-            largest_bytes_per_block=max(self.block_bytes),
+            largest_bytes_per_block=self.largest_block,
             tokens=tokens,
             max_concurrency=concurrency,
             max_model_len=length,
-            estimated_max_model_len=min(check.longest(available_bytes, length) for check in self.checks),
+            # All checks have passed at this length.
+            estimated_max_model_len=length,
             groups=request.groups,
             report_lines=self.serving.rules.report_lines,
         )
@@ -250,7 +264,7 @@ class CacheSizing:
         override = self.serving.num_gpu_blocks_override
         if override is not None:
             return override
-        return max(0, min(available_bytes // size for size in self.block_bytes))
+        return max(0, available_bytes // self.largest_block)
 
     def _fitted(self, available_bytes: int, length: int) -> int:
         fitted = min(check.longest(available_bytes, length) for check in self.checks)

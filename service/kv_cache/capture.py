@@ -12,9 +12,10 @@ def capture_failure(layout: CacheLayout, serving: Serving, num_blocks: int) -> s
 
     Source: vLLM 0.20.0 to 0.33.0, CompilationConfig.resolve_cudagraph_mode_and_sizes.
     """
-    recurrent = any(isinstance(group.spec, StateSpec) for group in layout.groups)
     captures = serving.rules.graphs_need_states and not serving.enforce_eager
-    if not recurrent or not captures or serving.max_num_seqs <= num_blocks:
+    if not captures or serving.max_num_seqs <= num_blocks:
+        return None
+    if not any(isinstance(group.spec, StateSpec) for group in layout.groups):
         return None
     return (
         f"max_num_seqs ({serving.max_num_seqs}) exceeds available Mamba cache blocks ({num_blocks}). "

@@ -1,9 +1,11 @@
 """The engine's KV cache groups: layers that share one block table."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from service.engines.rules import EngineRules
-from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec
+from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec, distinct_specs
 from service.launch.serving import Demand
 
 
@@ -35,6 +37,11 @@ class Group:
         return replace(self, layers=layers, whole_page_size=whole)
 
     @property
+    def specs(self) -> tuple[LayerSpec, ...]:
+        """The different specs of its layers."""
+        return distinct_specs(self.layers) if self.uniform_type else (self.spec,) * bool(self.layers)
+
+    @property
     def kind(self) -> CacheKind:
         """What the layers keep."""
         return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
@@ -44,14 +51,22 @@ class Group:
         """Bytes of one block: of one layer, or of all layers of a uniform type."""
         if not self.uniform_type:
             return self.spec.page_size
-        return self.whole_page_size or sum(layer.spec.page_size for layer in self.layers)
+        return self.whole_page_size or sum(count * spec.page_size for spec, count in self._counted())
 
     @property
     def unpadded_page_size(self) -> int:
         """As ``page_size``, without padding."""
         if self.uniform_type:
-            return self.whole_page_size or sum(layer.spec.unpadded_page_size for layer in self.layers)
+            return self.whole_page_size or sum(
+                count * spec.unpadded_page_size for spec, count in self._counted()
+            )
         return self.spec.unpadded_page_size
+
+    def _counted(self) -> Iterable[tuple[LayerSpec, int]]:
+        """Return the specs of its layers, and how many have each: those that are alike are one object."""
+        objects = {id(layer.spec): layer.spec for layer in self.layers}
+        counts = Counter(id(layer.spec) for layer in self.layers)
+        return ((objects[key], count) for key, count in counts.items())
 
     @property
     def bytes_per_block(self) -> int:
@@ -62,7 +77,7 @@ class Group:
         """Return the block ids that one request takes from the pool for this group."""
         if not self.uniform_type:
             return self.spec.blocks_per_request(demand)
-        return max((layer.spec.blocks_per_request(demand) for layer in self.layers), default=0)
+        return max((spec.blocks_per_request(demand) for spec in self.specs), default=0)
 
 
 def type_key(spec: LayerSpec) -> tuple[object, ...]:

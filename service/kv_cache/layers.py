@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd
 from typing import Final
 
@@ -19,7 +20,7 @@ from service.architecture.layers import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import NgramConvolution, Recurrence
-from service.backends.assignment import Backends, layer_cache_dtype
+from service.backends.assignment import Backends, common_cache_dtype, layer_cache_dtype
 from service.backends.backend import AttentionBackend
 from service.backends.parts import built_parts
 from service.engines.refusal import EngineRefusal, Stage
@@ -59,23 +60,31 @@ def layer_caches(
     # Layers that are alike share one mixer object, and so one spec object.
     specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
     caches: list[LayerCache] = []
-    for index, mixer in _owners(architecture):
-        number = architecture.layer_number(index)
-        dtype = "" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, serving)
-        key = (id(mixer), dtype)
-        if key not in specs:
-            specs[key] = (
+    told = common_cache_dtype(serving)
+    for index, number, mixer in _owners(architecture):
+        dtype = told or ("" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, serving))
+        found = specs.get((id(mixer), dtype))
+        if found is None:
+            found = specs[id(mixer), dtype] = (
                 (_state(mixer, architecture.model_type, serving, sizes),)
                 if isinstance(mixer, Recurrence)
                 else _kept(mixer, serving, backends[index, CachePart.ATTENTION], sizes)
             )
-        caches.extend(LayerCache(index, spec) for spec in specs[key])
+        caches.extend([LayerCache(index, spec) for spec in found])
     if serving.rules.states_come_last:
         caches.sort(key=lambda cache: isinstance(cache.spec, StateSpec))
     return tuple(caches)
 
 
-def _owners(
+@lru_cache(maxsize=64)
+def _owners(architecture: ModelArchitecture) -> tuple[tuple[int, int, TokenMixer | Recurrence], ...]:
+    """Return index, number and mixer of the layers that own a cache, in the order they are built."""
+    return tuple(
+        (index, architecture.layer_number(index), mixer) for index, mixer in _built_owners(architecture)
+    )
+
+
+def _built_owners(
     architecture: ModelArchitecture,
 ) -> Iterator[tuple[int, TokenMixer | Recurrence]]:
     # Blocks that several layers run are built before any layer.

@@ -72,10 +72,7 @@ def bytes_per_block(stage: tuple[Group, ...], packed: BlockBytes) -> int:
     else:
         size = max(group.bytes_per_block for group in stage)
     aligned = {
-        spec.block_alignment
-        for group in stage
-        for spec in distinct_specs(group.layers)
-        if isinstance(spec, AttentionSpec)
+        spec.block_alignment for group in stage for spec in group.specs if isinstance(spec, AttentionSpec)
     }
     return round_up(size, lcm(*aligned))
 
@@ -86,7 +83,7 @@ def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Gro
     Source: vLLM 0.20.0 to 0.28.0, v1/core/kv_cache_utils.py group_and_unify_kv_cache_specs and
     _get_kv_cache_groups_uniform_groups; 0.29.0 to 0.33.0, _get_packed_kv_cache_groups.
     """
-    if all(cache.spec.kind not in PACKED_KINDS for cache in caches):
+    if all(spec.kind not in PACKED_KINDS for spec in distinct_specs(caches)):
         return None
     if rules.packed_groups not in LATENT_FIRST:
         return None if len(page_sizes(caches)) == 1 else tuple(_in_order(_buckets(caches), rules))

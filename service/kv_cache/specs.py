@@ -172,7 +172,8 @@ def distinct_specs(caches: Iterable[LayerCache]) -> tuple[LayerSpec, ...]:
 
     Layers that are alike share one spec object, so that most are told apart without comparing.
     """
-    return tuple(dict.fromkeys({id(cache.spec): cache.spec for cache in caches}.values()))
+    objects = {id(cache.spec): cache.spec for cache in caches}
+    return tuple(objects.values()) if len(objects) == 1 else tuple(dict.fromkeys(objects.values()))
 
 
 def page_sizes(caches: Iterable[LayerCache]) -> frozenset[int]:

@@ -1,6 +1,6 @@
 """Whether one request of the maximum length fits, as the release checks it before it starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -106,12 +106,24 @@ def _printed_gib(size_bytes: int) -> float:
 
 def _of_all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
     per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
+    alike = _counted((group.uniform_type, id(group.spec), tuple(map(id, group.specs))) for group in stage)
 
     def needed(length: int) -> int:
         demand = serving.demand(length)
-        return per_block * sum(group.blocks_per_request(demand) for group in stage)
+        return per_block * sum(
+            count * stage[first].blocks_per_request(demand) for first, count in alike.values()
+        )
 
     return needed
+
+
+def _counted(keys: Iterable[Hashable]) -> Mapping[Hashable, tuple[int, int]]:
+    """Return of each key where it comes first, and how often it comes."""
+    found: dict[Hashable, tuple[int, int]] = {}
+    for place, key in enumerate(keys):
+        first, count = found.get(key, (place, 0))
+        found[key] = first, count + 1
+    return found
 
 
 def _of_first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
@@ -120,8 +132,13 @@ def _of_first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int
 
 
 def _of_layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
+    alike = _counted(id(layer.spec) for layer in stage)
+
     def needed(length: int) -> int:
         demand = serving.demand(length)
-        return sum(layer.spec.blocks_per_request(demand) * layer.spec.page_size for layer in stage)
+        return sum(
+            count * stage[first].spec.blocks_per_request(demand) * stage[first].spec.page_size
+            for first, count in alike.values()
+        )
 
     return needed

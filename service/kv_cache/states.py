@@ -107,7 +107,7 @@ def largest_state(architecture: ModelArchitecture, serving: Serving) -> int:
     Source: vLLM 0.32.0, get_mamba_specs_from_config.
     """
     drafted = architecture.class_name not in serving.rules.undrafted_alignment
-    states = [mixer for _, mixer in architecture.recurrent_layers]
+    states = list(architecture.recurrences)
     if architecture.counted_state is not None:
         states.append(architecture.counted_state)
     return max(state_bytes(mixer, serving, drafted=drafted) for mixer in states)
@@ -146,5 +146,5 @@ def checkpoint_alignment(architecture: ModelArchitecture, serving: Serving) -> i
 
     Source: vLLM 0.33.0, layers/mamba/abstract.py get_mamba_prefill_checkpoint_alignment.
     """
-    cases = {state_checkpoint(mixer, serving) for _, mixer in architecture.recurrent_layers}
+    cases = {state_checkpoint(mixer, serving) for mixer in architecture.recurrences}
     return 1 if None in cases else max(case.alignment for case in cases if case is not None)

@@ -67,11 +67,12 @@ def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tupl
     Raises:
         EngineRefusal: a page can be neither scaled nor padded by the release's rule (stage ``page_size``).
     """
-    for spec in distinct_specs(caches):
+    specs = distinct_specs(caches)
+    for spec in specs:
         if spec.page_size < spec.unpadded_page_size:
             detail = "Blocks were aligned with states as if no token were guessed."
             raise EngineRefusal(Stage.PAGE_SIZE, "", type="AssertionError", detail=detail)
-    if len(page_sizes(caches)) <= 1:
+    if len({spec.page_size for spec in specs}) == 1:
         return caches
     if rules.page_unification is PageUnification.NONE:
         raise _refusal(caches, caches[0], rules)

@@ -144,6 +144,8 @@ def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size:
     Raises:
         EngineRefusal: stage ``model``.
     """
+    if pipeline_parallel_size == 1:
+        return
     for stage in model_stages(architecture, pipeline_parallel_size):
         for index in stage:
             mixer = architecture.layers[index].mixer
@@ -175,14 +177,14 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     failure = rules.unrepeated_kv_heads.get(architecture.class_name)
-    for mixer in {id(layer.mixer): layer.mixer for layer in architecture.built_layers}.values():
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, Attention) and mixer.convolutions is not None:
             _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
         if isinstance(mixer, Attention) and mixer.stored_sinks:
             _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
         elif isinstance(mixer, Attention):
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
-    for recurrence in {id(mixer): mixer for _, mixer in architecture.recurrent_layers}.values():
+    for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
     if architecture.media_heads is not None:
         _check_divisible(architecture.media_heads, tensor_parallel_size)

@@ -55,6 +55,7 @@ def check_supported(dtype: str, gpu: GpuType) -> None:
             f"Your {gpu.name} GPU has compute capability {gpu.compute_capability}. "
             "You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: "
             "--dtype=half.",
+            device=gpu.name,
         )
 
 

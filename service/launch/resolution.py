@@ -1,5 +1,7 @@
 """From a caller's flags to a start with every default filled in, or the engine's refusal."""
 
+from dataclasses import dataclass, field
+
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import state_kind
@@ -9,6 +11,7 @@ from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import AsyncScheduling, EngineRules
 from service.engines.speculation import HIDDEN_STATE_METHODS
+from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
 from service.launch import (
     cache_dtype,
@@ -26,7 +29,54 @@ from service.launch.speculation import Speculation
 from service.units import GIB
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceTerms:
+    """What a configuration takes from a GPU type: types with equal terms are configured alike."""
+
+    dtype: str
+    """Type that the model runs in there."""
+    unloadable: EngineRefusal | None
+    """Why the checkpoint cannot be loaded there, if so."""
+    batch: BatchDefaults
+    name: str = field(compare=False)
+    compute_capability: ComputeCapability = field(compare=False)
+
+    @classmethod
+    def of(
+        cls, architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+    ) -> "DeviceTerms":
+        """Return the terms of a GPU type.
+
+        Raises:
+            EngineRefusal: the release does not have the model's class, or not in the type asked for.
+            ValueError: the GPU has no compute capability.
+        """
+        if gpu.compute_capability is None:
+            raise ValueError(f"{gpu.id} has no compute capability")
+        check_model_class(architecture.class_name, rules.release)
+        dtype, unloadable = model_dtype.resolve(architecture, flags.dtype, gpu, rules), None
+        try:
+            quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
+            checkpoint.check_checkpoint(quantization, dtype, gpu.compute_capability, rules)
+        except EngineRefusal as refusal:
+            unloadable = refusal
+        return cls(dtype, unloadable, batch_defaults(rules, gpu), gpu.name, gpu.compute_capability)
+
+
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Serving:
+    """Fill in defaults and check what the engine checks before it builds the model, in its order.
+
+    Raises:
+        EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        ValueError: the GPU has no compute capability.
+    """
+    return configure(architecture, flags, rules, DeviceTerms.of(architecture, flags, rules, gpu))
+
+
+def configure(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, device: DeviceTerms
+) -> Serving:
     """Fill in defaults and check what the engine checks before it builds the model, in its order.
 
     Source: vLLM 0.32.0, EngineArgs.create_engine_config and VllmConfig.__post_init__.
@@ -34,13 +84,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     Raises:
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: what it would keep for guessing tokens is not known.
-        ValueError: the GPU has no compute capability.
     """
-    if gpu.compute_capability is None:
-        raise ValueError(f"{gpu.id} has no compute capability")
-    check_model_class(architecture.class_name, rules.release)
-    tensor_parallel = flags.tensor_parallel_size or 1
-    dtype = model_dtype.resolve(architecture, flags.dtype, gpu, rules)
+    tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
     weight_quantization.check_flag(architecture.quantization, flags.quantization, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
@@ -49,7 +94,7 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     guessed = speculation.resolve(architecture, flags, rules)
     max_model_len = _limited(max_model_len, flags, guessed, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)
-    batched, seqs = _batch_limits(architecture, flags, rules, gpu, bidirectional, max_model_len)
+    batched, seqs = _batch_limits(architecture, flags, rules, device.batch, bidirectional, max_model_len)
     kv_cache_dtype = cache_dtype.resolve(asked_cache, architecture.quantization, rules)
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules
@@ -60,7 +105,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
     quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
-    checkpoint.check_checkpoint(quantization, dtype, gpu.compute_capability, rules)
+    if device.unloadable is not None:
+        raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
     cache_dtype.check_latent(kv_cache_dtype, architecture, rules)
     _check_slots(guessed, batched, seqs, rules)
@@ -71,8 +117,8 @@ def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRul
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     return Serving(
         rules=rules,
-        device_name=gpu.name,
-        compute_capability=gpu.compute_capability,
+        device_name=device.name,
+        compute_capability=device.compute_capability,
         tensor_parallel_size=tensor_parallel,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         decode_context_parallel_size=flags.decode_context_parallel_size,
@@ -123,7 +169,7 @@ def _recurrent_dtype(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, conv_state: str
 ) -> str:
     """Return the type of the recurrent part of a state: the flag's, the config's, or its kind's own."""
-    kinds = {state_kind(mixer) for _, mixer in architecture.recurrent_layers}
+    kinds = {state_kind(mixer) for mixer in architecture.recurrences}
     untold = next((rules.own_state_dtype[kind] for kind in kinds & rules.own_state_dtype.keys()), conv_state)
     if kinds & rules.one_state_dtype:
         return untold
@@ -248,7 +294,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     architecture: ModelArchitecture,
     flags: ServeFlags,
     rules: EngineRules,
-    gpu: GpuType,
+    defaults: BatchDefaults,
     bidirectional: bool,
     max_model_len: int,
 ) -> tuple[int, int]:
@@ -256,7 +302,6 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
 
     Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
     """
-    defaults = batch_defaults(rules, gpu)
     seqs = flags.max_num_seqs or defaults.seqs
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)

@@ -1,6 +1,6 @@
 """The flags of one start with every default filled in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
@@ -71,6 +71,12 @@ class Serving:
     """How tokens are guessed ahead, if they are."""
     second_runner: bool = False
     """Whether the engine runs the model on its second model runner."""
+
+    def on(self, device_name: str, compute_capability: ComputeCapability) -> "Serving":
+        """Return the same on another GPU type that is configured alike."""
+        if device_name == self.device_name and compute_capability == self.compute_capability:
+            return self
+        return replace(self, device_name=device_name, compute_capability=compute_capability)
 
     @property
     def speculative_tokens(self) -> int:

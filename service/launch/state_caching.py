@@ -63,7 +63,7 @@ def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules:
     if flags.mamba_cache_dtype != "float32" or rules.float32_linear_states:
         return
     linear = (LinearAttention, GroupedLinearAttention)
-    if any(isinstance(mixer, linear) for _, mixer in architecture.recurrent_layers):
+    if any(isinstance(mixer, linear) for mixer in architecture.recurrences):
         words = "VllmConfig: fp32 state for minimax is not yet supported"
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 

@@ -70,7 +70,7 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
     """Return the larger of the forward pass and, where it runs, the sampler."""
-    layers = set(architecture.built_layers)
+    layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
     forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
@@ -90,7 +90,7 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
     Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
     """
     sizes = [0]
-    for mixer in {layer.mixer for layer in architecture.built_layers}:
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, LatentAttention):
             tokens = min(LATENT_CONTEXTS * run.max_model_len, LATENT_TOKENS)
             sizes.append(tokens * mixer.head_size)

@@ -1,6 +1,7 @@
 """Parameters of a rank with their doubt: in closed form, and held against the checkpoint's size."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -34,14 +35,20 @@ def stage_parameters(
 ) -> tuple[Estimate, ...]:
     """Return the parameters of each pipeline stage."""
     sizes = parameter_bytes_per_stage(architecture, deployment, release)
-    alone = Deployment(dtype=deployment.dtype)
-    whole = sum(parameter_bytes_per_stage(architecture, alone, release))
-    untied = replace(architecture, tie_word_embeddings=False)
-    # Some checkpoints of tied models store the output all the same.
-    expected = (whole, sum(parameter_bytes_per_stage(untied, alone, release)))
+    whole, untied = _whole_bytes(architecture, deployment.dtype, release)
     if checkpoint_bytes is not None:
-        whole = min(expected, key=lambda size: abs(size - checkpoint_bytes))
+        whole = min((whole, untied), key=lambda size: abs(size - checkpoint_bytes))
     return tuple(_parameters(architecture, size, whole, checkpoint_bytes) for size in sizes)
+
+
+@lru_cache(maxsize=64)
+def _whole_bytes(architecture: ModelArchitecture, dtype: str | None, release: Version) -> tuple[int, int]:
+    """Return the bytes on one rank, and with an output apart: some checkpoints of tied models store it."""
+    alone, untied = Deployment(dtype=dtype), replace(architecture, tie_word_embeddings=False)
+    return (
+        sum(parameter_bytes_per_stage(architecture, alone, release)),
+        sum(parameter_bytes_per_stage(untied, alone, release)),
+    )
 
 
 def _parameters(

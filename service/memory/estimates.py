@@ -2,9 +2,18 @@
 
 from collections.abc import Iterable
 from math import sqrt
+from typing import Final
 
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Range
+
+_LEAST_CERTAIN_LAST: Final = (
+    Basis.GIVEN,
+    Basis.MEASURED,
+    Basis.COMPUTED,
+    Basis.CALIBRATED,
+    Basis.ASSUMED,
+)
 
 
 def exact(size: int, basis: Basis, source: str) -> Estimate:
@@ -25,8 +34,7 @@ def from_range(value: Range, basis: Basis, source: str) -> Estimate:
 
 def worst_basis(terms: Iterable[Estimate]) -> Basis:
     """Return the least certain basis among terms."""
-    order = (Basis.GIVEN, Basis.MEASURED, Basis.COMPUTED, Basis.CALIBRATED, Basis.ASSUMED)
-    return max((term.basis for term in terms), key=order.index)
+    return max((term.basis for term in terms), key=_LEAST_CERTAIN_LAST.index)
 
 
 def total(terms: Iterable[Estimate], source: str) -> Estimate:
@@ -40,5 +48,9 @@ def total(terms: Iterable[Estimate], source: str) -> Estimate:
 
 def difference(whole: Estimate, parts: Iterable[Estimate], source: str) -> Estimate:
     """Return what is left of a whole; a part's excess is the remainder's lack."""
-    negated = (Estimate(-part.bytes, -part.high, -part.low, part.basis, part.source) for part in parts)
-    return total((whole, *negated), source)
+    terms = tuple(parts)
+    size = whole.bytes - sum(part.bytes for part in terms)
+    below = sqrt((whole.bytes - whole.low) ** 2 + sum((part.high - part.bytes) ** 2 for part in terms))
+    above = sqrt((whole.high - whole.bytes) ** 2 + sum((part.bytes - part.low) ** 2 for part in terms))
+    basis = worst_basis((whole, *terms))
+    return Estimate(size, size - round(below), size + round(above), basis, source)

@@ -55,6 +55,11 @@ class Layout:
         fitting = [rounding for rounding in told if rounding.capability <= capability]
         return max(fitting or told[:1], key=lambda rounding: rounding.capability)
 
+    def rounded_alike(self, capability: tuple[int, int]) -> tuple[int, int]:
+        """Return the least compute capability that stands for this one: sizes are rounded as on it."""
+        steps = (rounding.capability for rounding in (*self.mxfp4_rounding, *self.plain_rounding))
+        return max((step for step in steps if step <= capability), default=(0, 0))
+
 
 def _roundings(raw: Mapping[str, list[int]]) -> tuple[Rounding, ...]:
     return tuple(

@@ -25,6 +25,14 @@ class Sizes:
     element_bytes: int
     compute_capability: tuple[int, int]
 
+    @property
+    def by_name(self) -> bool:
+        """Whether modules that are alike may be stored in different ways, by their names."""
+        quantization = self.quantization
+        if quantization is None or not quantization.schemes:
+            return False
+        return bool(quantization.ignored) or any(group.targets for group in quantization.schemes)
+
     def module(self, module: Module) -> int:
         """Return the bytes of one module."""
         match module:

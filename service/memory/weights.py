@@ -1,11 +1,20 @@
 """Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, GatedResiduals, LatentAttention, Mixer, MixtureOfExperts
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    GatedResiduals,
+    LatentAttention,
+    Mixer,
+    MixtureOfExperts,
+)
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.stages import ENDS_ONLY
@@ -29,11 +38,19 @@ def parameter_bytes(architecture: ModelArchitecture, deployment: Deployment, rel
     return max(parameter_bytes_per_stage(architecture, deployment, release))
 
 
-@lru_cache(maxsize=256)
 def parameter_bytes_per_stage(
     architecture: ModelArchitecture, deployment: Deployment, release: Version
 ) -> tuple[int, ...]:
     """Return the bytes of parameters of tensor parallel rank 0, stage by stage."""
+    # A GPU matters only by what its kernels round up to.
+    kernels = layout_at(release).rounded_alike(deployment.compute_capability)
+    return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
+
+
+@lru_cache(maxsize=256)
+def _bytes_per_stage(
+    architecture: ModelArchitecture, deployment: Deployment, release: Version
+) -> tuple[int, ...]:
     return tuple(map(sum, _sizes_per_stage(architecture, deployment, release)))
 
 
@@ -55,46 +72,61 @@ def _sizes_per_stage(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
-    none = rules_for(release).reused_picks_need_no_indexer
-    for layers in deployment.stages(architecture):
-        yield map(sizes.module, _stage(architecture, layout, deployment, layers, none))
-
-
-def _stage(
-    architecture: ModelArchitecture,
-    layout: Layout,
-    deployment: Deployment,
-    layers: range,
-    reused_picks_need_none: bool,
-) -> Modules:
-    shards = deployment.shards
-    first, last = layers.start == 0, layers.stop == len(architecture.layers)
     built = Built(
         layout.shared_cache_projections,
         layout.fused_indexer_keys,
-        reused_picks_need_none,
+        rules_for(release).reused_picks_need_no_indexer,
         layout.widened_experts,
     )
+    of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
+    for layers in deployment.stages(architecture):
+        yield chain(
+            map(sizes.module, _before_layers(architecture, layout, deployment.shards, layers, built)),
+            chain.from_iterable(of_layers[layers.start : layers.stop]),
+            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
+        )
+
+
+def _before_layers(
+    architecture: ModelArchitecture, layout: Layout, shards: Shards, layers: range, built: Built
+) -> Modules:
+    first, last = layers.start == 0, layers.stop == len(architecture.layers)
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
     yield from _banks(architecture, shards, built)
-    for index in layers:
-        layer = architecture.layers[index]
-        if layer.repeats:
-            continue
-        yield from layer_modules(
-            layer,
-            architecture.hidden_size,
-            f"layers.{architecture.layer_number(index)}",
-            shards,
-            built,
-        )
-        yield from _per_layer(architecture)
-        yield from _side_paths(architecture, shards)
-        yield from _mixing(architecture)
-        yield from cache_scales(layer.mixer, architecture.quantization)
-    if not deployment.language_model_only and (first or layout.towers_on_every_stage):
+
+
+def _after_layers(
+    architecture: ModelArchitecture, layout: Layout, deployment: Deployment, layers: range
+) -> Modules:
+    if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
         for tower in architecture.towers:
-            yield from tower_modules(tower, shards, sharded_positions=layout.sharded_positions)
+            yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
+
+
+def _layer_sizes(
+    architecture: ModelArchitecture, shards: Shards, sizes: Sizes, built: Built
+) -> tuple[tuple[int, ...], ...]:
+    """Return the bytes of each layer's modules; layers that are one object differ only by their names."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    layers: list[tuple[int, ...]] = []
+    for index, layer in enumerate(architecture.layers):
+        key = (id(layer), index if sizes.by_name else 0)
+        if key not in found:
+            number = architecture.layer_number(index)
+            modules = () if layer.repeats else _layer(architecture, layer, number, shards, built)
+            found[key] = tuple(map(sizes.module, modules))
+        layers.append(found[key])
+    return tuple(layers)
+
+
+def _layer(
+    architecture: ModelArchitecture, layer: DecoderLayer, number: int, shards: Shards, built: Built
+) -> Modules:
+    yield from layer_modules(layer, architecture.hidden_size, f"layers.{number}", shards, built)
+    yield from _per_layer(architecture)
+    yield from _side_paths(architecture, shards)
+    yield from _mixing(architecture)
+    yield from cache_scales(layer.mixer, architecture.quantization)
 
 
 def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:

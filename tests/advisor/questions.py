@@ -10,6 +10,7 @@ from tests.accuracy.oracle import bundled_architecture
 LLAMA = "meta-llama/Llama-3.1-8B"
 GEMMA = "google/gemma-4-31B-it"
 QWEN = "Qwen/Qwen3.6-35B-A3B"
+DEEPSEEK = "deepseek-ai/DeepSeek-V3.1"
 
 
 def ask_all(

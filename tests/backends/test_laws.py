@@ -10,8 +10,9 @@ from packaging.version import Version
 
 from service.backends.conditions import first_outcome
 from service.backends.flash_attention import subject_of
+from service.backends.heads import heads_as_asked
 from service.backends.request import AttentionRequest
-from service.backends.rules import UnknownBackend, release_rules
+from service.backends.rules import UnknownBackend, release_rules, rules_on_gpu
 from service.backends.selection import candidates, select_backend
 from service.backends.validation import invalid_reasons, kernel_block_sizes_of
 from service.engines.refusal import EngineRefusal
@@ -200,3 +201,48 @@ def test_a_backend_of_a_later_release_is_unknown() -> None:
 def test_a_release_before_the_first_described_is_not_guessed() -> None:
     with pytest.raises(LookupError, match=r"not dated before 0\.10\.2"):
         release_rules(Version("0.10.1"))
+
+
+@given(releases, capabilities, multi_head | latent)
+def test_rules_decided_for_a_gpu_say_what_all_rules_say(
+    release: Version, capability: ComputeCapability, request: AttentionRequest
+) -> None:
+    rules, decided = release_rules(release), rules_on_gpu(release, capability)
+    subject = subject_of(request, rules, capability)
+    assert subject_of(request, decided, capability) == subject
+    assert candidates(decided, subject) == candidates(rules, subject)
+    assert set(decided.backends) == set(rules.backends)
+    for name in rules.backends:
+        whole, part = rules.traits(name), decided.traits(name)
+        assert invalid_reasons(part, subject, decided) == invalid_reasons(whole, subject, rules)
+        for outcomes in ("cache_dtypes", "kernel_block_sizes", "construction_failures", "run_failures"):
+            assert first_outcome(getattr(part, outcomes), subject) == first_outcome(
+                getattr(whole, outcomes), subject
+            )
+
+
+@given(
+    releases, capabilities, multi_head, st.sampled_from(((64, 8), (32, 4), (8, 1), (8, 8), (1, 1), (25, 2)))
+)
+def test_heads_that_ask_alike_are_answered_alike(
+    release: Version, capability: ComputeCapability, request: AttentionRequest, heads: tuple[int, int]
+) -> None:
+    other = replace(request, num_heads=heads[0], num_kv_heads=heads[1])
+    asked = [heads_as_asked(release, each.num_heads, each.num_kv_heads) for each in (request, other)]
+    assume(asked[0] == asked[1])
+    assert _answer(request, release, capability) == _answer(other, release, capability)
+
+
+def _answer(request: AttentionRequest, release: Version, capability: ComputeCapability) -> object:
+    try:
+        backend = select_backend(request, release, capability)
+    except EngineRefusal as refusal:
+        return refusal.type, refusal.stage, refusal.message
+    return backend, backend.cache_dtype
+
+
+def test_what_newer_backends_ask_of_heads_is_whether_several_queries_read_one_key() -> None:
+    """multi_head.toml: FlashInfer's block sizes on data-center Blackwell, from 0.24.0 on."""
+    newest = Version("0.33.0")
+    assert heads_as_asked(newest, 32, 8) == heads_as_asked(newest, 4, 1) != heads_as_asked(newest, 8, 8)
+    assert heads_as_asked(Version("0.19.0"), 32, 8) == heads_as_asked(Version("0.19.0"), 8, 8)

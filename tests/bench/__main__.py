@@ -1,4 +1,4 @@
-"""Measures the running service over HTTP on loopback and prints a table: `python -m tests.bench`."""
+"""Measures the core in process and the service over HTTP on loopback: `python -m tests.bench`."""
 
 import argparse
 
@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.candidate import candidate_table
+from tests.bench.catalog import catalog_table
 from tests.bench.load import Figures, Question, measure
 from tests.bench.server import running_server
 
@@ -33,6 +34,7 @@ def main() -> None:
     given = parser.parse_args()
     loads = (1, given.connections)
     Console(width=120).print(candidate_table())
+    Console(width=120).print(catalog_table())
     with running_server() as port:
         rows = [
             (question, [measure(port, question, load, given.seconds) for load in loads])

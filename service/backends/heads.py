@@ -1,0 +1,69 @@
+"""What a release's backends ask of the heads on a rank, so that ranks of other sizes may share an answer."""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, Final
+
+from packaging.version import Version
+
+from service.backends.conditions import PREDICATES, AnyOf, Rule, Subject
+from service.backends.request import AttentionRequest
+from service.backends.rules import ReleaseRules, Traits, release_rules
+from service.gpus.capability import ComputeCapability
+
+WORDS: Final = frozenset({"gathered_heads", "num_heads_at_most", "num_kv_heads_at_most", "grouped_queries"})
+"""Words of the conditions that ask of heads."""
+PRINTED: Final = ("num_heads}", "num_kv_heads}")
+"""How messages name them."""
+ANY_GPU: Final = ComputeCapability(9, 0)
+"""Stands for a GPU of which nothing is asked."""
+
+
+@lru_cache(maxsize=1024)
+def heads_as_asked(release: Version, num_heads: int, num_kv_heads: int) -> Hashable:
+    """Return what the release's backends for plain attention can tell of a rank's heads.
+
+    Layers that differ in the number of heads alone, and agree in this, get the same backend or refusal.
+    """
+    asked = _asked(release)
+    if asked is None:
+        return num_heads, num_kv_heads
+    request = AttentionRequest(
+        head_size=1, dtype="auto", kv_cache_dtype="auto", num_heads=num_heads, num_kv_heads=num_kv_heads
+    )
+    subject = Subject(request, ANY_GPU)
+    return tuple(PREDICATES[word].holds(subject, operand) for word, operand in asked)
+
+
+@lru_cache(maxsize=64)
+def _asked(release: Version) -> tuple[tuple[str, Any], ...] | None:
+    """Return the tests on heads in the rules for plain attention; ``None``: messages print heads."""
+    rules = release_rules(release)
+    parts = tuple(_parts(rules))
+    outcomes = (rule.outcome for rule in parts if isinstance(rule, Rule))
+    messages = repr((rules.selector_config, rules.attn_type_printed, *outcomes))
+    printed = any(text in messages for text in PRINTED)
+    tests = (
+        clause
+        for part in parts
+        for conditions in ((part.when, part.unless) if isinstance(part, Rule) else (part,))
+        for condition in conditions.alternatives
+        for clause in condition.clauses
+        if clause[0] in WORDS
+    )
+    return None if printed else tuple(dict.fromkeys(tests))
+
+
+def _parts(rules: ReleaseRules) -> Iterator[Rule[Any] | AnyOf]:
+    forced = (rule.outcome.backend for rule in (*rules.forced, *rules.forced_gemma4))
+    tried = (name for rule in rules.multi_head_priorities for name in rule.outcome)
+    names = dict.fromkeys(name for name in (*tried, *forced) if name is not None)
+    tables: tuple[ReleaseRules | Traits, ...] = (rules, *map(rules.traits, names))
+    for table in tables:
+        for field in fields(table):
+            value = getattr(table, field.name)
+            if isinstance(value, AnyOf):
+                yield value
+            elif field.name != "mla_priorities" and isinstance(value, tuple):
+                yield from value
