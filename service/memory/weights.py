@@ -61,6 +61,7 @@ def _stage(
         layout.fused_indexer_keys,
         reused_picks_need_none,
         layout.widened_experts,
+        layout.widens_routers(deployment.compute_capability),
     )
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
     yield from _banks(architecture, shards, built)
