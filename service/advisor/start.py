@@ -10,6 +10,7 @@ from service.backends.assignment import Backends, asked_of_start, assign_backend
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
+from service.engines.model_classes import check_built_class
 from service.engines.refusal import EngineRefusal
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
@@ -90,6 +91,7 @@ def build_model(
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
+    check_built_class(architecture.class_name, serving.release)
     check_layers(architecture, serving.tensor_parallel_size, serving.rules)
     backends = assign(architecture, serving)
     check_chunks(serving.kv_cache_dtype, serving.kv_cache_dtype_skip_layers, architecture)

@@ -271,6 +271,8 @@ class MixtureOfExperts:
     expert_bias: bool = False
     router_float32: bool = False
     """The router's matrix is kept in 32 bits."""
+    router_computes_float32: bool = False
+    """It is where no kernel computes in them with a matrix of 16 (Nemotron-H)."""
     parallel_dense: DenseFeedForward | None = None
     """A dense network that runs beside the experts (Gemma 4)."""
     gated: bool = True

@@ -30,6 +30,8 @@ class Quantization:
 
     method: str
     """``quant_method`` in the engine's spelling, e.g. ``compressed-tensors`` or ``modelopt_fp4``."""
+    names_modelopt: bool = False
+    """Whether the config itself names ModelOpt, and not only what it produced."""
     kv_cache_algorithm: str | None = None
     """ModelOpt's ``kv_cache_quant_algo``, lower case."""
     kv_cache_scheme: KvCacheScheme | None = None
@@ -91,6 +93,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     inner = section.section("quantization") or section
     return Quantization(
         method=method,
+        names_modelopt=section.text("quant_method").lower() == "modelopt",
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
         bits=section.optional_integer("bits", maximum=64),

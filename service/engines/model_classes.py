@@ -53,7 +53,7 @@ def check_model_class(class_name: str, release: Version) -> None:
     A class that no release lists is let through: the engine may run it by way of transformers.
 
     Raises:
-        EngineRefusal: stage ``config``, or ``model`` where transformers' own code is tried.
+        EngineRefusal: stage ``config``.
     """
     first, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
     if first is not None and release < first:
@@ -63,18 +63,32 @@ def check_model_class(class_name: str, release: Version) -> None:
             type="ValidationError",
             detail=f"vLLM {release} has no {class_name}: it came with {first}.",
         )
-    if dropped is not None and dropped.by_transformers is not None and release >= dropped.by_transformers:
-        # vLLM 0.30.0 to 0.33.0, models/transformers/base.py create_attention_instances.
-        raise EngineRefusal(
-            Stage.MODEL,
-            "Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and "
-            "vLLM has no other way to handle it.",
-        )
-    if dropped is not None and release >= dropped.since:
+    if dropped is not None and release >= dropped.since and not _tried(dropped, release):
         raise EngineRefusal(
             Stage.CONFIG,
             f"ModelConfig: Model architecture {class_name} was supported in vLLM until v{dropped.last}, and "
             "is not supported anymore. Please use an older version of vLLM if you want to use this model "
             "architecture.",
             type="ValidationError",
+        )
+
+
+def _tried(dropped: Dropped, release: Version) -> bool:
+    return dropped.by_transformers is not None and release >= dropped.by_transformers
+
+
+def check_built_class(class_name: str, release: Version) -> None:
+    """Refuse a model class that transformers' own code is tried for, and fails on, once it is built.
+
+    Source: vLLM 0.30.0 to 0.33.0, models/transformers/base.py create_attention_instances.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    dropped = dropped_classes().get(class_name)
+    if dropped is not None and _tried(dropped, release):
+        raise EngineRefusal(
+            Stage.MODEL,
+            "Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and "
+            "vLLM has no other way to handle it.",
         )

@@ -1,5 +1,7 @@
 """Whether prefixes are cached, and which recurrent states are kept for it."""
 
+from typing import Final
+
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
 from service.engines.flags import ServeFlags
@@ -8,6 +10,9 @@ from service.engines.rules import EngineRules, StateCaching
 
 NONE, ALIGN, ALL = "none", "align", "all"
 """Values of mamba_cache_mode: the last state, the last block's too, or every block's."""
+
+ATTENTION_FREE: Final = frozenset({"FalconMambaForCausalLM", "Mamba2ForCausalLM", "MambaForCausalLM"})
+"""Classes without attention whatever their config says: vLLM 0.32.0, IsAttentionFree."""
 
 
 def check_accepted(flags: ServeFlags, rules: EngineRules) -> None:
@@ -83,7 +88,7 @@ def resolve(
     if not architecture.is_recurrent:
         return caching is not False, NONE
     if caching is None:
-        attends = architecture.lead_attention is not None
+        attends = architecture.class_name not in ATTENTION_FREE
         caching = rules.hybrid_prefix_caching if attends else rules.attention_free_prefix_caching
     mode = _mode(flags.mamba_cache_mode, architecture.class_name, rules) if caching else NONE
     if guesses and rules.drafts_align_states and mode == ALL and flags.mamba_cache_mode in {None, NONE}:

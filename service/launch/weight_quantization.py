@@ -26,8 +26,6 @@ READ_FROM_FILE: Final = frozenset(
 LIKE: Final[Mapping[str, frozenset[str]]] = {
     "awq": frozenset({"auto_awq", "awq", "awq_marlin", "moe_wna16"}),
     "gptq": frozenset({"auto_gptq", "gptq", "gptq_marlin", "moe_wna16"}),
-    "modelopt": frozenset({"modelopt", "modelopt_fp4", "modelopt_mixed"}),
-    "modelopt_fp4": frozenset({"modelopt", "modelopt_fp4", "modelopt_mixed"}),
 }
 """Values of the flag that run a checkpoint of some method, beside its own name."""
 
@@ -35,14 +33,16 @@ LIKE: Final[Mapping[str, frozenset[str]]] = {
 def check_flag(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
     """Refuse a method that is not the checkpoint's, or that the release does not know or take.
 
-    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_quantization.
+    A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_quantization and override_quantization_method.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
     if flag is None:
         return
-    if stored is not None and stored.method in rules.quantization_overrides:
+    if stored is not None and (stored.names_modelopt or stored.method in rules.quantization_overrides):
         return
     words, known = "", sorted(rules.quantization_methods)
     if stored is not None and flag not in LIKE.get(stored.method, frozenset({stored.method})):

@@ -39,6 +39,8 @@ class Built:
     """Layers that take another one's picks have no indexer."""
     widened_experts: bool
     """Experts that name a least width have it on every rank that splits them."""
+    wide_routers: bool
+    """Routers that compute in 32 bits are kept in them: no kernel of the GPU takes 16."""
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -307,7 +309,8 @@ def routed_experts(
 ) -> Modules:
     """Yield a router, its experts, and what leads to them and back where they see narrower vectors."""
     choices = network.num_experts + network.zero_experts
-    yield Plain(choices * hidden, FLOAT32_BYTES if network.router_float32 else None)
+    wide = network.router_float32 or (network.router_computes_float32 and built.wide_routers)
+    yield Plain(choices * hidden, FLOAT32_BYTES if wide else None)
     if network.router_bias:
         yield Plain(choices, None if network.expert_bias else FLOAT32_BYTES)
     # Gemma 4 keeps its experts in a module of their own, beside the dense network.

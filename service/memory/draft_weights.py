@@ -58,6 +58,7 @@ def _modules(draft: Draft, deployment: Deployment, release: Version, sizes: Size
         layout.fused_indexer_keys,
         rules_for(release).reused_picks_need_no_indexer,
         layout.widened_experts,
+        layout.widens_routers(deployment.compute_capability),
     )
     for offset, layer in enumerate(draft.layers):
         name = f"{draft.prefix}.{draft.first_number + offset}"

@@ -44,10 +44,15 @@ class Layout:
     fused_indexer_keys: bool
     told_nvfp4_experts: bool
     widened_experts: bool
+    router_kernels: frozenset[str]
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
     mxfp4_rounding: tuple[Rounding, ...]
     plain_rounding: tuple[Rounding, ...]
+
+    def widens_routers(self, capability: tuple[int, int]) -> bool:
+        """Whether routers that compute in 32 bits are kept in them on a GPU."""
+        return "{}.{}".format(*capability) not in self.router_kernels
 
     def rounding(self, capability: tuple[int, int], *, mxfp4: bool) -> Rounding:
         """Return how experts in MXFP4, or unquantized ones, are rounded on a GPU."""
@@ -79,6 +84,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "fused_indexer_keys": bool,
     "told_nvfp4_experts": bool,
     "widened_experts": bool,
+    "router_kernels": frozenset,
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
     "mxfp4_rounding": _roundings,

@@ -77,6 +77,7 @@ def _sizes_per_stage(
         layout.fused_indexer_keys,
         rules_for(release).reused_picks_need_no_indexer,
         layout.widened_experts,
+        layout.widens_routers(deployment.compute_capability),
     )
     of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
     for layers in deployment.stages(architecture):

@@ -49,12 +49,14 @@ class Recorded:
         return _architecture(self.name, name)
 
 
-RECURRENT, SPARSE, UNEVEN, LATE = RECORDINGS = (
+RECURRENT, SPARSE, UNEVEN, LATE, DRAWN = RECORDINGS = (
     Recorded("recurrent"),
     Recorded("sparse"),
     Recorded("uneven"),
     Recorded("late"),
+    Recorded("drawn"),
 )
+"""``drawn`` holds questions drawn at random: models, flags and GPUs, beside each release's own defaults."""
 
 
 @cache

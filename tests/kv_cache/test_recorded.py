@@ -7,7 +7,7 @@ import pytest
 
 from service.engines.releases import find_release, rules_for
 from tests.accuracy.oracle import difference
-from tests.accuracy.recorded import LATE, RECORDINGS, RECURRENT, SPARSE, UNEVEN, Recorded
+from tests.accuracy.recorded import DRAWN, LATE, RECORDINGS, RECURRENT, SPARSE, UNEVEN, Recorded
 
 ROWS = [
     pytest.param(recorded, name, rows, id=name)
@@ -57,6 +57,16 @@ def test_the_rows_cover_every_kind_of_state() -> None:
         (UNEVEN, "sconv SWA cache supports bfloat16 only, got torch.float16"),
         (UNEVEN, "No model architectures are specified"),
         (UNEVEN, "Pipeline parallelism is not supported for this model."),
+        (DRAWN, "Number of experts in the model must be greater than 0"),
+        (DRAWN, "No KV cache layout satisfies every supported set"),
+        (DRAWN, "does not match the quantization method"),
+        (DRAWN, "Unknown quantization method"),
+        (DRAWN, "Cannot find the config file for"),
+        (DRAWN, "fp8_e5m2 kv-cache is not supported with fp8 checkpoints"),
+        (DRAWN, "invalid literal for int() with base 10: 'sliding_window'"),
+        (DRAWN, "12 is not divisible by 8"),
+        (DRAWN, "No model architectures are specified"),
+        (DRAWN, "integer division or modulo by zero"),
     ],
 )
 def test_the_rows_cover_what_is_refused(recorded: Recorded, words: str) -> None:

@@ -256,6 +256,7 @@ def _nemotron_block(text: Config, sign: str) -> tuple[Mixer, FeedForward]:
                 shared_intermediate_size=shared
                 * text.integer("moe_shared_expert_intermediate_size", default=1),
                 router_bias=True,
+                router_computes_float32=True,
                 gated=False,
                 latent_size=text.optional_integer("moe_latent_size"),
             )

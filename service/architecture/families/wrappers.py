@@ -58,7 +58,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=lambda config: towers.qwen3_vl(config.section("vlm_config") or config),
     ),
     "AriaForConditionalGeneration": Wrapper(
-        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True
+        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True, supports_pipeline=False
     ),
     "AudioFlamingo3ForConditionalGeneration": _QWEN2,
     "AyaVisionForConditionalGeneration": Wrapper(
@@ -113,7 +113,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "HCXVisionV2ForCausalLM": _AS_TOLD,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper(
-        "LlamaForCausalLM", model_type="llama", splits_media_heads=True
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
     ),
     "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
     "InternS1ForConditionalGeneration": _AS_TOLD,
@@ -180,13 +180,15 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Ovis2_5": Wrapper(sections=("llm_config",)),
     "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
     "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
-    "PaddleOCRVLForConditionalGeneration": Wrapper("Ernie4_5ForCausalLM", splits_media_heads=True),
+    "PaddleOCRVLForConditionalGeneration": Wrapper(
+        "Ernie4_5ForCausalLM", splits_media_heads=True, supports_pipeline=False
+    ),
     "PaliGemmaForConditionalGeneration": Wrapper(
         model_type="gemma", bidirectional_media=lambda _: True, splits_media_heads=True
     ),
     "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
     "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
-    "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
     "QianfanOCRForConditionalGeneration": _AS_TOLD,
@@ -200,7 +202,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "RForConditionalGeneration": _AS_TOLD,
     "SkyworkR1VChatModel": _AS_TOLD,
     "SmolVLMForConditionalGeneration": Wrapper(
-        "LlamaForCausalLM", model_type="llama", splits_media_heads=True
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
     ),
     "Step3VLForConditionalGeneration": Wrapper(
         "Step3TextForCausalLM",
