@@ -257,6 +257,7 @@ class EngineRules:
     checkpoint_cache_algorithms: Mapping[str, str]
     checkpoint_cache_scheme: CheckpointScheme
     e5m2_gate: E5m2Gate
+    removed_formats: frozenset[str]
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool

@@ -15,6 +15,21 @@ MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 """GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
 
 
+def check_known(quantization: Quantization | None, asked: str | None, rules: EngineRules) -> None:
+    """Refuse a format, stored or asked for, that the release no longer loads.
+
+    Source: vLLM 0.28.0, ModelConfig._verify_quantization.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    method = asked if quantization is None else quantization.method
+    if method in rules.removed_formats:
+        raise EngineRefusal(
+            Stage.CONFIG, f"ModelConfig: Unknown quantization method: {method}.", type="ValidationError"
+        )
+
+
 def check_checkpoint(
     quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: EngineRules
 ) -> None:
