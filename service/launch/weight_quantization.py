@@ -41,24 +41,38 @@ def check_flag(stored: Quantization | None, flag: str | None, rules: EngineRules
         EngineRefusal: stage ``config``.
     """
     if flag is None:
+        if (
+            stored is not None
+            and not stored.names_modelopt
+            and stored.method not in rules.quantization_methods
+        ):
+            raise _invalid(_unknown(stored.method, rules))
         return
     if stored is not None and (stored.names_modelopt or stored.method in rules.quantization_overrides):
         return
-    words, known = "", sorted(rules.quantization_methods)
+    words = ""
     if stored is not None and flag not in LIKE.get(stored.method, frozenset({stored.method})):
         words = (
             f"Quantization method specified in the model config ({stored.method}) does not match the "
             f"quantization method specified in the `quantization` argument ({flag})."
         )
     elif flag not in rules.quantization_methods:
-        words = f"Unknown quantization method: {flag}. Must be one of {known}."
+        words = _unknown(flag, rules)
     elif flag in rules.deprecated_quantization:
         words = (
             f"The quantization method {flag} is deprecated and will be removed in future versions of vLLM. "
             "To bypass, set `--allow-deprecated-quantization`."
         )
     if words:
-        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+        raise _invalid(words)
+
+
+def _unknown(method: str, rules: EngineRules) -> str:
+    return f"Unknown quantization method: {method}. Must be one of {sorted(rules.quantization_methods)}."
+
+
+def _invalid(words: str) -> EngineRefusal:
+    return EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
 
 
 def run_with(stored: Quantization | None, flag: str | None) -> Quantization | None:

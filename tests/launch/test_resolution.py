@@ -181,3 +181,13 @@ def test_a_batch_holds_whole_prompts_where_they_are_not_split() -> None:
 
     with pytest.raises(EngineRefusal, match="smaller than max_model_len"):
         serving(LLAMA, "0.19.0", flags)
+
+
+def test_bitsandbytes_is_refused_since_0_28() -> None:
+    """QuantizationMethods of vLLM 0.28.0 no longer names it."""
+    asked = ServeFlags(quantization="bitsandbytes")
+
+    assert serving(LLAMA, "0.27.1", asked).dtype == "bfloat16"
+    with pytest.raises(EngineRefusal, match="Unknown quantization method: bitsandbytes") as caught:
+        serving(LLAMA, "0.28.0", asked)
+    assert caught.value.stage is Stage.CONFIG
