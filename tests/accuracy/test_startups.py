@@ -54,6 +54,22 @@ def test_available_memory_is_within_the_bounds_that_are_wanted(
     assert 75 <= share([each.hit for each in scores]) <= 90
 
 
+def test_starts_gathered_later_are_within_the_same_bounds(board: Board) -> None:
+    found = board.only(lambda startup: part(startup) is Part.FOUND)
+    weights, available = (
+        Errors.of(each.percent for each in found.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
+    )
+
+    assert weights is not None
+    assert available is not None
+    assert (weights.rows, available.rows) >= (20, 9)
+    assert weights.median <= 0.5
+    assert weights.p90 <= 3
+    assert available.median <= 1.5
+    assert available.p90 <= 5
+    assert [each.startup.id for each in found.of(Term.VERDICT) if not each.hit] == []
+
+
 def test_the_campaign_is_within_its_bound_once_calibrated_on_one_model(board: Board) -> None:
     errors = Errors.of(calibrated(board.scores))
 
