@@ -54,7 +54,8 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
     settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
     backends: dict[tuple[int, CachePart], AttentionBackend] = {}
     converted: str | None = None
-    stages = {layers.start for layers in model_stages(architecture, serving.pipeline_parallel_size)}
+    latent = architecture.is_latent
+    stages = _first_layers(architecture, serving) if latent else frozenset()
     dtypes = layer_cache_dtypes(architecture, serving)
     for (index, mixer), told in zip(architecture.attention_layers, dtypes, strict=True):
         converted = None if index in stages else converted
@@ -70,8 +71,14 @@ def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backen
             parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
         for part, backend in parts:
             backends[index, part] = backend
-        converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
+        if latent:
+            converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
     return backends
+
+
+def _first_layers(architecture: ModelArchitecture, serving: Serving) -> frozenset[int]:
+    stages = model_stages(architecture, serving.pipeline_parallel_size)
+    return frozenset(layers.start for layers in stages)
 
 
 def _is_dense_latent(mixer: TokenMixer) -> bool:

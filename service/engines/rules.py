@@ -244,6 +244,7 @@ class EngineRules:
     windows_become_full: bool
     window_promotion_failure: str
     promotion_keeps_packing: frozenset[str]
+    promotion_forgets_quantization: frozenset[str]
     promotion_keeps_stride: bool
     promotion_takes_full_block: bool
     in_flight_batches: InFlightBatches

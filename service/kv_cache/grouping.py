@@ -6,7 +6,7 @@ from typing import Final
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, GroupMembers
-from service.kv_cache.formats import CacheFormat, unpacked
+from service.kv_cache.formats import CacheFormat, Plain, unpacked
 from service.kv_cache.groups import Group, type_key
 from service.kv_cache.packing import pack_layers
 from service.kv_cache.specs import (
@@ -150,6 +150,7 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         block_size=block_size or spec.block_size,
         format=_whole_format(spec) if spec.kind in rules.promotion_keeps_packing else unpacked(spec.format),
         whole_format=None,
+        quantization_forgotten=spec.kind in rules.promotion_forgets_quantization and spec.format == Plain(1),
         sliding_window=None,
         attention_chunk_size=None,
         strided=spec.strided and rules.promotion_keeps_stride,

@@ -54,6 +54,8 @@ class AttentionSpec:
     """Bytes of which a page is a multiple."""
     kernel_block: int | None = None
     """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
+    quantization_forgotten: bool = False
+    """The engine no longer knows that the cache is quantized, and takes the spec for another."""
     block_alignment: int = 1
     """Bytes of which a block over all layers is a whole number."""
 
