@@ -8,14 +8,10 @@ from typing import Final
 
 from service.architecture.layers import (
     Attention,
-    BlockIndexer,
     CachePart,
     CompressedAttention,
-    GroupIndexer,
-    Indexer,
     LatentAttention,
     PackedConvolutions,
-    RegionIndexer,
     TokenMixer,
 )
 from service.architecture.model import ModelArchitecture
@@ -27,24 +23,24 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import SlidingWindowBlock
 from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
 from service.kv_cache.block_size import sliding_block_within
-from service.kv_cache.compressed import BYTES, HALVES, compressed_cache, indexer_bytes
+from service.kv_cache.compressed import compressed_cache
 from service.kv_cache.formats import CacheFormat, Packing, Slot, cache_format, of_heads, sized_by, unpacked
+from service.kv_cache.indexers import (
+    INDEXER_KERNEL_BLOCK,
+    block_indexed,
+    group_indexed,
+    indexed,
+    pooled,
+    with_regions,
+)
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, LayerSpec, StateSpec
 from service.kv_cache.states import state_bytes, state_checkpoint
 from service.launch.serving import Serving
-from service.units import ceil_div, next_power_of_two, round_up
 
 STATES_KEPT: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
 """States of one request by mamba_cache_mode, None for one a block (vLLM 0.15.0, MambaSpec)."""
 
 
-POSITION_AXES: Final = 3
-POSITION_HALVES: Final = 4
-"""16-bit elements that a position of 64 bits takes: vLLM 0.29.0 to 0.33.0, QSAKeyStateCache."""
-RING_ROW: Final = 1024
-"""Bytes that a token takes in a ring: vLLM 0.33.0, models/step5/nvidia/csa_tail_ring.py."""
-INDEXER_KERNEL_BLOCK: Final = 64
-"""vLLM 0.11.0 to 0.33.0, DeepseekV32IndexerBackend.get_supported_kernel_block_sizes."""
 STATES_WITH_DRAFTS: Final = "qwen3_next"
 """The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
@@ -118,17 +114,17 @@ def _kept(
     if isinstance(mixer, Attention):
         own = _attention(mixer, serving, backend, sizes, of_heads(exact))
         if mixer.region_indexer is not None:
-            return _with_regions(mixer.region_indexer, own)
+            return with_regions(mixer.region_indexer, own)
         return *_beside_heads(mixer, serving, sizes), own
     own = _latent(mixer, serving, backend, sizes, exact)
-    indexed = CachePart.INDEXER in built_parts(mixer, serving.rules)
-    if mixer.indexer is None or not indexed:
+    picks = CachePart.INDEXER in built_parts(mixer, serving.rules)
+    if mixer.indexer is None or not picks:
         return (own,)
     if mixer.indexer.group_size > 1:
         if serving.rules.padded_rows_align_blocks:
             own = replace(own, block_alignment=_rows(own, backend))
-        return _pooled(mixer.indexer, serving, sizes, own)
-    keys = _indexed(mixer.indexer, serving, sizes)
+        return pooled(mixer.indexer, serving, sizes, own)
+    keys = indexed(mixer.indexer, serving, sizes)
     if own.block_alignment > 1 and mixer.row_size is not None and keys.block_size > INDEXER_KERNEL_BLOCK:
         # Where layers share a block, kernels of a fixed size read whole pieces of it.
         keys = replace(keys, block_alignment=INDEXER_KERNEL_BLOCK * keys.bytes_per_token)
@@ -137,9 +133,9 @@ def _kept(
 
 def _beside_heads(mixer: Attention, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
     if mixer.block_indexer is not None:
-        return (_block_indexed(mixer.block_indexer, serving, sizes),)
+        return (block_indexed(mixer.block_indexer, serving, sizes),)
     if mixer.group_indexer is not None:
-        return _group_indexed(mixer.group_indexer, serving, sizes)
+        return group_indexed(mixer.group_indexer, serving, sizes)
     if mixer.convolutions is not None:
         return (_convolved(mixer.convolutions, mixer, serving),)
     return ()
@@ -161,21 +157,6 @@ def _convolved(convolutions: PackedConvolutions, mixer: Attention, serving: Serv
     )
 
 
-def _indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
-    """Return the cache of an indexer: a byte per element and a scale of four per group.
-
-    Source: vLLM 0.11.0 to 0.33.0, model_executor/models/deepseek_v2.py Indexer and DeepseekV32IndexerCache.
-    """
-    return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
-        block_size=sizes.block_size,
-        num_kv_heads=1,
-        head_size=indexer_bytes(indexer),
-        head_size_v=0,
-        format=BYTES,
-    )
-
-
 def _rows(own: AttentionSpec, backend: AttentionBackend) -> int:
     """Return the bytes of which a block over all layers is a whole number.
 
@@ -183,129 +164,6 @@ def _rows(own: AttentionSpec, backend: AttentionBackend) -> int:
     """
     rows = gcd(backend.packed_rows, own.block_size)
     return max(own.block_alignment, rows * own.bytes_per_token)
-
-
-def _pooled(
-    indexer: Indexer, serving: Serving, sizes: BlockSizes, own: AttentionSpec
-) -> tuple[AttentionSpec, ...]:
-    """Return a key for each group, keys and scores of the tokens of open ones, and what they pick from.
-
-    Source: vLLM 0.32.0, models/glm5next/common/attention.py Glm5NextIndexerCache and Glm5NextTailCache.
-
-    Raises:
-        EngineRefusal: the open groups do not fill blocks (stage ``block_size``).
-    """
-    group = indexer.group_size
-    ring = group * next_power_of_two(ceil_div(group + serving.speculative_tokens, group))
-    if sizes.block_size % ring:
-        words = (
-            f"Glm5NextTailCache: cache_config.block_size ({sizes.block_size}) must be a multiple of the "
-            f"tail ring ({ring})"
-        )
-        raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
-    keys = replace(_indexed(indexer, serving, sizes), tokens_per_state=group)
-    if serving.rules.padded_rows_align_blocks:
-        # Blocks are a whole number of the indexer's own as well.
-        page = gcd(INDEXER_KERNEL_BLOCK * group, keys.block_size)
-        whole = 1 if page == keys.block_size else page // group * keys.bytes_per_token
-        keys = replace(keys, block_alignment=whole)
-    tail = AttentionSpec(
-        kind=CacheKind.CIRCULAR_BUFFER,
-        block_size=ring,
-        num_kv_heads=2,
-        head_size=indexer.head_dim,
-        head_size_v=0,
-        format=HALVES,
-    )
-    return keys, tail, own
-
-
-def _block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
-    """Return the cache of an indexer that picks blocks: one key of a token, always in 16 bits.
-
-    Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3IndexerCache.get_kv_cache_spec.
-    """
-    return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
-        block_size=sizes.block_size,
-        num_kv_heads=1,
-        head_size=indexer.head_dim,
-        head_size_v=0,
-        format=HALVES,
-    )
-
-
-def _group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
-    """Return the caches of an indexer that picks groups: keys of the open one, and a key of each other.
-
-    Source: vLLM 0.29.0 to 0.33.0, models/qwen4_exp/common/qsa_cache.py QSAKeyStateCache and
-    QSACompressedKeyCache.
-
-    Raises:
-        EngineRefusal: the keys of open groups do not fill blocks (stage ``block_size``).
-    """
-    group, size = indexer.group_size, indexer.head_dim
-    ring = round_up(group + serving.speculative_tokens, group)
-    if sizes.block_size % ring:
-        words = f"QSA ring capacity {ring} must divide the attention block size {sizes.block_size}"
-        raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
-    positions = POSITION_AXES * POSITION_HALVES if indexer.keeps_positions else 0
-    return (
-        AttentionSpec(
-            kind=CacheKind.CIRCULAR_BUFFER,
-            block_size=ring,
-            num_kv_heads=1,
-            head_size=round_up(size, POSITION_HALVES) + positions if positions else size,
-            head_size_v=0,
-            format=HALVES,
-        ),
-        AttentionSpec(
-            kind=CacheKind(serving.rules.latent_kind),
-            block_size=sizes.block_size,
-            num_kv_heads=1,
-            head_size=size,
-            head_size_v=0,
-            format=HALVES,
-            tokens_per_state=group,
-        ),
-    )
-
-
-def _with_regions(indexer: RegionIndexer, own: AttentionSpec) -> tuple[AttentionSpec, ...]:
-    """Return keys and values, a summary of each region, and the open region in a page of the first's size.
-
-    Source: vLLM 0.33.0, models/step5/nvidia: Step5DSAAttentionBackend.customize_spec,
-    Step5SparseSummaryCacheLayer and Step5CSATailRing.
-
-    Raises:
-        EngineRefusal: a page does not hold the open region (stage ``page_size``).
-    """
-    # Only prediction layers of its own would ask for more rows.
-    page, region, rows = own.page_size, indexer.region_size, indexer.region_size - 1
-    if page % RING_ROW or page // RING_ROW < rows:
-        words = f"Step5 CSA tail ring needs {rows} rows of {RING_ROW} bytes in one {page}-byte KV page; "
-        raise EngineRefusal(Stage.PAGE_SIZE, f"{words}increase --block-size.")
-    return (
-        replace(own, block_alignment=region * own.bytes_per_token),
-        AttentionSpec(
-            kind=CacheKind.FULL_ATTENTION,
-            block_size=own.block_size,
-            num_kv_heads=1,
-            head_size=indexer.head_dim,
-            head_size_v=0,
-            format=BYTES,
-            tokens_per_state=region,
-        ),
-        AttentionSpec(
-            kind=CacheKind.CIRCULAR_BUFFER,
-            block_size=own.block_size,
-            num_kv_heads=1,
-            head_size=page // (own.block_size * HALVES.head_bytes(1, 0)),
-            head_size_v=0,
-            format=HALVES,
-            block_alignment=RING_ROW,
-        ),
-    )
 
 
 def _state(mixer: Recurrence, model_type: str, serving: Serving, sizes: BlockSizes) -> StateSpec:
