@@ -96,6 +96,7 @@ MIMO: dict[str, Any] = next(
     ("document", "words"),
     [
         ({**NEXT, "layer_types": ["linear_attention"] * 48}, "has no full attention"),
+        ({**NEXT, "num_hidden_layers": 4, "num_nextn_predict_layers": 5}, "more than the 4 layers"),
         ({**MIMO, "hybrid_layer_pattern": [0] * 6}, "has no sliding attention"),
         (
             {**NEMOTRON, "num_nextn_predict_layers": 1, "mtp_hybrid_override_pattern": "M"},
@@ -110,7 +111,7 @@ MIMO: dict[str, Any] = next(
 def test_prediction_layers_like_none_of_the_models_own_are_told_as_unread(
     document: dict[str, Any], words: str
 ) -> None:
-    """Each engine's class builds them from a layer of the model that is not there: the model itself is read."""
+    """Each engine's class builds them from a layer that the model lacks; the model itself is read."""
     model = read_architecture(read_document(document))
 
     assert model.drafts.own is None

@@ -51,18 +51,13 @@ MINICPM: dict[str, Any] = {**PLAIN, "query_num": 64, "model_type": "minicpmv"}
 WITHOUT_ENCODER: dict[str, dict[str, Any]] = {
     "DeepseekV4ForConditionalGeneration": {"vision_n_layers": 0},
     "MuseGlimmerForConditionalGeneration": {"has_vision": False},
-    **dict.fromkeys(
-        (
-            "MiniMaxM3SparseForConditionalGeneration",
-            "Qwen2VLForConditionalGeneration",
-            "Qwen2_5_VLForConditionalGeneration",
-            "Qwen3VLForConditionalGeneration",
-            "Mistral3ForConditionalGeneration",
-            "Gemma3ForConditionalGeneration",
-            "KimiK25ForConditionalGeneration",
-        ),
-        {"vision_config": None},
-    ),
+    "MiniMaxM3SparseForConditionalGeneration": {"vision_config": None},
+    "Qwen2VLForConditionalGeneration": {"vision_config": None},
+    "Qwen2_5_VLForConditionalGeneration": {"vision_config": None},
+    "Qwen3VLForConditionalGeneration": {"vision_config": None},
+    "Mistral3ForConditionalGeneration": {"vision_config": None},
+    "Gemma3ForConditionalGeneration": {"vision_config": None},
+    "KimiK25ForConditionalGeneration": {"vision_config": None},
 }
 ENCODING = [
     config
@@ -209,7 +204,7 @@ def test_a_mutated_config_of_any_family_is_read_or_refused_and_nothing_else(
 def test_the_version_of_minicpm_decides_its_text_model(
     class_name: str, text: dict[str, Any], inner: str
 ) -> None:
-    """vLLM 0.33.0, minicpmv.py and minicpmo.py: MiniCPM, Llama, Qwen 2 (with biases) or Qwen 3 (with norms)."""
+    """vLLM 0.33.0, minicpmv.py and minicpmo.py: MiniCPM, Llama, Qwen 2 (biases) or Qwen 3 (norms)."""
     mixer = attention_of(read(architectures=[class_name], **{**MINICPM, **text}))
 
     assert mixer.qkv_bias is (inner == "2.6")
@@ -369,3 +364,75 @@ def test_a_model_of_images_without_its_encoder_has_none() -> None:
     for class_name, without in WITHOUT_ENCODER.items():
         assert read_architecture(read_document(whole[class_name])).towers
         assert not read_architecture(read_document({**whole[class_name], **without})).towers
+
+
+def config_of(class_name: str) -> dict[str, Any]:
+    """Return a recorded config of a class."""
+    recorded = (config for recording in RECORDINGS for config in recording.configs.values())
+    return next(dict(c) for c in (*CONFIGS, *recorded) if c["architectures"] == [class_name])
+
+
+def test_glm_5_next_may_do_without_an_indexer_or_copies_of_its_residuals() -> None:
+    """vLLM 0.33.0, models/glm5next/common: both hang on a field of the config."""
+    config = config_of("Glm5NextForCausalLM")
+    whole = read_architecture(read_document(config))
+    plain = read_architecture(read_document({**config, "index_topk": None, "mhc": False}))
+
+    def indexers(model: ModelArchitecture) -> set[bool]:
+        mixers = [layer.mixer for layer in model.layers]
+        return {mixer.indexer is None for mixer in mixers if isinstance(mixer, LatentAttention)}
+
+    assert (indexers(whole), indexers(plain)) == ({False}, {True})
+    assert whole.hyper_connections is not None
+    # hc_mult
+    assert whole.hyper_connections.copies == 4
+    assert plain.hyper_connections is None
+
+
+@pytest.mark.parametrize(
+    ("told", "dense", "expert"),
+    [
+        # vLLM 0.33.0, models/inkling/configs.py: the plain name is the experts' width, or the dense one's.
+        ({"dense_intermediate_size": 6144, "intermediate_size": 768}, 6144, 768),
+        ({"intermediate_size": 6144, "moe_intermediate_size": 768}, 6144, 768),
+        ({"intermediate_size": 768}, 768, 768),
+    ],
+)
+def test_inkling_spells_its_widths_in_two_ways(told: dict[str, Any], dense: int, expert: int) -> None:
+    widths = {"dense_intermediate_size": None, "moe_intermediate_size": None, **told}
+    model = read_architecture(read_document({**config_of("InklingForCausalLM"), **widths}))
+    # dense_mlp_idx: the first two layers.
+    networks = [getattr(layer.feed_forward, "intermediate_size", 0) for layer in model.layers]
+
+    assert networks == [dense] * 2 + [expert] * 10
+
+
+def test_gemma_3n_tells_one_width_for_all_layers_or_one_for_each() -> None:
+    config = config_of("Gemma3nForCausalLM")
+    for told in (8192, [8192] * 35):
+        model = read_architecture(read_document({**config, "intermediate_size": told}))
+        assert {getattr(layer.feed_forward, "intermediate_size", 0) for layer in model.layers} == {8192}
+
+
+@pytest.mark.parametrize(("layers", "attending"), [(8, [3, 7]), (6, [3]), (3, [2])])
+def test_olmo_hybrid_attends_in_every_fourth_layer_or_else_in_the_last(
+    layers: int, attending: list[int]
+) -> None:
+    """transformers 5.19, OlmoHybridConfig, without ``layer_types``."""
+    config = {**config_of("OlmoHybridForCausalLM"), "layer_types": None, "num_hidden_layers": layers}
+    model = read_architecture(read_document(config))
+
+    assert [
+        index for index, layer in enumerate(model.layers) if isinstance(layer.mixer, Attention)
+    ] == attending
+
+
+def test_tables_of_n_grams_are_those_that_a_config_tells() -> None:
+    """vLLM 0.33.0, longcat_flash_ngram.py: uses_ngram_embedding, and four times three tables otherwise."""
+    config = config_of("LongcatFlashNgramForCausalLM")
+    with_tables = read_architecture(read_document(config))
+    without = read_architecture(read_document({**config, "ngram_vocab_size_ratio": None}))
+
+    assert with_tables.ends.ngrams is not None
+    assert with_tables.ends.ngrams.tables == 4 * (4 - 1)
+    assert without.ends.ngrams is None

@@ -1,5 +1,7 @@
 """Starts whose arithmetic is known from elsewhere."""
 
+from typing import Any
+
 import pytest
 
 from service.advisor.answer import Verdict
@@ -178,7 +180,8 @@ def test_a_shape_that_the_plan_does_not_have_is_not_judged() -> None:
     lines = "Setting attention block size to 544 tokens\nPadding mamba page size by 1.49%"
 
     assert "mamba_pad_pct" not in _words(lines)
-    assert "attention_block_size" not in _words(lines, kv_cache_dtype="fp8", max_model_len=1 << 40)
+    assert "attention_block_size" not in _words(lines, max_model_len=1 << 40)
+    assert "attention_backend" not in _words("Using FLASH_ATTN backend.", max_model_len=1 << 40)
 
 
 def test_numbers_of_a_refusal_are_not_held_against_another_one() -> None:
@@ -227,7 +230,7 @@ def test_memory_that_ran_out_beside_the_cache_is_taken_from_the_cache() -> None:
     ],
 )
 def test_what_leaves_more_beside_the_cache_is_offered_where_it_can(
-    gib: float, flags: dict[str, object], offered: set[str]
+    gib: float, flags: dict[str, Any], offered: set[str]
 ) -> None:
     names = {"--gpu-memory-utilization 0.85", "--max-num-seqs 256"}
 
@@ -239,3 +242,18 @@ def test_without_a_cache_or_a_known_gpu_nothing_is_taken_from_it() -> None:
 
     assert not [words for words in _fixes(failure) if "utilization" in words]
     assert not _fixes(whole + failure, gpu_told=False)
+
+
+def test_a_failure_without_words_takes_its_cause_from_the_plan_if_the_plan_has_one() -> None:
+    silent = "ERROR EngineCore failed to start."
+    heads = _explain(silent, "Qwen/Qwen3-4B", "h100-sxm-80gb", "0.19.0", tensor_parallel_size=3).ending
+    ranks = _explain(silent, "Qwen/Qwen3-4B", "h100-sxm-80gb", "0.19.0", pipeline_parallel_size=100).ending
+
+    assert heads is not None
+    assert (heads.cause, heads.basis) == ("heads_do_not_divide", CauseBasis.PLAN)
+    # Every fix that is offered divides the 32 heads.
+    assert heads.fixes
+    assert all(32 % int(fix.words.rpartition(" ")[2]) == 0 for fix in heads.fixes if "tensor" in fix.words)
+    assert ranks is not None
+    assert (ranks.cause, ranks.basis, ranks.fixes) == (None, CauseBasis.UNKNOWN, ())
+    assert ranks.planned is not None
