@@ -64,9 +64,6 @@ def _plain(config: Config) -> Config:
         raise InvalidConfig(config.at(SPECULATORS), f"speculators of type {kind!r} are not modelled")
     told = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
     added: dict[str, Any] = {name: config.fields[name] for name in told if name in config}
-    ids = "eagle_aux_hidden_state_layer_ids"
-    if ids in config:
-        added[ids] = config.fields[ids]
     return Config({**section.fields, **added, "architectures": ["Eagle3LlamaForCausalLM"]}, section.pointer)
 
 

@@ -73,8 +73,6 @@ def read_architecture(config: Config) -> ModelArchitecture:
     else:
         text, family = text_part(config), entry
     layers = _sharing_equal_mixers(family.layers(text))
-    if not layers:
-        raise InvalidConfig(text.at("num_hidden_layers"), "the model has no layers")
     if all(isinstance(layer.mixer, NoAttention) for layer in layers):
         raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")
     return ModelArchitecture(

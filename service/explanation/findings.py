@@ -118,17 +118,14 @@ def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
                 words = run.judged.error.message if run.judged.error else "the log's memory is of one stage"
                 yield not_compared(reading, f"no cache is planned with the logged {gib:.2f} GiB: {words}")
             elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_told:
-                yield _from_estimate(reading, run, field, slack)
+                value = float(getattr(run.free.kv_cache, field))
+                yield _from_estimate(reading, value, run.free.memory.available_kv, slack)
             else:
                 yield not_compared(reading, "the log does not tell the memory that it follows from")
 
 
-def _from_estimate(reading: Reading, run: Run, field: str, slack: float) -> Finding:
+def _from_estimate(reading: Reading, value: float, available: Estimate, slack: float) -> Finding:
     """Compare a figure of the cache with the budget's own interval, in proportion to the memory."""
-    cache, budget = run.free.kv_cache, run.free.memory
-    if cache is None or budget is None or budget.available_kv.bytes <= 0:
-        return not_compared(reading, "the log does not tell the memory that it follows from")
-    value, available = float(getattr(cache, field)), budget.available_kv
     low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
     why = f"from an estimate of {available.low / (1 << 30):.2f} to {available.high / (1 << 30):.2f} GiB"
     return compare(reading, Interval(low, value, high, exact=False), why, slack)

@@ -14,6 +14,12 @@ from service.startup_log.log import read_log
         # A build of the main branch after 0.23.0 leads to 0.24.0.
         ("vLLM API server version 0.23.1rc1.dev531+ga65f93fb2", "0.24.0", True),
         ("vLLM API server version 0.21.0rc1", "0.21.0", True),
+        # The statement stands on this line in 0.19.1 alone, whatever the build calls itself.
+        (
+            "vLLM API server version 0.21.0rc1\nINFO [kv_cache_utils.py:1319] GPU KV cache size: 8 tokens",
+            "0.19.1",
+            True,
+        ),
         ("INFO [kv_cache_utils.py:1319] GPU KV cache size: 8 tokens", "0.19.1", True),
         ("nothing", "0.33.0", True),
     ],
@@ -80,3 +86,20 @@ def test_without_arguments_what_the_engine_settled_is_taken() -> None:
         "tensor_parallel_size": 1,
     }
     assert [each.field for each in assumed] == ["serve"]
+
+
+def test_the_length_of_a_request_is_taken_from_the_concurrency_where_nothing_else_tells_it() -> None:
+    flags, _ = flags_of(read_log("Maximum concurrency for 131,072 tokens per request: 1.87x"))
+
+    assert flags["max_model_len"] == 131_072
+
+
+def test_an_engines_own_configuration_leaves_nothing_to_assume() -> None:
+    line = (
+        "Initializing a V1 LLM engine (v0.19.0) with config: model='Qwen/Qwen3-4B', dtype=torch.bfloat16, "
+        "max_seq_len=40960, tensor_parallel_size=2, seed=0"
+    )
+    flags, assumed = flags_of(read_log(line))
+
+    assert (flags["tensor_parallel_size"], flags["max_model_len"]) == (2, 40_960)
+    assert assumed == ()

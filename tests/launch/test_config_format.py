@@ -229,6 +229,33 @@ def test_a_length_that_is_not_told_comes_from_the_config_beside() -> None:
     assert (older["max_position_embeddings"], older["max_seq_len"]) == (8192, 128_000)
 
 
+def test_a_config_beside_that_tells_no_length_leaves_the_engines_own() -> None:
+    """vLLM 0.33.0, _maybe_retrieve_max_pos_from_hf: whatever is wrong with the file, 128,000."""
+    for told in ({"max_position_embeddings": "long"}, {"max_position_embeddings": None}):
+        document = translate(ModelFiles(PLAIN, {**CONFIG, "model_type": "x", **told}), _dialect("0.33.0"))
+        assert document["max_position_embeddings"] == 128_000
+
+
+@pytest.mark.parametrize(
+    ("version", "causal", "class_name"),
+    [
+        ("0.13.0", True, "VoxtralForConditionalGeneration"),
+        ("0.15.0", True, "VoxtralStreamingGeneration"),
+        ("0.16.0", True, "VoxtralRealtimeGeneration"),
+        ("0.33.0", True, "VoxtralRealtimeGeneration"),
+        ("0.33.0", False, "VoxtralForConditionalGeneration"),
+    ],
+)
+def test_a_causal_encoder_of_sound_has_a_class_of_its_own(
+    version: str, causal: bool, class_name: str
+) -> None:
+    """The names that each release's transformers_utils/configs/mistral.py _remap_mistral_audio_args holds."""
+    sound = {"whisper_model_args": {"encoder_args": {"dim": 1280, "n_layers": 32, "causal": causal}}}
+    document = translate(ModelFiles({**PLAIN, "multimodal": sound}), _dialect(version))
+
+    assert document["architectures"] == [class_name]
+
+
 def test_a_document_is_recognized_by_what_it_names() -> None:
     assert is_params(PLAIN)
     assert not is_params(CONFIG)

@@ -90,6 +90,18 @@ def test_logged_arguments_are_read() -> None:
     assert told.unmodelled == ("api_key", "limit_mm_per_prompt", "port")
 
 
+def test_a_logged_value_that_is_not_of_its_flags_kind_is_left_out() -> None:
+    told = logged_arguments(
+        read_lines(
+            "non-default args: {'model': 'org/m', 'attention_backend': 5, 'kv_cache_dtype': None, "
+            "'max_model_len': 'long', 'enforce_eager': 1, 'max_num_seqs': 8}"
+        )
+    )
+
+    assert told is not None
+    assert told.flags == {"max_num_seqs": 8}
+
+
 def test_the_logged_configuration_tells_what_flags_became() -> None:
     """As vLLM 0.19.0's VllmConfig prints itself; what it holds besides is not looked at."""
     line = (

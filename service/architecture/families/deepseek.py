@@ -7,7 +7,7 @@ from typing import Final
 from service.architecture import towers
 from service.architecture.config import Config
 from service.architecture.families.family import Family, dense, head_size, num_kv_heads, num_layers
-from service.architecture.families.recipe import Sparse, after_dense
+from service.architecture.families.recipe import Sparse
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
@@ -115,17 +115,27 @@ def _glm4_lite(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Sarvam's latent attention over experts in Bailing's spelling (vLLM 0.32.0, SarvamMLABlock)."""
-    sparse = Sparse(
-        count=("num_experts",),
-        shared_count=("num_shared_experts",),
-        router_bias=True,
-        is_sparse=after_dense,
+    """Read Sarvam's latent attention over experts in Bailing's spelling.
+
+    Source: vLLM 0.32.0, SarvamMLABlock and SarvamMLAMoE, with the defaults that they have themselves.
+    """
+    mixer, plain, count = latent_attention(text), dense(text), num_layers(text)
+    if "num_experts" not in text:
+        return (DecoderLayer(mixer, plain),) * count
+    width = text.integer("moe_intermediate_size")
+    shared = text.integer("moe_shared_expert_intermediate_size", default=width)
+    experts = MixtureOfExperts(
+        num_experts=text.count("num_experts"),
+        experts_per_token=text.count("num_experts_per_tok"),
+        intermediate_size=width,
+        shared_intermediate_size=shared * text.count("num_shared_experts", default=1, minimum=0),
+        router_bias=text.boolean("moe_router_enable_expert_bias", default=True),
     )
-    mixer = latent_attention(text)
+    first = text.count("first_k_dense_replace", default=1, minimum=0)
+    every = text.count("moe_layer_freq", default=1)
     return tuple(
-        DecoderLayer(mixer, sparse.read(text) if sparse.is_sparse(text, index) else dense(text))
-        for index in range(num_layers(text))
+        DecoderLayer(mixer, experts if index >= first and (index - first) % every == 0 else plain)
+        for index in range(count)
     )
 
 

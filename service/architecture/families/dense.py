@@ -77,7 +77,7 @@ def _molmo2(text: Config) -> tuple[DecoderLayer, ...]:
     per_head = text.text("qk_norm_type") == "qwen3"
     return Decoder(
         qkv_bias=("qkv_bias",),
-        norm=PER_HEAD if per_head else QueryKeyNorm.FULL,
+        norm=PER_HEAD if per_head else QueryKeyNorm.WHOLE,
         norm_if=("use_qk_norm",),
         windows=no_layer,
     )(text)

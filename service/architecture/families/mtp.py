@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.drafts import Joint
+from service.architecture.families.dense import LLAMA
 from service.architecture.families.family import Family, dense, num_layers
 from service.architecture.layers import (
     Attention,
@@ -99,15 +100,11 @@ def _mimo(text: Config, family: Family) -> Draft:
     )
 
 
-def _ernie(text: Config, family: Family) -> Draft:
+def _ernie(text: Config, _: Family) -> Draft:
     """Source: vLLM 0.32.0, models/ernie_mtp.py: a dense Llama layer whatever the model's own are."""
     count, hidden = _modules(text, MODULES), text.integer("hidden_size")
-    biased = text.boolean("attention_bias") or text.boolean("bias")
-    mixer = family.layers(text)[0].mixer
-    if isinstance(mixer, Attention):
-        mixer = replace(mixer, qkv_bias=biased, output_bias=biased)
     return replace(
-        _draft("ErnieMTPModel", text, (DecoderLayer(mixer, dense(text)),) * count),
+        _draft("ErnieMTPModel", text, LLAMA(text)[:1] * count),
         joints=(Joint("mtp_linear_proj", 2 * hidden, quantizable=False),) * count,
         first_number=num_layers(text),
         predicts=count,
@@ -125,6 +122,8 @@ def _qwen(class_name: str, name: str) -> Reader:
     def read(text: Config, family: Family) -> Draft:
         count, hidden = _modules(text, name, default=1), text.integer("hidden_size")
         layers = family.layers(text)
+        if count > len(layers):
+            raise InvalidConfig(text.at(name), f"is more than the {len(layers)} layers of the model")
         full = next((layer.mixer for layer in layers if isinstance(layer.mixer, Attention)), None)
         if full is None:
             raise InvalidConfig(text.at("layer_types"), "has no full attention")

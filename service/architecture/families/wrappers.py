@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from service.architecture import plain_towers, towers
-from service.architecture.config import Config
+from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import Wrapper
 
 _THINKER: Final = ("thinker_config", "text_config")
@@ -18,33 +18,38 @@ _QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
 _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=towers.moonvit)
 
 
-def _minicpm_text(text: Config) -> str:
-    """Return the class of the text model, which the version of MiniCPM-V and -o decides.
+def _minicpm_v_text(text: Config) -> str:
+    """Return MiniCPM-V's class of the text model: vLLM 0.33.0, minicpmv.get_version_by_config."""
+    if "version" in text or text.integer("hidden_size") != MINICPM_V2_HIDDEN:
+        return _of_version(text, MINICPM_V_TEXTS, "2.5")
+    is_first = text.integer("query_num") == MINICPM_V2_QUERIES
+    return _of_version(text, MINICPM_V_TEXTS, "2.0" if is_first else "2.5")
 
-    Source: vLLM 0.32.0, minicpmv.py _SUPPORT_VERSION and the ``init_llm`` of each version.
-    """
-    version = text.fields.get("version")
-    if version is None:
-        is_first = (
-            text.integer("hidden_size") == MINICPM_V2_HIDDEN
-            and text.integer("query_num") == MINICPM_V2_QUERIES
-        )
-        return "MiniCPMForCausalLM" if is_first else "LlamaForCausalLM"
-    return MINICPM_TEXTS.get(str(version), "Qwen3ForCausalLM")
+
+def _minicpm_o_text(text: Config) -> str:
+    """Return the class of the text model of MiniCPM-o. Source: vLLM 0.33.0, minicpmo.MiniCPMO.__new__."""
+    return _of_version(text, MINICPM_O_TEXTS, "2.6")
+
+
+def _of_version(text: Config, texts: Mapping[str, str], untold: str) -> str:
+    version = str(text.fields.get("version") or untold)
+    if version not in texts:
+        raise InvalidConfig(text.at("version"), f"is none of {', '.join(texts)}, which the engine knows")
+    return texts[version]
 
 
 MINICPM_V2_HIDDEN: Final = 2304
 MINICPM_V2_QUERIES: Final = 64
-MINICPM_TEXTS: Final = {
+MINICPM_V_TEXTS: Final = {
     "2.0": "MiniCPMForCausalLM",
-    "2": "MiniCPMForCausalLM",
     "2.5": "LlamaForCausalLM",
     "2.6": "Qwen2ForCausalLM",
     "4.0": "LlamaForCausalLM",
-    "4": "LlamaForCausalLM",
     "4.5": "Qwen3ForCausalLM",
 }
-_MINICPM: Final = Wrapper(inner_of=_minicpm_text)
+"""vLLM 0.10.2 to 0.33.0, minicpmv._SUPPORT_VERSION and the ``init_llm`` of each version."""
+MINICPM_O_TEXTS: Final = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
+"""vLLM 0.33.0, minicpmo._MINICPMO_SUPPORT_VERSION."""
 _MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
 """vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
 _NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
@@ -142,8 +147,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": _QWEN2,
     "MiniCPMOcrForConditionalGeneration": _MINICPM_HYBRID,
-    "MiniCPMO": _MINICPM,
-    "MiniCPMV": _MINICPM,
+    "MiniCPMO": Wrapper(inner_of=_minicpm_o_text),
+    "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(

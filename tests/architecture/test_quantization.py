@@ -1,0 +1,104 @@
+"""What a checkpoint's quantization says, and that a layout which is not known is never half read."""
+
+from typing import Any
+
+import pytest
+
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.quantization import Quantization, read_quantization
+from service.architecture.weight_schemes import Granularity, WeightFormat, modelopt_scheme
+
+
+def quantized(**section: object) -> Quantization:
+    config = read_document({"quantization_config": section})
+    found = read_quantization(config, config)
+    assert found is not None
+    return found
+
+
+def weights(bits: int, kind: str, size: int | None) -> dict[str, Any]:
+    return {"num_bits": bits, "type": kind, "group_size": size, "strategy": "group"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "algorithm"),
+    [
+        ({"num_bits": 8, "type": "float", "dynamic": False}, "fp8"),
+        ({"num_bits": 8, "type": "float", "dynamic": True}, None),
+        ({"num_bits": 4, "type": "float", "dynamic": False}, "nvfp4"),
+        ({"num_bits": 4, "type": "float", "dynamic": True}, "nvfp4"),
+        ({"num_bits": 8, "type": "int", "dynamic": False}, None),
+    ],
+)
+def test_a_cache_scheme_names_the_format_that_the_engine_makes_of_it(
+    scheme: dict[str, Any], algorithm: str | None
+) -> None:
+    """vLLM 0.33.0, utils/torch_utils.py get_kv_cache_quant_algo_string."""
+    told = quantized(quant_method="modelopt", quant_algo="FP8", kv_cache_scheme=scheme)
+
+    assert told.cache_algorithm == algorithm
+
+
+@pytest.mark.parametrize(
+    ("section", "pointer"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "FP9"}, "/quantization_config/quant_algo"),
+        (
+            {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP9"}},
+            "/quantization_config/quantization/quant_algo",
+        ),
+    ],
+)
+def test_an_algorithm_that_modelopt_does_not_have_is_refused(section: dict[str, Any], pointer: str) -> None:
+    """vLLM 0.33.0, _normalize_quantization_config, in its words."""
+    with pytest.raises(InvalidConfig, match="Unknown ModelOpt quant algo: fp9") as caught:
+        quantized(**section)
+
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "granularity", "block"),
+    [
+        ("FP8", Granularity.TENSOR, None),
+        ("FP8_PER_CHANNEL_PER_TOKEN", Granularity.CHANNEL, None),
+        # modelopt.py: layer.weight_block_size = [128, 128].
+        ("FP8_PB_WO", Granularity.BLOCK, (128, 128)),
+    ],
+)
+def test_modelopts_8_bit_floats_share_scales_by_algorithm(
+    algorithm: str, granularity: Granularity, block: tuple[int, int] | None
+) -> None:
+    (group,) = quantized(quant_method="modelopt", quant_algo=algorithm).schemes
+
+    assert (group.scheme.format, group.scheme.granularity) == (WeightFormat.FP8, granularity)
+    assert group.scheme.block == block
+
+
+def test_one_unknown_layout_leaves_the_whole_checkpoint_unread() -> None:
+    """Half a sum is worth nothing: a group or a layer that is not known takes the known ones with it."""
+    known, unknown = {"quant_algo": "FP8"}, {"quant_algo": "INT3"}
+    mixed = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}
+
+    both = quantized(**mixed, quantized_layers={"a": known, "b": known}).schemes
+    assert [group.targets for group in both] == [("a", "b")]
+    assert quantized(**mixed, quantized_layers={"a": known, "b": unknown}).schemes == ()
+    assert modelopt_scheme("INT3", None) is None
+
+    # Four-bit floats share a scale by 16 (NVFP4); by 32 they are MXFP4, which is laid out in another way.
+    for size, count in ((16, 2), (32, 0)):
+        groups = {"0": {"weights": weights(4, "float", size)}, "1": {"weights": weights(4, "int", 128)}}
+        assert len(quantized(quant_method="compressed-tensors", config_groups=groups).schemes) == count
+
+
+def test_a_group_that_quantizes_no_weights_leaves_them_as_they_are() -> None:
+    groups = {
+        "cache": {"targets": ["Attention"], "output_activations": weights(8, "float", None)},
+        "0": {"targets": ["Linear"], "weights": weights(4, "int", 128)},
+    }
+
+    (group,) = quantized(quant_method="compressed-tensors", config_groups=groups).schemes
+
+    assert (group.scheme.format, group.scheme.bits, group.scheme.group_size) == (WeightFormat.PACKED, 4, 128)
+    # ``Linear`` means every linear layer, which no names do.
+    assert group.targets == ()
