@@ -78,3 +78,5 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
                 yield Fraction(vector, mixer.compress_ratio), False
             if mixer.indexer is not None:
                 yield Fraction(indexer_bytes(mixer.indexer), mixer.compress_ratio), False
+        case _:
+            assert_never(mixer)
