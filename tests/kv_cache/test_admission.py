@@ -217,7 +217,7 @@ def test_the_most_blocks_of_chunks_are_held_just_before_one_is_given_back() -> N
 
 
 def test_a_window_holds_most_where_a_block_begins() -> None:
-    # Token 216 begins the tenth block of 24; the window of 194 has not passed the first, of tokens 0 to 23: it
+    # Token 216 begins the tenth block of 24; the window of 194 has not passed the first, tokens 0 to 23: it
     # sees 23 to 216. Token 238 is in the same block, and the first has been given back.
     (counts,) = admit((group(24, 194),), serving("0.32.0", 193), LENGTH, 180, 59).groups
     assert counts.answered_blocks == 10
