@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import assert_never
 
 from service.advisor.answer import Admission, Waiting
 from service.advisor.request import Workload
@@ -82,6 +83,7 @@ def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int,
             return (
                 f"{at_once:,} of {wanted:,} run at once; the next one finds {left:,} blocks free and waits."
             )
+    assert_never(waiting)
 
 
 def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Which candidate is best at what was asked for, and why."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from service.advisor.answer import Candidate, Verdict
 from service.advisor.request import Objective, Workload
@@ -34,6 +34,7 @@ def _key(objective: Objective, workload: Workload | None, candidate: Candidate) 
             return (*unfit, loss, ranks, chosen_block, tokens)
         case Objective.BALANCED:
             return (*unfit, ranks, loss, chosen_block, tokens)
+    assert_never(objective)
 
 
 def serves(candidate: Candidate, workload: Workload | None) -> bool:
@@ -77,6 +78,7 @@ def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -
             return f"The least lossy {served}: {kind} (as published: {quality.effect})."
         case Objective.BALANCED:
             return f"On the fewest GPUs, the least lossy {served}: {kind} (as published: {quality.effect})."
+    assert_never(objective)
 
 
 def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:

@@ -1,6 +1,6 @@
 """Blocks that one request takes of each group: to be let in, to be read, to be answered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, overload
@@ -11,12 +11,12 @@ from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerSpec, StateSpec
 from service.launch.serving import Serving
 from service.launch.state_caching import ALIGN
-from service.units import ceil_div, round_up
+from service.units import ceil_div
 
 SETTLED: Final = 3
 """Tokens of an answer after which blocks of the prompt outside every window have been given back."""
 COUNTED: Final = 64
-"""Steps looked at from each end of a prompt: between them, the blocks held rise or repeat."""
+"""Steps looked at from each end of a prompt, and ends of chunks: between them, blocks rise or repeat."""
 ALIGNED_STATES: Final = 2
 """States of one request where those at the ends of blocks are kept, checkpoints inside a chunk aside."""
 
@@ -97,10 +97,9 @@ def admit(
     specs = dict.fromkeys(group.spec for group in groups)
     uses = {spec: _Use(spec, serving, max_model_len, prompt_tokens, begun) for spec in specs}
     last = max(prompt_tokens, min(prompt_tokens + output_tokens, max_model_len) - 1)
-    numbers = range(len(begun))
     peak = max(
         sum(uses[group.spec].reading(number) for group in groups)
-        for number in {*numbers[:COUNTED], *numbers[-COUNTED:]}
+        for number in _telling(begun, specs, serving)
     )
     counts = tuple(uses[group.spec].admission(group.kind, last) for group in groups)
     left = sum(uses[group.spec].left_behind(len(begun) - 1) for group in groups)
@@ -166,6 +165,18 @@ def prompt_steps(
     ends = {whole, *range(whole + chunk, prompt_tokens, chunk), prompt_tokens}
     answer = range(prompt_tokens + 1, prompt_tokens + answer_tokens + 1)
     return PromptSteps(range(chunk, whole, chunk), (*sorted(ends), *answer))
+
+
+def _telling(steps: PromptSteps, specs: Iterable[LayerSpec], serving: Serving) -> set[int]:
+    """Return the steps one of which holds the most blocks: at both ends, and before a chunk is given back."""
+    numbers = range(len(steps))
+    found = {*numbers[:COUNTED], *numbers[-COUNTED:]}
+    for spec in specs:
+        if isinstance(spec, AttentionSpec) and spec.attention_chunk_size is not None:
+            ends = range(spec.attention_chunk_size, steps.chunks.stop, spec.attention_chunk_size)[-COUNTED:]
+            last = (ceil_div(end, steps.chunks.step) - 1 + serving.batches_behind for end in ends)
+            found.update(number for number in last if number in numbers)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +279,11 @@ class _Use:
     def turning_points(self, last: int) -> tuple[int, ...]:
         """Return places in the answer, one of which holds the most blocks."""
         first, block = self.prompt_tokens, self.block
-        points = {first, last, round_up(first, block)}
+        # Blocks begin at multiples of their size: what a window holds there never falls.
+        points = {first, last, last // block * block}
         if isinstance(self.spec, AttentionSpec) and self.spec.attention_chunk_size is not None:
-            points.add(last // self.spec.attention_chunk_size * self.spec.attention_chunk_size - 1)
+            ends = range(self.spec.attention_chunk_size, last + 1, self.spec.attention_chunk_size)[-COUNTED:]
+            points.update(end - 1 + self.serving.batches_behind for end in ends)
         return tuple(sorted(point for point in points if first <= point <= last))
 
     def _states_kept(self, number: int) -> int:

@@ -57,9 +57,6 @@ def resolve_block_sizes(architecture: ModelArchitecture, serving: Serving, backe
     """Return the block size and the pages that others are aligned to.
 
     Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend.
-
-    Raises:
-        EngineRefusal: the backends share no block size (stage ``block_size``).
     """
     rules = serving.rules
     if rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
@@ -95,16 +92,8 @@ def _shared(backends: tuple[AttentionBackend, ...]) -> int:
 
     if accepted(DEFAULT_BLOCK_SIZE):
         return DEFAULT_BLOCK_SIZE
-    candidates = sorted({lcm(*units) for units in product(*(b.kernel_block_sizes.units for b in backends))})
-    for candidate in candidates:
-        if accepted(candidate):
-            return candidate
-    raise EngineRefusal(
-        Stage.BLOCK_SIZE,
-        "The attention backends share no supported KV cache block size ("
-        + "; ".join(f"{backend.name}: {list(backend.kernel_block_sizes.units)}" for backend in backends)
-        + ").",
-    )
+    # A common multiple of one size of each suits them all.
+    return min(lcm(*units) for units in product(*(b.kernel_block_sizes.units for b in backends)))
 
 
 def sliding_block_within(

@@ -1,6 +1,6 @@
 """The caches of compressed attention (DeepSeek V4): its window, compressed tokens, unfinished groups."""
 
-from typing import Final
+from typing import Final, assert_never
 
 from service.architecture.layers import CachePart, CompressedAttention, Indexer
 from service.engines.refusal import EngineRefusal, Stage
@@ -58,6 +58,7 @@ def compressed_cache(
             return _states(mixer, 0 if mixer.indexer is None else mixer.indexer.head_dim, alignment)
         case CachePart.CONVOLUTIONS:
             raise ValueError("compressed attention has no short convolutions")
+    assert_never(part)
 
 
 def _compressed(

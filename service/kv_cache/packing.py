@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import assert_never
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import BlockBytes, EngineRules, PackedGroups
@@ -188,3 +189,4 @@ def packed_block_bytes(stage: Sequence[Group], how: BlockBytes) -> int:
             return sum(size * max(each[size] for each in counts) for size in sizes)
         case BlockBytes.WIDEST_GROUP:
             return max(group.bytes_per_block for group in stage)
+    assert_never(how)

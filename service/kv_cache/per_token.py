@@ -68,9 +68,9 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
                 keys = HALVES.head_bytes(mixer.group_indexer.head_dim, 0)
                 yield Fraction(keys, mixer.group_indexer.group_size), False
         case LatentAttention():
-            yield stored.head_bytes(mixer.head_size, 0), False
+            yield stored.head_bytes(mixer.row_size or mixer.head_size, 0), mixer.sliding_window is not None
             if mixer.indexer is not None and not mixer.indexer.reuses_picks:
-                yield indexer_bytes(mixer.indexer), False
+                yield Fraction(indexer_bytes(mixer.indexer), mixer.indexer.group_size), False
         case CompressedAttention():
             vector = (SLOT if isinstance(stored, Slot) else stored).head_bytes(mixer.head_size, 0)
             yield vector, True
@@ -78,3 +78,5 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
                 yield Fraction(vector, mixer.compress_ratio), False
             if mixer.indexer is not None:
                 yield Fraction(indexer_bytes(mixer.indexer), mixer.compress_ratio), False
+        case _:
+            assert_never(mixer)

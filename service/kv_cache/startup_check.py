@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import assert_never
 
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules, StartupCheck
@@ -80,6 +81,8 @@ def startup_memories(
             needs = [_of_first_group(stage, serving) for stage in stages]
         case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
             needs = [_of_all_groups(stage, serving) for stage in stages]
+        case _:
+            assert_never(serving.rules.startup_check)
     return tuple(
         StartupMemory(cache(needed), serving, bytes_per_block(stage, serving.rules.packed_block_bytes))
         for needed, stage in zip(needs, stages, strict=True)

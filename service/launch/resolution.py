@@ -1,6 +1,7 @@
 """From a caller's flags to a start with every default filled in, or the engine's refusal."""
 
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
@@ -288,6 +289,7 @@ def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:
             return state_mode == "none"
         case AsyncScheduling.ON:
             return True
+    assert_never(default)
 
 
 def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on

@@ -29,6 +29,13 @@ UNTOLD_TOKENS: Final = (
     "an n_predict parameter."
 )
 """vLLM 0.10.2 to 0.33.0, SpeculativeConfig._verify_args."""
+HIDDEN_STATES, DSPARK, CUSTOM = "extract_hidden_states", "dspark", "custom_class"
+"""Methods that are not modelled; the first two do without a model of their own (vLLM 0.17.0, 0.25.0)."""
+NO_PROPOSER: Final = (
+    "method='custom_class' requires 'model' to contain the custom proposer module path "
+    "(e.g., 'my_module.MyProposer')."
+)
+"""vLLM 0.22.0 to 0.33.0, SpeculativeConfig.__post_init__."""
 NO_PIPELINE: Final = (
     "Pipeline parallelism is not supported for this model. "
     "Supported models implement the `SupportsPP` interface."
@@ -152,6 +159,10 @@ def _draft(
 
 def _own_draft(method: str, architecture: ModelArchitecture, rules: EngineRules) -> Draft:
     """Return the model's own prediction layers."""
+    if method in {HIDDEN_STATES, DSPARK}:
+        raise UnmodelledSpeculation(f"method {method}")
+    if method == CUSTOM:
+        raise _invalid(NO_PROPOSER)
     names = (architecture.model_type, architecture.class_name)
     class_name = next((rules.own_drafts[name] for name in names if name in rules.own_drafts), None)
     if method != MTP and not (rules.drafts_by_model and class_name is not None and not method):
@@ -183,7 +194,7 @@ def _method_of(method: str, checkpoint: DraftCheckpoint, rules: EngineRules) -> 
         return method
     if "eagle-" in name or "eagle3" in name:
         return EAGLE if "eagle-" in name else EAGLE3
-    newer = next((known for known in ("dflash", "dspark") if known == method or known in name), None)
+    newer = next((known for known in ("dflash", DSPARK) if known == method or known in name), None)
     if newer is not None and newer in rules.speculative_methods:
         raise UnmodelledSpeculation(f"drafts of method {newer}")
     if method in {MEDUSA, MLP_SPECULATOR} or checkpoint.model_type in {MEDUSA, MLP_SPECULATOR}:
@@ -192,7 +203,7 @@ def _method_of(method: str, checkpoint: DraftCheckpoint, rules: EngineRules) -> 
         raise UnmodelledSpeculation("prediction layers in a checkpoint of their own")
     if method in {"", DRAFT_MODEL} and (method or rules.untold_method) and rules.whole_drafts:
         return DRAFT_MODEL
-    if method in {"custom_class", "extract_hidden_states"}:
+    if method in {CUSTOM, HIDDEN_STATES}:
         raise UnmodelledSpeculation(f"method {method}")
     raise _unusable(method, rules)
 

@@ -1,6 +1,6 @@
 """Whether prefixes are cached, and which recurrent states are kept for it."""
 
-from typing import Final
+from typing import Final, assert_never
 
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
@@ -110,3 +110,4 @@ def _mode(asked: str | None, class_name: str, rules: EngineRules) -> str:
             return ALL if every and asked == ALL else ALIGN
         case StateCaching.ALIGN:
             return ALIGN
+    assert_never(rules.state_caching)

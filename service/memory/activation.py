@@ -179,6 +179,7 @@ def _dense_width(layer: DecoderLayer, shards: Shards) -> int:
             return 3 * shards.share(max(network.shared_intermediate_size, beside))
         case NoFeedForward():
             return 0
+    assert_never(layer.feed_forward)
 
 
 def expert_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import sqrt
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate, Evidence, Level, MemoryBudget
@@ -74,6 +74,7 @@ class Circumstances:
                 return (self.gpu_name, release, several, staged)
             case Level.RELEASE:
                 return (release, inputs.second_runner)
+        assert_never(level)
 
 
 _ANY: Final = Estimate(0, 0, 0, Basis.GIVEN, "")

@@ -25,10 +25,7 @@ _UNSAFE: Final = re.compile(r"\)[*+?{]|\(\?|\\[1-9]|[*+}][*+{]")
 
 def bare(name: str) -> str:
     """Return a module name without the model's own prefix."""
-    for prefix in PREFIXES:
-        if name.startswith(prefix):
-            return name.removeprefix(prefix)
-    return name
+    return name.removeprefix(next(filter(name.startswith, PREFIXES)))
 
 
 def is_safe(pattern: str) -> bool:

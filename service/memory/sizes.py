@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, assert_never
 
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import MXFP4_GROUP, Granularity, WeightFormat, WeightScheme
@@ -44,6 +44,7 @@ class Sizes:
                 return self._linear(module)
             case Experts():
                 return self._experts(module)
+        assert_never(module)
 
     def _head(self, head: OutputEmbedding) -> Linear:
         by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")

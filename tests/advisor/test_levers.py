@@ -101,5 +101,36 @@ def test_a_patch_and_a_release_are_levers() -> None:
     assert str(RELEASES[-1]) in found
 
 
+def test_what_is_already_so_is_no_lever() -> None:
+    flags = ServeFlags(
+        tensor_parallel_size=1,
+        max_model_len=4096,
+        kv_cache_dtype="auto",
+        async_scheduling=False,
+        enforce_eager=True,
+    )
+    workload, newest = Workload(8000, 200, 8), str(RELEASES[-1])
+    found = ask_all(LLAMA, newest, flags, workload=workload, with_levers=True).levers
+    changes = {lever.change for lever in found}
+    assert changes
+    assert changes.isdisjoint({"--no-async-scheduling", "--enforce-eager", f"vLLM {newest}"})
+    # 4096 tokens are less than the 8200 that are asked for: only half of them is tried.
+    assert {lever.value for lever in found if lever.flag == "max_model_len"} <= {2048}
+
+
+def test_a_patch_that_is_built_in_is_no_lever() -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto")
+    patches = ("vllm#39866",)
+    found = ask_all(GEMMA, "0.19.0", flags, gpu="h200-sxm-141gb", patches=patches, with_levers=True).levers
+    assert found
+    assert "vllm#39866" not in {lever.patch for lever in found}
+
+
+def test_what_does_not_start_has_no_levers() -> None:
+    plan = ask_all("deepseek-ai/DeepSeek-V3", flags=ServeFlags(tensor_parallel_size=1), with_levers=True)
+    assert plan.recommended is None or plan.recommended.kv_cache is None
+    assert plan.levers == ()
+
+
 def test_without_being_asked_no_levers_are_worked_out() -> None:
     assert ask_all().levers == ()

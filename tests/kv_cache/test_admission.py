@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.start import settled
+from service.advisor.start import dry_start, settled
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -16,6 +16,9 @@ from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
 from service.launch.serving import Serving
 from tests.accuracy.oracle import bundled_architecture
+from tests.accuracy.recorded import LATE
+from tests.kv_cache.test_several_caches import WHISPER
+from tests.kv_cache.test_several_caches import start as whisper
 
 LENGTH = 4096
 
@@ -27,10 +30,18 @@ def serving(version: str, batch: int, behind: int = 0) -> Serving:
     return replace(found, concurrent_batches=1 + behind)
 
 
+FORM = cache_format("auto", "bfloat16")
+
+
 def group(block: int, window: int | None) -> Group:
     kind = CacheKind.FULL_ATTENTION if window is None else CacheKind.SLIDING_WINDOW
-    form = cache_format("auto", "bfloat16")
-    return Group.of((LayerCache(0, AttentionSpec(kind, block, 8, 128, 128, form, sliding_window=window)),))
+    return Group.of((LayerCache(0, AttentionSpec(kind, block, 8, 128, 128, FORM, sliding_window=window)),))
+
+
+def chunked(block: int, chunk: int) -> Group:
+    kind = CacheKind.CHUNKED_LOCAL_ATTENTION
+    spec = AttentionSpec(kind, block, 8, 128, 128, FORM, attention_chunk_size=chunk)
+    return Group.of((LayerCache(0, spec),))
 
 
 @dataclass
@@ -56,9 +67,10 @@ class Pool:
             spec = each.spec
             assert isinstance(spec, AttentionSpec)
             mine = self.held.setdefault((request, number), set())
-            if spec.sliding_window is not None:
-                # The next token sees itself and the window - 1 tokens before it.
-                seen = done - spec.sliding_window + 1
+            if spec.sliding_window is not None or spec.attention_chunk_size is not None:
+                # The next token sees itself and the window - 1 tokens before it, or its chunk.
+                width = spec.sliding_window or spec.attention_chunk_size or 0
+                seen = done - width + 1 if spec.attention_chunk_size is None else done - done % width
                 passed = {place for place in mine if (place + 1) * spec.block_size <= seen}
                 mine -= passed
                 self.free += len(passed)
@@ -88,7 +100,11 @@ def read(pool: Pool, request: int, prompt: int, batch: int) -> int | None:
 
 blocks = st.sampled_from((4, 16, 24))
 groups = st.lists(
-    st.builds(group, blocks, st.none() | st.integers(1, 200)), min_size=1, max_size=3, unique=True
+    st.builds(group, blocks, st.none() | st.integers(1, 200))
+    | st.builds(chunked, blocks, st.integers(1, 200)),
+    min_size=1,
+    max_size=3,
+    unique=True,
 )
 prompts, batches, behind = st.integers(1, 900), st.integers(1, 300), st.integers(0, 2)
 
@@ -159,6 +175,52 @@ def test_the_windows_of_gemma_4_by_hand() -> None:
     assert counts.whole_prompt_blocks == 1001
     # While it is answered: 1024 tokens span 64 or 65 blocks.
     assert counts.answered_blocks in {64, 65}
+
+
+def test_before_0_19_nothing_but_the_first_step_had_to_be_free() -> None:
+    # Scheduler.schedule of 0.18.1 asks for room for the tokens of a step: 8192 / 16 and 16,001 / 16.
+    for version, tokens, wanted in (("0.18.1", 8192, 512), ("0.19.0", 16_001, 1001)):
+        (counts,) = admit((group(16, None),), serving(version, 8192), 65_536, 16_001, 1).groups
+        assert (counts.counted_tokens, counts.blocks) == (tokens, wanted)
+
+
+def test_an_encoders_tokens_are_there_from_the_first_step_to_the_last() -> None:
+    """As vLLM 0.13.0 schedules Whisper: max_num_encoder_input_tokens, which is the batch, at once."""
+    start = whisper(WHISPER, "0.13.0", max_num_batched_tokens=4096)
+
+    own, across = admit(start.layout.groups, start.serving, 448, 4, 200).groups
+
+    assert across.kind == CacheKind.CROSS_ATTENTION
+    assert (across.blocks, across.settled_blocks, across.answered_blocks) == (256, 256, 256)
+    # 4 + 200 tokens but the last, which is never written.
+    assert (own.blocks, own.answered_blocks) == (1, 13)
+
+
+def test_a_ring_is_one_block_whatever_the_prompt() -> None:
+    """vLLM 0.32.0, CircularBufferManager.get_num_blocks_to_allocate: one block for each request."""
+    start = dry_start(
+        LATE.architecture("Qwen4ExpForCausalLM/qsa"),
+        ServeFlags(max_model_len=65_536),
+        rules_for(find_release("0.33.0")),
+        find_gpu("h200-sxm-141gb"),
+    )
+    for prompt in (1, 30_000):
+        counted = admit(start.layout.groups, start.serving, 65_536, prompt, 1000).groups
+        kinds = [group.spec.kind for group in start.layout.groups]
+        ring = counted[kinds.index(CacheKind.CIRCULAR_BUFFER)]
+        assert (ring.blocks, ring.settled_blocks, ring.answered_blocks) == (1, 1, 1)
+
+
+def test_the_most_blocks_of_chunks_are_held_just_before_one_is_given_back() -> None:
+    # One token a step: the 840th is read while 420 to 839 are there, in blocks 26 to 52 of 16 tokens.
+    assert admit((chunked(16, 420),), serving("0.32.0", 1), LENGTH, 1000, 1).prefill_blocks == 27
+
+
+def test_a_window_holds_most_where_a_block_begins() -> None:
+    # Token 216 begins the tenth block of 24; the window of 194 has not passed the first, tokens 0 to 23: it
+    # sees 23 to 216. Token 238 is in the same block, and the first has been given back.
+    (counts,) = admit((group(24, 194),), serving("0.32.0", 193), LENGTH, 180, 59).groups
+    assert counts.answered_blocks == 10
 
 
 def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:

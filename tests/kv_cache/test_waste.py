@@ -4,10 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from service.advisor.start import Start, dry_start
 from service.engines.flags import ServeFlags
-from service.engines.releases import RELEASES
-from service.kv_cache.waste import Waste
+from service.engines.releases import RELEASES, find_release, rules_for
+from service.gpus.catalog import find_gpu
+from service.kv_cache.packing import bytes_per_block
+from service.kv_cache.specs import CacheKind
+from service.kv_cache.waste import Waste, waste_of
+from tests.accuracy.recorded import LATE
 from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
+from tests.kv_cache.test_several_caches import WHISPER
+from tests.kv_cache.test_several_caches import start as whisper
 
 
 def waste(model: str, version: str, dtype: str, length: int) -> Waste:
@@ -55,6 +62,30 @@ def test_states_beside_the_last_are_a_reserve() -> None:
     assert len(states) == 3
     for group in states:
         assert group.reserve_bytes == group.ideal_bytes
+
+
+def waste_of_start(found: Start) -> Waste:
+    (stage,) = found.layout.stages
+    block = bytes_per_block(stage, found.serving.rules.packed_block_bytes)
+    return waste_of(stage, block, found.serving.demand())
+
+
+def test_an_encoders_tokens_are_all_needed() -> None:
+    # 0.13.0: as many as a batch, in 12 layers of 12 heads with 64 + 64 elements of 2 bytes, as 32 bits become
+    # 16 unless they are asked for; 8000 tokens are 500 blocks.
+    across = waste_of_start(whisper(WHISPER, "0.13.0", max_num_batched_tokens=8000)).groups[1]
+    assert across.kind == "cross_attention"
+    assert across.ideal_bytes == 8000 * 12 * 12 * 128 * 2
+    assert (across.reserve_bytes, across.rounding_bytes, across.padding_bytes) == (0, 0, 0)
+
+
+def test_a_ring_is_needed_whole() -> None:
+    # The 4 tokens of a group, each with a key of 128 in 2 bytes, in the 3 layers of 12 that attend.
+    rules, gpu = rules_for(find_release("0.33.0")), find_gpu("h200-sxm-141gb")
+    found = dry_start(LATE.architecture("Qwen4ExpForCausalLM/qsa"), ServeFlags(), rules, gpu)
+    kinds = [group.spec.kind for group in found.layout.groups]
+    ring = waste_of_start(found).groups[kinds.index(CacheKind.CIRCULAR_BUFFER)]
+    assert (ring.ideal_bytes, ring.reserve_bytes, ring.rounding_bytes) == (3 * 4 * 128 * 2, 0, 0)
 
 
 @pytest.mark.parametrize("model", [GEMMA, LLAMA, QWEN, "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3"])

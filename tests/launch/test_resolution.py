@@ -1,8 +1,11 @@
 """Defaults and refusals of a start, release by release."""
 
+from dataclasses import replace
+
 import pytest
 from packaging.version import Version
 
+from service.architecture.context import RopeScaling
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -191,3 +194,33 @@ def test_bitsandbytes_is_refused_since_0_28() -> None:
     with pytest.raises(EngineRefusal, match="Unknown quantization method: bitsandbytes") as caught:
         serving(LLAMA, "0.28.0", asked)
     assert caught.value.stage is Stage.CONFIG
+
+
+def test_a_longer_context_is_taken_where_the_config_names_it_beside_the_derived_one() -> None:
+    """vLLM 0.32.0, _get_and_verify_max_len: ``model_max_length`` bounds what may be asked for."""
+    architecture = bundled_architecture(LLAMA)
+    context = replace(architecture.context, length=4096, model_max_length=8192, scalings=())
+    model, rules = replace(architecture, context=context), rules_for(Version("0.32.0"))
+    gpu = find_gpu("h100-sxm-80gb")
+
+    assert resolve(model, ServeFlags(max_model_len=8192), rules, gpu).max_model_len == 8192
+    with pytest.raises(EngineRefusal, match=r"\(8193\) is greater than the derived max_model_len"):
+        resolve(model, ServeFlags(max_model_len=8193), rules, gpu)
+
+
+def test_scaling_that_leaves_no_token_fails_where_blocks_are_counted() -> None:
+    """``int(2048 * 0.0001)`` is 0, by which the engine divides."""
+    architecture = bundled_architecture(LLAMA)
+    scaling = RopeScaling("linear", 0.0001, None)
+    context = replace(architecture.context, length=2048, scalings=(scaling,))
+    with pytest.raises(EngineRefusal, match="division by zero") as caught:
+        resolve(
+            replace(architecture, context=context), PLAIN, rules_for(Version("0.32.0")), find_gpu("t4-16gb")
+        )
+    assert (caught.value.stage, caught.value.type) == (Stage.MEMORY, "ZeroDivisionError")
+
+
+def test_a_gpu_of_unknown_capability_is_no_device_to_plan_for() -> None:
+    gpu = replace(find_gpu("h100-sxm-80gb"), compute_capability=None)
+    with pytest.raises(ValueError, match="h100-sxm-80gb has no compute capability"):
+        resolve(bundled_architecture(LLAMA), PLAIN, rules_for(Version("0.32.0")), gpu)

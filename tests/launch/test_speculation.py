@@ -1,10 +1,14 @@
 """Which draft a start would use, and what releases say to it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from packaging.version import Version
 
+from service.architecture.config import read_document
+from service.architecture.model import DraftCheckpoint, ModelArchitecture
+from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnavailableFlag, check_flags, rules_for
@@ -12,8 +16,9 @@ from service.engines.speculation import InvalidSpeculation, SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.launch.resolution import resolve
 from service.launch.serving import Serving
-from service.launch.speculation import UnmodelledSpeculation
-from tests.kv_cache.drafts import drafted
+from service.launch.speculation import Speculation, UnmodelledSpeculation
+from tests.accuracy.oracle import bundled_architecture
+from tests.kv_cache.drafts import documents, drafted
 
 QWEN, DEEPSEEK, LLAMA = (
     "Qwen/Qwen3-Next-80B-A3B-Instruct",
@@ -21,6 +26,7 @@ QWEN, DEEPSEEK, LLAMA = (
     "meta-llama/Llama-3.1-8B",
 )
 SMALL = "meta-llama/Llama-3.2-1B-Instruct"
+MAMBA = "MambaForCausalLM/mamba-2.8b-hf"
 EAGLE, EAGLE3 = "drafts/EAGLE-LLaMA3.1-Instruct-8B", "drafts/EAGLE3-LLaMA3.1-Instruct-8B"
 
 
@@ -29,6 +35,11 @@ def serving(model: str, release: str, guessing: dict[str, Any], **flags: Any) ->
     architecture = drafted(model, guessing.get("model"))
     given = ServeFlags(speculative_config=config, **flags)
     return resolve(architecture, given, rules_for(Version(release)), find_gpu("h100-sxm-80gb"))
+
+
+def speculate(architecture: ModelArchitecture, release: str, config: SpeculativeConfig) -> Speculation | None:
+    given, rules = ServeFlags(speculative_config=config), rules_for(Version(release))
+    return resolve(architecture, given, rules, find_gpu("h200-sxm-141gb")).speculation
 
 
 def method(model: str, release: str, guessing: dict[str, Any]) -> tuple[str, str | None]:
@@ -83,6 +94,12 @@ def test_methods_are_named_or_found(
          "ValidationError", "prompt_lookup_min=4 must be <= prompt_lookup_max=2"),
         (LLAMA, "0.32.0", {"model": EAGLE, "draft_tensor_parallel_size": 3}, "ValidationError",
          "speculative_draft_tensor_parallel_size=3"),
+        (LLAMA, "0.32.0", {"method": "ngram", "num_speculative_tokens": None}, "ValidationError",
+         "num_speculative_tokens must be provided"),
+        (LLAMA, "0.32.0", {"model": EAGLE, "num_speculative_tokens": None}, "ValidationError",
+         "num_speculative_tokens must be provided"),
+        (LLAMA, "0.32.0", {"method": "custom_class"}, "ValidationError",
+         "method='custom_class' requires 'model' to contain the custom proposer module path"),
     ],
 )  # fmt: skip
 def test_releases_refuse_what_they_cannot_use(
@@ -165,11 +182,96 @@ def test_aligned_states_refused_guesses_at_first() -> None:
         ("derived/XiaomiMiMo/MiMo-V2-Flash", {"method": "dflash", "model": SMALL}, "method dflash"),
         (LLAMA, {"method": "medusa", "model": SMALL}, "Medusa"),
         (LLAMA, {"model": SMALL, "quantization": "fp8"}, "quantized by fp8"),
+        (LLAMA, {"model": DEEPSEEK}, "prediction layers in a checkpoint of their own"),
+        (LLAMA, {"model": MAMBA}, "a draft with recurrent layers"),
+        (LLAMA, {"method": "extract_hidden_states"}, "method extract_hidden_states"),
+        (LLAMA, {"method": "extract_hidden_states", "model": SMALL}, "method extract_hidden_states"),
+        (LLAMA, {"method": "dspark"}, "method dspark"),
     ],
 )
 def test_what_is_not_modelled_says_so(model: str, guessing: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnmodelledSpeculation, match=reason):
         serving(model, "0.32.0", guessing)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "reason"),
+    [
+        (None, "the config of the draft 'a/b' is not at hand"),
+        (DraftCheckpoint("a/b", "b", unread="no family of BForCausalLM"), "no family of BForCausalLM"),
+        (DraftCheckpoint("a/b", "b"), "a draft of class b"),
+    ],
+)
+def test_a_draft_that_was_not_read_is_not_modelled(checkpoint: DraftCheckpoint | None, reason: str) -> None:
+    architecture = drafted(LLAMA)
+    architecture = replace(architecture, drafts=replace(architecture.drafts, checkpoint=checkpoint))
+    with pytest.raises(UnmodelledSpeculation, match=reason):
+        speculate(architecture, "0.32.0", SpeculativeConfig(model="a/b", num_speculative_tokens=2))
+
+
+def test_prediction_layers_that_were_not_read_are_not_modelled() -> None:
+    """The engine knows those of DeepSeek V4, and refuses a model type for which it knows none."""
+    guessing = SpeculativeConfig(method="mtp", num_speculative_tokens=1)
+    with pytest.raises(UnmodelledSpeculation, match="of DeepseekV4ForCausalLM are not modelled"):
+        speculate(bundled_architecture("deepseek-ai/DeepSeek-V4-Flash"), "0.33.0", guessing)
+
+
+@pytest.mark.parametrize(("tokens", "divides"), [(1, True), (2, True), (3, False), (4, True)])
+def test_prediction_layers_are_run_in_whole_rounds(tokens: int, divides: bool) -> None:
+    """SpeculativeConfig.__post_init__, vLLM 0.32.0: two layers guess 1, 2, 4, ... tokens."""
+    document = {**documents()[DEEPSEEK], "num_nextn_predict_layers": 2}
+    architecture = read_architecture(read_document(document))
+    guessing = SpeculativeConfig(method="mtp", num_speculative_tokens=tokens)
+    if divides:
+        found = speculate(architecture, "0.32.0", guessing)
+        assert found is not None
+        assert found.tokens == tokens
+        return
+    words = "SpeculativeConfig: num_speculative_tokens:3 must be divisible by n_predict=2"
+    with pytest.raises(EngineRefusal, match=f"^{words}$"):
+        speculate(architecture, "0.32.0", guessing)
+
+
+def test_a_whole_draft_is_split_as_the_model_is() -> None:
+    """vLLM 0.15.0, v1/spec_decode/draft_model.py _raise_if_draft_tp_mismatch; later runners are not known."""
+    alone = {"method": "draft_model", "model": SMALL, "draft_tensor_parallel_size": 1}
+    with pytest.raises(EngineRefusal) as caught:
+        serving(LLAMA, "0.15.0", alone, tensor_parallel_size=2)
+    assert caught.value.message == (
+        "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size' must be the same. Got 1 and 2. "
+        "Please pass 'draft_tensor_parallel_size' in the speculative_config."
+    )
+    with pytest.raises(UnmodelledSpeculation, match="split over other ranks than the model"):
+        serving(LLAMA, "0.33.0", alone, tensor_parallel_size=2)
+    assert (
+        serving(
+            LLAMA, "0.15.0", {**alone, "draft_tensor_parallel_size": 2}, tensor_parallel_size=2
+        ).speculation
+        is not None
+    )
+
+
+def test_ranks_must_divide_the_heads_of_a_draft() -> None:
+    """Qwen2.5-0.5B has 14 heads: ModelConfig.verify_with_parallel_config looks at the draft too."""
+    words = r"Total number of attention heads \(14\) must be divisible by tensor parallel size \(4\)\."
+    with pytest.raises(EngineRefusal, match=words):
+        serving("Qwen/Qwen2.5-7B", "0.32.0", {"model": "Qwen/Qwen2.5-0.5B"}, tensor_parallel_size=4)
+
+
+@pytest.mark.parametrize(
+    ("stages", "error", "words"),
+    [
+        # The last of two stages has layers 16 to 31, the head's is called as the 16th: as its own stage's.
+        (2, EngineRefusal, r"^Duplicate layer name: model\.layers\.16\.self_attn\.attn$"),
+        # The last of three has 22 to 31, the head's is called as the 10th: another stage's.
+        (3, UnmodelledSpeculation, "called as another stage's"),
+    ],
+)
+def test_the_layer_of_an_eagle_head_is_named_by_the_layers_of_the_last_stage_alone(
+    stages: int, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        serving(LLAMA, "0.32.0", {"model": EAGLE}, pipeline_parallel_size=stages)
 
 
 def test_unknown_keys_name_those_that_are_spelt_alike() -> None:

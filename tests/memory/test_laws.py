@@ -214,3 +214,9 @@ def test_graphs_are_reserved_as_the_release_and_runner_say(
         ).bytes
         == 0
     )
+
+
+@pytest.mark.parametrize(("low", "size", "high"), [(2, 1, 3), (1, 4, 3)])
+def test_an_interval_holds_its_middle(low: int, size: int, high: int) -> None:
+    with pytest.raises(ValueError, match=f"^{size} is not between {low} and {high}$"):
+        Estimate(size, low, high, Basis.GIVEN, "")

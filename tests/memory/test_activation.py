@@ -1,0 +1,73 @@
+"""Elements of a token that are alive at once in a layer, by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, Mixer, NoFeedForward
+from service.architecture.recurrence import (
+    GroupedLinearAttention,
+    KimiDeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    NgramConvolution,
+    Recurrence,
+    ShortConvolution,
+)
+from service.memory.activation import layer_width
+from service.memory.modules import Shards
+from tests.memory.recorded import bundled
+
+MODEL = bundled("meta-llama/Llama-3.1-8B")
+RESIDUAL = 2 * 4096
+"""The hidden state, and what is added to it."""
+
+
+def width(mixer: Mixer, ranks: int, beside: Recurrence | None = None) -> int:
+    layer = DecoderLayer(mixer, NoFeedForward(), beside=beside)
+    return layer_width(layer, MODEL, Shards(ranks)) - RESIDUAL
+
+
+@pytest.mark.parametrize(
+    ("mixer", "elements"),
+    [
+        # queries, keys, values and a gate of 32 heads, before and after the convolution or the kernel
+        (KimiDeltaAttention(32, 128, 4), 2 * 4 * 32 * 128),
+        (LinearAttention(32, 128), 2 * 4 * 32 * 128),
+        (GroupedLinearAttention(32, 128, 8), 2 * 4 * 32 * 128),
+        # channels and their gate
+        (Mamba(8192, 16, 4, 256), 2 * 2 * 8192),
+        # the same with keys and queries of 8 groups
+        (Mamba2(128, 64, 8, 128, 4, 8192), 2 * 2 * (8192 + 8 * 128)),
+        # two gates and what goes through them
+        (ShortConvolution(2048, 3), 2 * 3 * 2048),
+    ],
+)
+def test_recurrent_layers_hold_what_is_projected_and_a_copy_split_over_the_ranks(
+    mixer: Recurrence, elements: int
+) -> None:
+    assert width(mixer, 1) == elements
+    assert width(mixer, 4) == elements // 4
+
+
+def test_n_grams_are_whole_on_every_rank() -> None:
+    ngrams = NgramConvolution(8192, conv_kernel=4, dilation=3, embedding_size=2048)
+    assert width(ngrams, 1) == width(ngrams, 8) == 4 * 8192
+
+
+def test_what_stands_beside_attention_is_alive_with_it() -> None:
+    attention, beside = Attention(32, 8, 128, 128), ShortConvolution(2048, 3)
+    # Queries and outputs of 32 heads, keys and values of 8.
+    assert width(attention, 1) == (32 + 8) * 256
+    assert width(attention, 1, beside) == (32 + 8) * 256 + 2 * 3 * 2048
+
+
+def test_compressed_queries_are_whole_on_every_rank() -> None:
+    mixer = CompressedAttention(64, 512, 1024, 64, 128, 4, None, 8, 1024)
+    assert width(mixer, 1) == 2 * 64 * 512 + 1024
+    assert width(mixer, 8) == 2 * 8 * 512 + 1024
+    copies = replace(MODEL, hyper_connections=bundled("deepseek-ai/DeepSeek-V4-Flash").hyper_connections)
+    layer = DecoderLayer(mixer, NoFeedForward())
+    # Four copies of the hidden state stand instead of one.
+    assert layer_width(layer, copies, Shards(1)) - layer_width(layer, MODEL, Shards(1)) == 3 * RESIDUAL
