@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.families.config_classes import config_class
@@ -21,6 +22,8 @@ from service.architecture.layers import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.engines.releases import rules_for
+from service.launch.release_reading import as_read_by
 from tests.accuracy.recorded import RECORDINGS
 from tests.memory.recorded import records
 
@@ -436,3 +439,14 @@ def test_tables_of_n_grams_are_those_that_a_config_tells() -> None:
     assert with_tables.ends.ngrams is not None
     assert with_tables.ends.ngrams.tables == 4 * (4 - 1)
     assert without.ends.ngrams is None
+
+
+def test_a_minimax_without_full_attention_has_its_heads_all_the_same() -> None:
+    """As transformers runs it, each layer has the config's heads, linear ones too (4 of 256 / 4 each)."""
+    told = {"attn_type_list": [0, 0, 0, 0], "num_local_experts": 4, "num_experts_per_tok": 2}
+    model = read(architectures=["MiniMaxForCausalLM"], **{**PLAIN, **told})
+    attending = as_read_by(model, rules_for(Version("0.24.0")))
+
+    mixers = [layer.mixer for layer in attending.layers if isinstance(layer.mixer, Attention)]
+    heads = {(mixer.num_heads, mixer.head_size, mixer.linear_weights) for mixer in mixers}
+    assert (len(mixers), heads) == (4, {(4, 64, True)})

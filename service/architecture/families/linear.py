@@ -130,14 +130,8 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
 
 def _minimax(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.10.2 to 0.23.0, models/minimax_text_01.py."""
-    size = head_size(text)
-    full = Attention(
-        num_heads=text.count("num_attention_heads"),
-        num_kv_heads=num_kv_heads(text),
-        head_size=size,
-        head_size_v=size,
-    )
-    state = LinearAttention(text.count("num_attention_heads"), size)
+    full = _minimax_heads(text)
+    state = LinearAttention(full.num_heads, full.head_size)
     attends = _minimax_kinds(text)
     return tuple(
         DecoderLayer(
@@ -150,13 +144,22 @@ def _minimax(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+def _minimax_heads(text: Config) -> Attention:
+    size = head_size(text)
+    return Attention(
+        num_heads=text.count("num_attention_heads"),
+        num_kv_heads=num_kv_heads(text),
+        head_size=size,
+        head_size_v=size,
+    )
+
+
 def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
     """Read MiniMax as transformers runs it, beside whose linear attention the engine keeps a cache.
 
     Source: vLLM 0.24.0 to 0.29.0, models/transformers/base.py create_attention_instances.
     """
-    layers = _minimax(text)
-    full = next(layer.mixer for layer in layers if isinstance(layer.mixer, Attention))
+    layers, full = _minimax(text), _minimax_heads(text)
     return tuple(
         replace(
             layer,
