@@ -155,7 +155,7 @@ class SharedWork:
             return Ended(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
         sizing = self.starts.sizing(flags, start)
         doubts = (
-            *start.miscounts(start.architecture),
+            *start.miscounts,
             *start.unbuilt,
             *self.starts.failures_when_run(start),
         )

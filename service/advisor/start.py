@@ -47,14 +47,15 @@ class Start:
         dtype = self.serving.kv_cache_dtype
         return self.serving.dtype if dtype == "auto" or not self.serving.heeds_cache_dtype else dtype
 
-    def miscounts(self, architecture: ModelArchitecture) -> tuple[str, ...]:
-        """Say why the release may build other layers than the config describes; empty when it does not."""
-        words = self.serving.rules.miscounted_layers.get(architecture.class_name)
+    @property
+    def miscounts(self) -> tuple[str, ...]:
+        """Why the release may build other layers than the config describes; empty when it does not."""
+        words = self.serving.rules.miscounted_layers.get(self.architecture.class_name)
         return () if words is None else (words,)
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """Say that only a build of one's own runs on the GPU; empty where published ones do."""
+        """That only a build of one's own runs on the GPU; empty where published ones do."""
         serving = self.serving
         if str(serving.compute_capability) not in serving.rules.unbuilt_capabilities:
             return ()

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from service.architecture.layers import Attention
 from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
 from service.architecture.recurrence import state_kind
 from service.engines.cases import BatchDefaults
 from service.engines.flags import ServeFlags
@@ -36,6 +37,8 @@ class DeviceTerms:
 
     dtype: str
     """Type that the model runs in there."""
+    quantization: Quantization | None
+    """How weights are quantized once they are loaded."""
     unloadable: EngineRefusal | None
     """Why the checkpoint cannot be loaded there, if so."""
     batch: BatchDefaults
@@ -55,13 +58,15 @@ class DeviceTerms:
         if gpu.compute_capability is None:
             raise ValueError(f"{gpu.id} has no compute capability")
         check_model_class(architecture.class_name, rules.release)
-        dtype, unloadable = model_dtype.resolve(architecture, flags.dtype, gpu, rules), None
+        dtype = model_dtype.resolve(architecture, flags.dtype, gpu, rules)
+        quantization, unloadable = architecture.quantization, None
         try:
-            quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
+            quantization = weight_quantization.run_with(quantization, flags.quantization)
             checkpoint.check_checkpoint(quantization, dtype, gpu.compute_capability, rules)
         except EngineRefusal as refusal:
             unloadable = refusal
-        return cls(dtype, unloadable, batch_defaults(rules, gpu), gpu.name, gpu.compute_capability)
+        batch = batch_defaults(rules, gpu)
+        return cls(dtype, quantization, unloadable, batch, gpu.name, gpu.compute_capability)
 
 
 def resolve(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Serving:
@@ -88,7 +93,7 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
-    weight_quantization.check_flag(architecture.quantization, flags.quantization, rules)
+    weight_quantization.check_method(architecture.quantization, flags.quantization, rules)
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
@@ -105,7 +110,6 @@ def configure(
     layout.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
     layout.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     layout.check_context_parallel(architecture, tensor_parallel, flags.decode_context_parallel_size, rules)
-    quantization = weight_quantization.run_with(architecture.quantization, flags.quantization)
     if device.unloadable is not None:
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules)
@@ -146,7 +150,7 @@ def configure(
         bidirectional_media=bidirectional,
         encoder_tokens=_encoder_tokens(architecture, rules, batched),
         cache_method=cache_dtype.cache_method(
-            quantization if rules.online_cache_scales else architecture.quantization
+            device.quantization if rules.online_cache_scales else architecture.quantization
         ),
         heeds_cache_dtype=cache_dtype.is_heeded(architecture, rules),
         speculation=guessed,

@@ -1,4 +1,4 @@
-"""Whether ``--quantization`` goes with what a checkpoint stores."""
+"""Whether a release takes a method of quantized weights, and ``--quantization`` the checkpoint."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,8 +30,8 @@ LIKE: Final[Mapping[str, frozenset[str]]] = {
 """Values of the flag that run a checkpoint of some method, beside its own name."""
 
 
-def check_flag(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
-    """Refuse a method that is not the checkpoint's, or that the release does not know or take.
+def check_method(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
+    """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
 
     A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
 
@@ -40,39 +40,27 @@ def check_flag(stored: Quantization | None, flag: str | None, rules: EngineRules
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if flag is None:
-        if (
-            stored is not None
-            and not stored.names_modelopt
-            and stored.method not in rules.quantization_methods
-        ):
-            raise _invalid(_unknown(stored.method, rules))
-        return
     if stored is not None and (stored.names_modelopt or stored.method in rules.quantization_overrides):
         return
+    method = flag if stored is None or flag is not None else stored.method
+    if method is None:
+        return
     words = ""
-    if stored is not None and flag not in LIKE.get(stored.method, frozenset({stored.method})):
+    if stored is not None and method not in LIKE.get(stored.method, frozenset()) | {stored.method}:
         words = (
             f"Quantization method specified in the model config ({stored.method}) does not match the "
-            f"quantization method specified in the `quantization` argument ({flag})."
+            f"quantization method specified in the `quantization` argument ({method})."
         )
-    elif flag not in rules.quantization_methods:
-        words = _unknown(flag, rules)
-    elif flag in rules.deprecated_quantization:
+    elif method not in rules.quantization_methods:
+        known = sorted(rules.quantization_methods)
+        words = f"Unknown quantization method: {method}. Must be one of {known}."
+    elif method in rules.deprecated_quantization:
         words = (
-            f"The quantization method {flag} is deprecated and will be removed in future versions of vLLM. "
+            f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
             "To bypass, set `--allow-deprecated-quantization`."
         )
     if words:
-        raise _invalid(words)
-
-
-def _unknown(method: str, rules: EngineRules) -> str:
-    return f"Unknown quantization method: {method}. Must be one of {sorted(rules.quantization_methods)}."
-
-
-def _invalid(words: str) -> EngineRefusal:
-    return EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
 
 
 def run_with(stored: Quantization | None, flag: str | None) -> Quantization | None:

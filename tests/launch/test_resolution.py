@@ -6,6 +6,7 @@ import pytest
 from packaging.version import Version
 
 from service.architecture.context import RopeScaling
+from service.architecture.quantization import Quantization
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -194,6 +195,19 @@ def test_bitsandbytes_is_refused_since_0_28() -> None:
     with pytest.raises(EngineRefusal, match="Unknown quantization method: bitsandbytes") as caught:
         serving(LLAMA, "0.28.0", asked)
     assert caught.value.stage is Stage.CONFIG
+
+
+def test_a_deprecated_method_is_refused_whether_stored_or_asked_for() -> None:
+    """vLLM 0.14.0 to 0.33.0, ModelConfig._verify_quantization: without the flag, the checkpoint's method."""
+    plain = bundled_architecture("meta-llama/Llama-3.1-8B")
+    stored = replace(plain, quantization=Quantization("fbgemm_fp8"))
+    gpu, asked = find_gpu("h100-sxm-80gb"), ServeFlags(quantization="fbgemm_fp8")
+
+    assert resolve(stored, ServeFlags(), rules_for(Version("0.13.0")), gpu).dtype == "bfloat16"
+    for model, flags in ((stored, ServeFlags()), (stored, asked), (plain, asked)):
+        with pytest.raises(EngineRefusal, match="The quantization method fbgemm_fp8 is deprecated") as caught:
+            resolve(model, flags, rules_for(Version("0.14.0")), gpu)
+        assert caught.value.stage is Stage.CONFIG
 
 
 def test_a_longer_context_is_taken_where_the_config_names_it_beside_the_derived_one() -> None:
