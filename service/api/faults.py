@@ -117,3 +117,16 @@ class Forbidden(Exception):
 
 class NotProbeable(ValueError):
     """What was asked for cannot be measured."""
+
+
+class TooManyConnections(Exception):
+    """There are more connections than the service takes.
+
+    Attributes:
+        retry_after: seconds after which asking again makes sense.
+    """
+
+    retry_after = 5
+
+    def __init__(self) -> None:
+        super().__init__("too many connections are open: ask again later, on fewer of them")

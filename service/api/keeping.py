@@ -8,6 +8,7 @@ from service.api.probing import startable_config
 from service.api.questions import UNNAMED_MODEL
 from service.api.schemas.explanation import ExplainBody
 from service.api.services import Services
+from service.api.turns import in_turn
 from service.documents import identity
 from service.explanation.answer import Explanation
 from service.probe.logged import CROWDED, Kept, NotKept, known_start, measurement_of_log
@@ -32,7 +33,8 @@ async def keep_log(
         return Kept(None, new=False, why=CALLERS_OWN)
     try:
         model = await _model(known_start(explanation), body, services)
-        measurement = measurement_of_log(explanation, model, witness=witness, now=time.time())
+        now = time.time()
+        measurement = await in_turn(lambda: measurement_of_log(explanation, model, witness=witness, now=now))
     except NotKept as reason:
         return Kept(None, new=False, why=str(reason))
     new = await services.probes.measurements.keep([measurement])

@@ -11,6 +11,7 @@ from service.api.schemas.plan import CandidateAnswer
 from service.api.schemas.probe import ProbeBody
 from service.api.schemas.question import PlanBody
 from service.api.services import Services
+from service.api.turns import in_turn
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.documents import MEASUREMENT, RESULT, written
@@ -37,7 +38,7 @@ async def spec_of(body: ProbeBody, services: Services) -> Spec:
     asked = _settled(body.plan)
     try:
         request = await plan_request(asked, services)
-        planned = answer_question(request, services)
+        planned = await in_turn(lambda: answer_question(request, services))
     except InputFault as fault:
         raise InputFault(f"/plan{fault.pointer}", fault.cause) from fault
     candidate = planned.plans[0].candidates[0]

@@ -11,6 +11,7 @@ from service.api.faults import (
     InvalidRequest,
     MalformedJson,
     ProblemTypeNotFound,
+    TooManyConnections,
     UnknownCacheDtype,
     UnknownFlag,
     UnknownSpeculativeMethod,
@@ -18,6 +19,7 @@ from service.api.faults import (
 )
 from service.api.kind import Kind
 from service.api.probe_problem_kinds import PROBE_KINDS
+from service.api.turns import TooBusy
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.rules import UnknownBackend
@@ -257,6 +259,20 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
         HTTPStatus.NOT_FOUND,
         "No such kind of problem",
         "GET /problems lists all kinds.",
+    ),
+    TooBusy: Kind(
+        "too-busy",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many questions wait",
+        "Questions are answered one after another, and too many wait already. `Retry-After` says when to ask "
+        "again; a question about eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how "
+        "many large ones may wait.",
+    ),
+    TooManyConnections: Kind(
+        "too-many-connections",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many connections are open",
+        "Ask again after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many there may be.",
     ),
     **PROBE_KINDS,
 }

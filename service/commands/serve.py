@@ -12,11 +12,11 @@ from service import __version__
 from service.api.bell import Bell
 from service.api.examples import EXAMPLES
 from service.bootstrap import build_app
+from service.connections import ConnectionLimits, connections_allowed, listens_on_loopback, protocol_of
 from service.launching.local import LocalWorker
 from service.logs import configure_logs
 from service.settings import Settings
 
-MAX_CONNECTIONS: Final = 256
 GRACE_SECONDS: Final = 6
 """For questions that are being answered; a local worker is given three more."""
 NOT_STARTED: Final = 3
@@ -52,7 +52,7 @@ def serve(
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
     worker = LocalWorker(f"http://127.0.0.1:{port}", worker_python) if local_worker else None
-    app = build_app(settings, local_worker=worker)
+    app = build_app(settings, local_worker=worker, open_reads=listens_on_loopback(host))
     config = uvicorn.Config(
         app,
         host=host,
@@ -60,7 +60,8 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        http=protocol_of(ConnectionLimits(connections_allowed(settings.max_connections))),
+        ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = Server(config, app.state.services.probes.bell)

@@ -1,5 +1,6 @@
 """Measurements: written once, never changed."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,8 +35,8 @@ class MeasurementStore:
         columns = (MEASUREMENTS.c.digest, MEASUREMENTS.c.document)
         query = select(*columns).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
         async with self._database.reading() as connection:
-            found = await connection.execute(query)
-            return {row.digest: MEASUREMENT.validate_json(row.document) for row in found}
+            found = (await connection.execute(query)).all()
+        return await asyncio.to_thread(_read, [(row.digest, row.document) for row in found])
 
     async def state(self) -> tuple[int, float]:
         """Return what changes when a measurement is added: their number, and when the last one came."""
@@ -45,6 +46,10 @@ class MeasurementStore:
         async with self._database.reading() as connection:
             number, newest = (await connection.execute(query)).one()
         return number, newest
+
+
+def _read(rows: Sequence[tuple[str, str]]) -> Mapping[str, Measurement]:
+    return {name: MEASUREMENT.validate_json(document) for name, document in rows}
 
 
 def measurement_of(ending: Ending) -> Measurement | None:

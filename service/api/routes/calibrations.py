@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from service.api.auth import Operator, Reader
 from service.api.importing import LINES, read_lines, written_lines
-from service.api.routes.parts import Parts
+from service.api.routes.parts import Parts, TurnOf
 from service.api.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.memory.budget import Level
 
@@ -32,11 +32,12 @@ async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
 
 
 @router.get("/measurements", response_class=Response, responses=EXPORTED, summary="Export measurements")
-async def export_measurements(services: Parts, reader: Reader) -> Response:
+async def export_measurements(services: Parts, reader: Reader, turn: TurnOf) -> Response:
     """Write every measurement, the oldest first, as JSON lines."""
     del reader
     found = await services.probes.measurements.by_digest()
-    return Response(written_lines(found.values()), media_type=LINES)
+    lines = await turn(lambda: written_lines(found.values()), dear=True)
+    return Response(lines, media_type=LINES)
 
 
 @router.post(
@@ -44,10 +45,13 @@ async def export_measurements(services: Parts, reader: Reader) -> Response:
     openapi_extra={"requestBody": {"required": True, "content": _CONTENT}},
     summary="Import measurements",
 )
-async def import_measurements(request: Request, services: Parts, operator: Operator) -> ImportAnswer:
+async def import_measurements(
+    request: Request, services: Parts, operator: Operator, turn: TurnOf
+) -> ImportAnswer:
     """Keep measurements that another service exported; those that are there already are passed over."""
     del operator
-    measurements = read_lines(await request.body())
+    lines = await request.body()
+    measurements = await turn(lambda: read_lines(lines), dear=True)
     new = await services.probes.measurements.keep(measurements)
     await services.probes.learned.refresh()
     return ImportAnswer(measurements=len(measurements), new=new)

@@ -1,16 +1,15 @@
 """Startup logs, read back."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Header
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
 from service.api.keeping import keep_log
 from service.api.logged import logged_question
 from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import HUB_TOKEN, CallersParts
+from service.api.routes.parts import HUB_TOKEN, CallersParts, TurnOf
 from service.api.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.api.text.explanation import render_explanation
 from service.startup_log.log import read_log
@@ -25,6 +24,8 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+LONG_LOG: Final = 1 << 18
+"""Characters; most startup logs have fewer. Longer ones take some tenths of a second to read."""
 NO_TOKEN_NEEDED: Final[dict[str, Any]] = {"security": [{}]}
 """Beside the bearer's, which OpenAPI would have required otherwise."""
 
@@ -40,8 +41,8 @@ async def explain_log(
     body: ExplainBody,
     services: CallersParts,
     caller: Caller,
-    hub_token: Annotated[str | None, Header(alias=HUB_TOKEN, include_in_schema=False)] = None,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    turn: TurnOf,
+    request: Request,
 ) -> Response:
     """Say line by line how a real start compares with its plan, and why it failed if it did.
 
@@ -49,13 +50,13 @@ async def explain_log(
     from them, if less than from probes. What looks like a secret in it is never given back.
     """
     operator = operator_of(caller) if body.keep else None
-    log = await run_in_threadpool(read_log, body.log)
+    log = await turn(lambda: read_log(body.log), dear=len(body.log) > LONG_LOG)
     question = await logged_question(log, body, services)
-    explanation = await run_in_threadpool(question.explain, log)
+    explanation = await turn(lambda: question.explain(log), dear=len(body.log) > LONG_LOG)
     kept = None
     if operator is not None:
-        witness, private = f"logs/{operator.name}", hub_token is not None
+        witness, private = f"logs/{operator.name}", HUB_TOKEN in request.headers
         kept = await keep_log(explanation, body, services, witness=witness, private=private)
-    if wanted_format(accept) == "table":
+    if wanted_format(request.headers.get("accept", "")) == "table":
         return text_response(render_explanation(explanation, kept))
     return json_response(ExplanationAnswer.of(explanation, kept))

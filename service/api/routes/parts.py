@@ -7,24 +7,31 @@ from fastapi import Depends, Header, Request
 
 from service.api.metrics import Metrics
 from service.api.services import Services
+from service.api.turns import Turn, Turns
 from service.hub.credential import callers_own
 
 HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """Return the parts that answer."""
     services: Services = request.app.state.services
     return services
 
 
-def metrics_of(request: Request) -> Metrics:
+async def metrics_of(request: Request) -> Metrics:
     """Return the application's counters."""
     metrics: Metrics = request.app.state.metrics
     return metrics
 
 
-def services_for_caller(
+async def turn_of(request: Request) -> Turn:
+    """Return what does the work of a request when it is its turn."""
+    turns: Turns = request.app.state.turns
+    return turns.of(request)
+
+
+async def services_for_caller(
     services: Annotated[Services, Depends(services_of)],
     token: Annotated[
         str | None,
@@ -48,3 +55,4 @@ def services_for_caller(
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
 CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]
+TurnOf: TypeAlias = Annotated[Turn, Depends(turn_of)]

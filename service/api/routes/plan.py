@@ -4,20 +4,21 @@ from collections import Counter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.advisor.answer import Plan
+from service.advisor.request import PlanRequest
 from service.api.metrics import Metrics
 from service.api.questions import answer_question, plan_request, read_body
 from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import CallersParts, Counts
+from service.api.routes.parts import CallersParts, Counts, TurnOf
 from service.api.schemas.brief import BriefPlanAnswer
 from service.api.schemas.plan import PlanAnswer
 from service.api.schemas.question import Format, PlanBody, PlanQuery
 from service.api.services import Services
 from service.api.text.commands import COMMANDS
 from service.api.text.table import render_plan
+from service.api.turns import Turn
 
 router = APIRouter(tags=["plan"])
 
@@ -41,10 +42,11 @@ async def create_plan(
     body: PlanBody,
     services: CallersParts,
     metrics: Counts,
+    turn: TurnOf,
     accept: Accept = "",
 ) -> Response:
     """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
-    return await _answer(body, services, metrics, wanted_format(accept))
+    return await _answer(body, services, metrics, turn, wanted_format(accept))
 
 
 @router.get(
@@ -54,14 +56,18 @@ async def create_plan(
     summary="Dry-run the engine, by query",
 )
 async def get_plan(
-    query: Annotated[PlanQuery, Query()], services: CallersParts, metrics: Counts, accept: Accept = ""
+    query: Annotated[PlanQuery, Query()],
+    services: CallersParts,
+    metrics: Counts,
+    turn: TurnOf,
+    accept: Accept = "",
 ) -> Response:
     """Answer the same as a POST does, by flat parameters."""
     body = read_body(query.document())
-    return await _answer(body, services, metrics, query.format or wanted_format(accept))
+    return await _answer(body, services, metrics, turn, query.format or wanted_format(accept))
 
 
-async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Format) -> Response:
+async def _answer(body: PlanBody, services: Services, metrics: Metrics, turn: Turn, form: Format) -> Response:
     question = await plan_request(body, services)
 
     def answer() -> Response:
@@ -69,7 +75,12 @@ async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Fo
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
-    return await run_in_threadpool(answer)
+    return await turn(answer, dear=_dear(question))
+
+
+def _dear(question: PlanRequest) -> bool:
+    """Whether a question takes some tenths of a second or more of one core."""
+    return len(question.gpus) > DETAILED_GPUS or len(question.engine.compared) > 1
 
 
 def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
