@@ -1,5 +1,6 @@
 """The contract of a plan, through the real advisor."""
 
+import asyncio
 import json
 import random
 from dataclasses import fields
@@ -9,8 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
+from service.api.questions import answer_question, plan_request, read_body
+from service.api.routes.plan import _written
 from service.api.schemas.plan import PlanAnswer
 from service.api.schemas.serve import ServeInput
+from service.api.services import Services
 from service.engines.flags import ServeFlags
 from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
 
@@ -295,3 +299,12 @@ def test_a_draft_that_is_not_modelled_is_uncertain(client: TestClient) -> None:
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert candidate["verdict"] == "uncertain"
     assert "Medusa" in candidate["warnings"][0]
+
+
+def test_an_answer_written_in_parts_is_the_document(services: Services) -> None:
+    """What is written one GPU type at a time is what the schema writes at once."""
+    gpus = tuple(gpu for gpu in services.gpus if gpu.modelled)[:3]
+    body = read_body({"model": "Qwen/Qwen3-8B", "gpus": [gpu.id for gpu in gpus], "include": ["details"]})
+    question = asyncio.run(plan_request(body, services))
+    plan = answer_question(question, services)
+    assert _written(plan, "json", detailed=True).body == PlanAnswer.of(plan).model_dump_json().encode()
