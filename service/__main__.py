@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from service import __version__
 from service.advisor.answer import Plan, Verdict
-from service.api.keeping import keep_log
+from service.api.keeping import Sender, keep_log
 from service.api.logged import logged_question
 from service.api.openapi import openapi_yaml
 from service.api.problems import handled_errors, problem_of
@@ -182,7 +182,9 @@ async def _explanation(
         async with hub_http() as http:
             services = build_services(settings, http, database)
             explanation = (await logged_question(log, body, services)).explain(log)
-            return explanation, await keep_log(explanation, body, services, witness=HERE) if keep else None
+            return explanation, await keep_log(
+                explanation, body, services, sender=Sender(HERE)
+            ) if keep else None
     finally:
         await database.close()
 

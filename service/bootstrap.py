@@ -59,8 +59,9 @@ def build_services(
         database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
     )
     measurements = MeasurementStore(database)
-    learned = LearnedCalibration(measurements)
-    probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
+    tokens = TokenStore(database)
+    learned = LearnedCalibration(measurements, tokens)
+    probes = Probes(jobs, measurements, tokens, Bell(), learned)
     recent = RecentWork()
 
     def calibrated(request: PlanRequest) -> Plan:

@@ -12,7 +12,9 @@ RESULT: Final = TypeAdapter(Result)
 MEASUREMENT: Final = TypeAdapter(Measurement)
 
 Document = TypeVar("Document")
-UNTOLD_BY_LOGS: Final = frozenset({"node", "measured_at"})
+UNTOLD: Final = frozenset({"witness"})
+"""What is no part of what was measured: the same measurement is kept once, whoever hands it in."""
+UNTOLD_BY_LOGS: Final = UNTOLD | {"node", "measured_at"}
 """What tells of whoever sent a log, and not of the log: the same figures sent again are the same evidence."""
 
 
@@ -24,6 +26,5 @@ def written(adapter: TypeAdapter[Document], value: Document) -> str:
 def identity(measurement: Measurement) -> str:
     """Return the digest by which a measurement is kept once."""
     document = MEASUREMENT.dump_python(measurement, mode="json")
-    if measurement.origin is Origin.LOG:
-        document = {name: value for name, value in document.items() if name not in UNTOLD_BY_LOGS}
-    return digest(document)
+    untold = UNTOLD_BY_LOGS if measurement.origin is Origin.LOG else UNTOLD
+    return digest({name: value for name, value in document.items() if name not in untold})

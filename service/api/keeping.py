@@ -1,6 +1,7 @@
 """Startup logs that are kept as evidence for later plans."""
 
 import time
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.advisor.request import PlanRequest
@@ -18,12 +19,21 @@ NO_CONFIG: Final = "the model has no config.json"
 CALLERS_OWN: Final = "the config was had with your own token of the Hub, for you alone; send it in `config`"
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sent a log."""
+
+    name: str
+    token: str = ""
+    """Id of the token that it came with; empty on the service's own host."""
+
+
 async def keep_log(
-    explanation: Explanation, body: ExplainBody, services: Services, *, witness: str, private: bool = False
+    explanation: Explanation, body: ExplainBody, services: Services, *, sender: Sender, private: bool = False
 ) -> Kept:
     """Keep what an explained log measured, or say why not.
 
-    ``witness``: who sent it. ``private``: the Hub was asked with the caller's own token.
+    ``private``: the Hub was asked with the caller's own token.
 
     Raises:
         StoreUnavailable: the database cannot be used.
@@ -34,9 +44,10 @@ async def keep_log(
     try:
         model = await _model(known_start(explanation), body, services)
         now = time.time()
-        measurement = await in_turn(lambda: measurement_of_log(explanation, model, witness=witness, now=now))
+        logged = await in_turn(lambda: measurement_of_log(explanation, model, witness=sender.name, now=now))
     except NotKept as reason:
         return Kept(None, new=False, why=str(reason))
+    measurement = replace(logged, witness=sender.token)
     new = await services.probes.measurements.keep([measurement])
     await services.probes.learned.refresh()
     return Kept(identity(measurement), new > 0, CROWDED if measurement.contaminated else "")

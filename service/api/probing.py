@@ -135,14 +135,16 @@ def _alloc(candidate: Candidate, gpu: GpuType) -> Alloc:
     return Alloc(tensors.weights, tensors.cache)
 
 
-def ending_of(job: Job, node: str, given: ResultInput) -> Ending:
+def ending_of(job: Job, node: str, given: ResultInput, witness: str, now: float) -> Ending:
     """Return how a worker says that its job ended.
+
+    ``witness``: the token that it came with. ``now``: seconds since the epoch by the service's own clock.
 
     Raises:
         InvalidRequest: a measurement is missing, or came where none was asked for.
     """
     outcome = Outcome(given.outcome)
-    measurement = _measurement(job, node, given)
+    measurement = _measurement(job, node, given, witness, now)
     result = Result(
         outcome=outcome,
         detail=given.detail,
@@ -154,7 +156,7 @@ def ending_of(job: Job, node: str, given: ResultInput) -> Ending:
     return Ending(STATES[outcome], written(RESULT, result), digest(given.model_dump(mode="json")))
 
 
-def _measurement(job: Job, node: str, given: ResultInput) -> Measurement | None:
+def _measurement(job: Job, node: str, given: ResultInput, witness: str, now: float) -> Measurement | None:
     work = job.spec.work
     wanted = Outcome(given.outcome) is Outcome.MEASURED and isinstance(work, Engine)
     if wanted is (given.measurement is None):
@@ -162,6 +164,13 @@ def _measurement(job: Job, node: str, given: ResultInput) -> Measurement | None:
         raise InvalidRequest([("/result/measurement", words)])
     if given.measurement is None or not isinstance(work, Engine):
         return None
-    # What was started is told by the job, not by who ran it.
-    known = {"node": node, "release": work.release, "flags": work.flags, "model": work.model}
+    # What was started is told by the job, not by who ran it; and when, by our clock and not by the worker's.
+    known = {
+        "node": node,
+        "measured_at": now,
+        "release": work.release,
+        "flags": work.flags,
+        "model": work.model,
+        "witness": witness,
+    }
     return MEASUREMENT.validate_python({**given.measurement.model_dump(), **known})

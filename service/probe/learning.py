@@ -1,10 +1,15 @@
-"""From measurements to residuals: robust, forgetful, and never moved by a single voice.
+"""From measurements to residuals: robust, forgetful, and never moved far by a single voice.
 
-In a cell (what starts of one level have in common) a node has one voice a day, the median of what it
-measured; what lies far from all others is kept but not used; what is old counts less; a change of the
-driver's branch, of CUDA or of torch makes what came before void. Startup logs are the weaker witnesses: one
-weighs a quarter of a probe, and where probes have spoken all logs together weigh half as much as those, so
-that the middle stays between what probes measured, however many logs there are.
+In a cell (what starts of one level have in common) a token has one voice a day, the median of what it handed
+in, whatever it calls its nodes; what lies far from all others is kept but not used; what is old counts less.
+Beside other tokens one counts as one voice, on however many days it spoke, and what it says is held within
+the spread of the others. Of two tokens the one that spoke first stands, and the other is held near it. A
+change of the driver's branch, of CUDA or of torch on a node makes void what was measured on that node before,
+and on no other. What a revoked token measured counts where no other one measured anything.
+
+Startup logs are the weaker witnesses: one weighs a quarter of a probe, and where probes have spoken all logs
+together weigh half as much as those, so that the middle stays between what probes measured, however many logs
+there are.
 """
 
 from collections import defaultdict
@@ -15,7 +20,7 @@ from statistics import median
 from typing import Final
 
 from service.memory.budget import Estimate, Evidence, Level
-from service.memory.calibration import LEARNED_AT, Calibration, Circumstances, Residual, Term
+from service.memory.calibration import FLOORS, LEARNED_AT, Calibration, Circumstances, Residual, Term
 from service.probe.measurements import Measurement, Origin, RankReadings, Reading
 from service.probe.plausibility import implausible
 from service.probe.prediction import Prediction
@@ -52,6 +57,22 @@ class Sample:
     branch: Branch = (None, None, None)
     lumped: frozenset[Term] = frozenset()
     """Terms that were not told one by one, but in their sum alone."""
+    witness: str = ""
+    """The token that answers for it; empty if that is not known."""
+    measured_at: float = 0.0
+    """Seconds since the epoch."""
+    revoked: bool = False
+    """Whether the token is worthless by now."""
+
+    @property
+    def speaker(self) -> str:
+        """Who answers for it: a token, or else a node."""
+        return self.witness or self.node
+
+    @property
+    def age(self) -> tuple[int, float]:
+        """What tells the earlier of two."""
+        return self.day, self.measured_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +94,51 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Voice:
-    """What one node says on one day."""
+    """What one token says on one day."""
 
     value: float
     day: int
     weight: float
     origin: Origin
+    speaker: str
+    first: float
+    """When it was said first, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Testimony:
+    """What one token says on all days."""
+
+    voices: tuple[_Voice, ...]
+
+    @property
+    def middle(self) -> float:
+        return _weighted_median(self.voices)
+
+    @property
+    def weight(self) -> float:
+        return sum(voice.weight for voice in self.voices)
+
+    @property
+    def spread(self) -> float:
+        return _spread(self.voices)
+
+    @property
+    def seniority(self) -> tuple[int, float, float, float]:
+        """What the first of several has least of; of two at one moment the nearer to what is computed."""
+        day, first = min((voice.day, voice.first) for voice in self.voices)
+        return day, first, abs(self.middle), self.middle
+
+    def once(self) -> "_Testimony":
+        """Return it with the weight of a single voice."""
+        share = max(voice.weight for voice in self.voices) / self.weight
+        return _Testimony(tuple(replace(voice, weight=voice.weight * share) for voice in self.voices))
+
+    def within(self, low: float, high: float) -> "_Testimony":
+        """Return it with values between two others."""
+        return _Testimony(
+            tuple(replace(voice, value=min(max(voice.value, low), high)) for voice in self.voices)
+        )
 
 
 def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None:
@@ -95,6 +155,8 @@ def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None
         origin=measurement.origin,
         branch=measurement.stack.branch,
         lumped=frozenset(lumped),
+        witness=measurement.witness,
+        measured_at=measurement.measured_at,
     )
 
 
@@ -139,13 +201,14 @@ def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Lea
     ``today``: days since the epoch.
     """
     cells: dict[tuple[Level, Hashable], list[Sample]] = defaultdict(list)
-    for sample in samples:
+    for told in samples:
+        sample = replace(told, day=min(told.day, today))
         for level in Level:
             cells[level, sample.circumstances.key(level)].append(sample)
     residuals: dict[tuple[Level, Hashable], dict[Term, Residual]] = {}
     learned = []
     for (level, key), members in cells.items():
-        current = _of_newest_stack(members)
+        current = _of_newest_stacks(_standing(members))
         for term in sorted(LEARNED_AT[level]):
             residual, set_aside = _residual(level, term, current, today)
             if residual is not None:
@@ -155,25 +218,36 @@ def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Lea
     return Calibration(residuals), tuple(sorted(learned, key=_order))
 
 
-def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of the software of the latest one, and those that do not tell theirs."""
-    told = [sample for sample in members if any(sample.branch)]
-    if not told:
-        return list(members)
-    newest = max(told, key=lambda sample: sample.day).branch
-    return [sample for sample in members if sample.branch == newest or not any(sample.branch)]
+def _standing(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of tokens that are not revoked, or all where there are no others."""
+    return [sample for sample in members if not sample.revoked] or list(members)
+
+
+def _of_newest_stacks(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of the latest software of each node, and those that do not tell theirs.
+
+    What a token says of its own node voids nothing that another one measured.
+    """
+    newest: dict[tuple[str, str], Sample] = {}
+    for sample in sorted(members, key=lambda each: each.age):
+        if any(sample.branch):
+            newest[sample.speaker, sample.node] = sample
+    return [
+        sample
+        for sample in members
+        if not any(sample.branch) or sample.branch == newest[sample.speaker, sample.node].branch
+    ]
 
 
 def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -> tuple[Residual | None, int]:
     # What several terms differ by together depends on the GPU where one of them does.
     alone = [member for member in members if level is not Level.RELEASE or term not in member.lumped]
     voices = _voices(term, alone, today)
-    heard = _heard(voices)
+    heard = _heard(voices, FLOORS[level])
     weight = sum(voice.weight for voice in heard)
     if weight < LEAST_WEIGHT:
         return None, len(voices)
     middle = _weighted_median(heard)
-    spread = MAD_TO_SIGMA * median(abs(voice.value - middle) for voice in heard)
     newest = max(voice.day for voice in heard)
     evidence = Evidence(
         level,
@@ -182,36 +256,112 @@ def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -
         age_days=max(0, today - newest),
         logs=sum(voice.origin is Origin.LOG for voice in heard),
     )
-    return Residual(middle, spread, weight, evidence), len(voices) - len(heard)
+    residual = Residual(middle, _spread(heard), weight, evidence, _borne_out(voices, heard, FLOORS[level]))
+    return residual, len(voices) - len(heard)
 
 
 def _voices(term: Term, members: Sequence[Sample], today: int) -> list[_Voice]:
-    said: dict[tuple[str, int, Origin], list[int]] = defaultdict(list)
+    said: dict[tuple[str, int, Origin], list[Sample]] = defaultdict(list)
     for sample in members:
         if term in sample.residuals:
-            said[sample.node, sample.day, sample.origin].append(sample.residuals[term])
+            said[sample.speaker, sample.day, sample.origin].append(sample)
     return [
         _Voice(
-            median(values),
+            median(sample.residuals[term] for sample in samples),
             day,
-            ORIGIN_WEIGHTS[origin] * 0.5 ** (max(0, today - day) / HALF_LIFE_DAYS),
+            ORIGIN_WEIGHTS[origin] * 0.5 ** ((today - day) / HALF_LIFE_DAYS),
             origin,
+            speaker,
+            min(sample.measured_at for sample in samples),
         )
-        for (_, day, origin), values in sorted(said.items())
+        for (speaker, day, origin), samples in sorted(said.items())
     ]
 
 
-def _heard(voices: Sequence[_Voice]) -> list[_Voice]:
-    """Return the voices that count, each with the weight that it has beside the others."""
+def _heard(voices: Sequence[_Voice], honest: float) -> list[_Voice]:
+    """Return the voices that count, each with the value and the weight that it has beside the others.
+
+    ``honest``: standard deviation from one honest start to another.
+    """
     probes = [voice for voice in voices if voice.origin is Origin.PROBE]
     logs = [voice for voice in voices if voice.origin is Origin.LOG]
     if not probes:
-        return _near(logs, logs) if len(logs) >= ENOUGH_TO_OUTLIE else logs
-    agreed = _near(probes, probes) if len(probes) >= ENOUGH_TO_OUTLIE else probes
+        return _agreed(logs, honest)
+    agreed = _agreed(probes, honest)
     beside = _near(logs, agreed)
     most = LOGS_BESIDE_PROBES * sum(voice.weight for voice in agreed)
     share = min(1.0, most / sum(voice.weight for voice in beside)) if beside else 1.0
     return [*agreed, *(replace(voice, weight=voice.weight * share) for voice in beside)]
+
+
+def _agreed(voices: Sequence[_Voice], honest: float) -> list[_Voice]:
+    """Return the voices of one origin so that no token has more than its part in them.
+
+    ``honest``: standard deviation from one honest start to another.
+    """
+    told = [_consistent(each) for each in _by_speaker(voices)]
+    told = [each for each in told if each.weight >= LEAST_WEIGHT] or told
+    if len(told) >= ENOUGH_TO_OUTLIE:
+        told = _near_each_other(told)
+    if len(told) > 1:
+        told = _held_together([each.once() for each in told], honest)
+    return [voice for each in told for voice in each.voices]
+
+
+def _held_together(told: Sequence[_Testimony], honest: float) -> list[_Testimony]:
+    """Return tokens, each within the spread of the others; of two the first stands as it is."""
+    first, *others = sorted(told, key=lambda each: each.seniority)
+    if len(others) == 1:
+        return [first, _held_near(others[0], [first.middle], max(first.spread, honest))]
+    middles = [each.middle for each in told]
+    return [
+        _held_near(each, middles[:number] + middles[number + 1 :], honest) for number, each in enumerate(told)
+    ]
+
+
+def _held_near(told: _Testimony, others: Sequence[float], honest: float) -> _Testimony:
+    middle = median(others)
+    most = max(MAD_TO_SIGMA * median(abs(other - middle) for other in others), honest)
+    return told.within(middle - most, middle + most)
+
+
+def _by_speaker(voices: Sequence[_Voice]) -> list[_Testimony]:
+    said: dict[str, list[_Voice]] = defaultdict(list)
+    for voice in voices:
+        said[voice.speaker].append(voice)
+    return [_Testimony(tuple(said[speaker])) for speaker in sorted(said)]
+
+
+def _consistent(told: _Testimony) -> _Testimony:
+    """Return what a token says without what lies far from all that it says else."""
+    if len(told.voices) < ENOUGH_TO_OUTLIE:
+        return told
+    return _Testimony(tuple(_near(told.voices, told.voices)))
+
+
+def _near_each_other(told: Sequence[_Testimony]) -> list[_Testimony]:
+    """Return tokens without those that lie far from the others, each counting once."""
+    middle = median(each.middle for each in told)
+    deviation = max(median(abs(each.middle - middle) for each in told), LEAST_DEVIATION)
+    return [each for each in told if abs(each.middle - middle) <= OUTLYING_MADS * deviation]
+
+
+def _borne_out(voices: Sequence[_Voice], heard: Sequence[_Voice], honest: float) -> tuple[float, float]:
+    """Return how far below and above what is computed at least two of the tokens that are heard measured.
+
+    ``honest``: by how much the two may differ.
+    """
+    speakers = {voice.speaker for voice in heard}
+    middles = sorted(each.middle for each in _by_speaker(voices) if each.voices[0].speaker in speakers)
+    if len(middles) < 2:  # noqa: PLR2004 - two tokens
+        return 0.0, 0.0
+    return min(0.0, middles[1] - honest), max(0.0, middles[-2] + honest)
+
+
+def _spread(voices: Sequence[_Voice]) -> float:
+    """Return the standard deviation of voices around their middle, robustly."""
+    middle = _weighted_median(voices)
+    return MAD_TO_SIGMA * median(abs(voice.value - middle) for voice in voices)
 
 
 def _near(voices: Sequence[_Voice], witnesses: Sequence[_Voice]) -> list[_Voice]:

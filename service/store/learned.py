@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -13,6 +14,7 @@ from service.probe.measurements import SECONDS_PER_DAY, Measurement
 from service.probe.prediction import NotPredicted, predict
 from service.store.database import StoreUnavailable
 from service.store.measurements import MeasurementStore
+from service.store.tokens import TokenStore
 
 _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 
@@ -20,8 +22,11 @@ _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 class LearnedCalibration:
     """The calibration of one database, as of its last refresh."""
 
-    def __init__(self, measurements: MeasurementStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, measurements: MeasurementStore, tokens: TokenStore, clock: Callable[[], float] = time.time
+    ) -> None:
         self._measurements = measurements
+        self._tokens = tokens
         self._clock = clock
         self._seen: object = None
         self._samples: dict[str, Sample | None] = {}
@@ -34,23 +39,25 @@ class LearnedCalibration:
         async with self._refreshing:
             try:
                 today = int(self._clock() // SECONDS_PER_DAY)
-                state = (today, await self._measurements.state())
+                revoked = await self._tokens.revoked()
+                state = (today, revoked, await self._measurements.state())
                 if state == self._seen:
                     return
                 found = await self._measurements.by_digest()
             except StoreUnavailable:
                 _log.warning("measurements not read: the database cannot be used now")
                 return
-            self.current, self.entries = await asyncio.to_thread(self._learn, found, today)
+            self.current, self.entries = await asyncio.to_thread(self._learn, found, revoked, today)
             self._seen = state
 
     def _learn(
-        self, measurements: Mapping[str, Measurement], today: int
+        self, measurements: Mapping[str, Measurement], revoked: frozenset[str], today: int
     ) -> tuple[Calibration, tuple[Learned, ...]]:
         for name in measurements.keys() - self._samples.keys():
             self._samples[name] = _sample(measurements[name])
         known = (self._samples[name] for name in measurements)
-        return learn([sample for sample in known if sample is not None], today)
+        samples = [sample for sample in known if sample is not None]
+        return learn([replace(each, revoked=each.witness in revoked) for each in samples], today)
 
 
 def _sample(measurement: Measurement) -> Sample | None:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
-from service.api.keeping import keep_log
+from service.api.keeping import Sender, keep_log
 from service.api.logged import logged_question
 from service.api.replies import TEXT, json_response, text_response, wanted_format
 from service.api.routes.parts import HUB_TOKEN, CallersParts, TurnOf
@@ -55,8 +55,8 @@ async def explain_log(
     explanation = await turn(lambda: question.explain(log), dear=len(body.log) > LONG_LOG)
     kept = None
     if operator is not None:
-        witness, private = f"logs/{operator.name}", HUB_TOKEN in request.headers
-        kept = await keep_log(explanation, body, services, witness=witness, private=private)
+        sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
+        kept = await keep_log(explanation, body, services, sender=sender, private=private)
     if wanted_format(request.headers.get("accept", "")) == "table":
         return text_response(render_explanation(explanation, kept))
     return json_response(ExplanationAnswer.of(explanation, kept))

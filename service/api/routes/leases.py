@@ -1,7 +1,7 @@
 """The workers' side: take a job, say that one is alive, hand the result in."""
 
 from http import HTTPStatus
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -79,7 +79,7 @@ async def heartbeat(
 async def put_result(probe_id: ProbeId, body: ResultBody, services: Parts, worker: Worker) -> ResultAnswer:
     """Keep a result; the same one may come any number of times, another one is refused."""
     jobs = services.probes.jobs
-    ending = ending_of(await jobs.get(probe_id), body.node, body.result)
+    ending = ending_of(await jobs.get(probe_id), body.node, body.result, worker.id, time())
     job = await jobs.finish(probe_id, Lease(_name(worker, body.node), body.fence), ending)
     services.probes.bell.ring()
     await services.probes.learned.refresh()
