@@ -1,6 +1,6 @@
 """From what an operator asked to a job, and from what a worker sent to a result."""
 
-from typing import Any
+from typing import Any, Final
 
 from service.advisor.answer import Candidate
 from service.advisor.tensors import planned_tensors
@@ -19,6 +19,9 @@ from service.gpus.gpu_type import GpuType
 from service.probe.jobs import CONTEXT_BYTES, NOT_PROBED, Alloc, Engine, Inventory, Limits, Spec, Target
 from service.probe.life import Ending, Job
 from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result, digest
+
+MAX_RESULT_BYTES: Final = 512 << 10
+"""Lists hold up to 200 results, and one of a thousand ranks has 400 kB."""
 
 
 async def spec_of(body: ProbeBody, services: Services) -> Spec:
@@ -141,8 +144,10 @@ def ending_of(job: Job, node: str, given: ResultInput, witness: str, now: float)
     ``witness``: the token that it came with. ``now``: seconds since the epoch by the service's own clock.
 
     Raises:
-        InvalidRequest: a measurement is missing, or came where none was asked for.
+        InvalidRequest: a measurement is missing, or came where none was asked for; the result is too large.
     """
+    if len(given.model_dump_json()) > MAX_RESULT_BYTES:
+        raise InvalidRequest([("/result", f"a result has no more than {MAX_RESULT_BYTES:,} bytes")])
     outcome = Outcome(given.outcome)
     measurement = _measurement(job, node, given, witness, now)
     result = Result(

@@ -283,6 +283,7 @@ HTTP_KINDS: Final[Mapping[int, Kind]] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
+    HTTPStatus.SERVICE_UNAVAILABLE: KINDS[TooBusy],
 }
 """Kinds of what the framework itself refuses."""
 

@@ -6,8 +6,9 @@ large, and each does one piece of work at a time: small work never waits behind 
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
 from time import monotonic
 from typing import Final, TypeVar
@@ -22,6 +23,11 @@ LIGHT_LIMIT: Final = 1024
 """Small pieces of work that may wait; some 30 s of one core."""
 DEAR_LIMIT: Final = 64
 """Large pieces of work that may wait; one to two minutes of one core."""
+STREAMS: Final = 64
+"""Streams of events that one token may follow at once; each asks the database once a second."""
+POLLS: Final = 512
+"""Workers that may wait for a job under one token."""
+SEAT_PAUSE_SECONDS: Final = 30
 LONGEST_PAUSE_SECONDS: Final = 120
 FIRST_GUESS_SECONDS: Final = 1.0
 LATEST_SHARE: Final = 1 / 8
@@ -37,7 +43,7 @@ class TooBusy(Exception):
 
     def __init__(self, waiting: int, retry_after: int) -> None:
         self.retry_after = retry_after
-        super().__init__(f"{waiting:,} questions of this size wait already: ask again later")
+        super().__init__(f"{waiting:,} requests of this kind wait already: ask again later")
 
 
 class CallerLeft(Exception):
@@ -138,13 +144,40 @@ class Lane:
             self._pass_on()
 
 
+class Seats:
+    """How many requests of one caller may wait at once for something to happen."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, caller: str) -> Iterator[None]:
+        """Hold a seat for as long as a request waits.
+
+        Raises:
+            TooBusy: the caller has all of its seats.
+        """
+        if self._taken[caller] >= self._most:
+            raise TooBusy(self._taken[caller], SEAT_PAUSE_SECONDS)
+        self._taken[caller] += 1
+        try:
+            yield
+        finally:
+            self._taken[caller] -= 1
+            if not self._taken[caller]:
+                del self._taken[caller]
+
+
 class Turns:
-    """The lanes of one application."""
+    """The lanes of one application, and the seats of those who wait for probes."""
 
     def __init__(self, dear_limit: int = DEAR_LIMIT) -> None:
         """Take how many large pieces of work may wait."""
         self.light = Lane(LIGHT_LIMIT)
         self.dear = Lane(dear_limit)
+        self.streams = Seats(STREAMS)
+        self.polls = Seats(POLLS)
 
     def of(self, request: Request) -> "Turn":
         """Return what does the work of one request."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from service.probe.learning import Learned, Sample, learn, sample_of
 from service.probe.measurements import SECONDS_PER_DAY, Measurement
 from service.probe.prediction import NotPredicted, predict
 from service.store.database import StoreUnavailable
-from service.store.measurements import MeasurementStore
+from service.store.measurements import MeasurementStore, batched
 from service.store.tokens import TokenStore
 
 _log: Final = structlog.stdlib.get_logger("dryserve.learned")
@@ -43,21 +43,26 @@ class LearnedCalibration:
                 state = (today, revoked, await self._measurements.state())
                 if state == self._seen:
                     return
-                found = await self._measurements.by_digest()
+                names = await self._measurements.digests()
+                for part in batched([name for name in names if name not in self._samples]):
+                    new = await self._measurements.read(part)
+                    self._samples.update(await asyncio.to_thread(_samples, new))
             except StoreUnavailable:
                 _log.warning("measurements not read: the database cannot be used now")
                 return
-            self.current, self.entries = await asyncio.to_thread(self._learn, found, revoked, today)
+            self.current, self.entries = await asyncio.to_thread(self._learn, names, revoked, today)
             self._seen = state
 
     def _learn(
-        self, measurements: Mapping[str, Measurement], revoked: frozenset[str], today: int
+        self, names: Sequence[str], revoked: frozenset[str], today: int
     ) -> tuple[Calibration, tuple[Learned, ...]]:
-        for name in measurements.keys() - self._samples.keys():
-            self._samples[name] = _sample(measurements[name])
-        known = (self._samples[name] for name in measurements)
+        known = (self._samples.get(name) for name in names)
         samples = [sample for sample in known if sample is not None]
         return learn([replace(each, revoked=each.witness in revoked) for each in samples], today)
+
+
+def _samples(measurements: Mapping[str, Measurement]) -> Mapping[str, Sample | None]:
+    return {name: _sample(measurement) for name, measurement in measurements.items()}
 
 
 def _sample(measurement: Measurement) -> Sample | None:

@@ -110,7 +110,7 @@ def test_no_token_moves_a_cell_beyond_the_honest_spread(
 
 
 def test_of_two_tokens_the_first_stands() -> None:
-    """At this level honest starts differ by 100 MiB: the later one is held to 200, and both weigh the same."""
+    """At this level honest starts differ by 100 MiB: the later one is held to 200, and both weigh alike."""
     honest = sample(100, TODAY, "a", witness="a", measured_at=1.0)
     late = sample(5000, TODAY, "b", witness="b", measured_at=2.0)
     assert told([honest, late]).residual.middle == 150 * MIB

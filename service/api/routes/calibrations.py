@@ -1,15 +1,19 @@
 """What was measured and what was learned from it."""
 
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from service.api.auth import Operator, Reader
 from service.api.importing import LINES, read_lines, written_lines
 from service.api.routes.parts import Parts, TurnOf
 from service.api.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.api.turns import in_turn
 from service.memory.budget import Level
+from service.store.measurements import batched
 
 router = APIRouter(tags=["calibrations"])
 
@@ -32,12 +36,18 @@ async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
 
 
 @router.get("/measurements", response_class=Response, responses=EXPORTED, summary="Export measurements")
-async def export_measurements(services: Parts, reader: Reader, turn: TurnOf) -> Response:
+async def export_measurements(services: Parts, reader: Reader) -> Response:
     """Write every measurement, the oldest first, as JSON lines."""
     del reader
-    found = await services.probes.measurements.by_digest()
-    lines = await turn(lambda: written_lines(found.values()), dear=True)
-    return Response(lines, media_type=LINES)
+    measurements = services.probes.measurements
+    parts = list(batched(await measurements.digests()))
+
+    async def lines() -> AsyncIterator[str]:
+        for part in parts:
+            found = await measurements.read(part)
+            yield await in_turn(partial(written_lines, found.values()))
+
+    return StreamingResponse(lines(), media_type=LINES)
 
 
 @router.post(

@@ -25,10 +25,15 @@ async def metrics_of(request: Request) -> Metrics:
     return metrics
 
 
+async def turns_of(request: Request) -> Turns:
+    """Return the application's lanes and seats."""
+    turns: Turns = request.app.state.turns
+    return turns
+
+
 async def turn_of(request: Request) -> Turn:
     """Return what does the work of a request when it is its turn."""
-    turns: Turns = request.app.state.turns
-    return turns.of(request)
+    return (await turns_of(request)).of(request)
 
 
 async def services_for_caller(
@@ -55,4 +60,5 @@ async def services_for_caller(
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
 CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]
+AllTurns: TypeAlias = Annotated[Turns, Depends(turns_of)]
 TurnOf: TypeAlias = Annotated[Turn, Depends(turn_of)]

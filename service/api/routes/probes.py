@@ -9,7 +9,8 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
 from service.api.probing import spec_of
-from service.api.routes.parts import Parts
+from service.api.replies import json_response
+from service.api.routes.parts import AllTurns, Parts, TurnOf
 from service.api.schemas.probe import ProbeAnswer, ProbeBody, ProbeList, ProbeQuery
 from service.probe.life import Job
 from service.probe.measurements import digest
@@ -47,13 +48,15 @@ async def create_probe(
     return ProbeAnswer.of(job)
 
 
-@router.get("/probes", summary="List probes")
-async def list_probes(services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()]) -> ProbeList:
+@router.get("/probes", response_model=ProbeList, summary="List probes")
+async def list_probes(
+    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], turn: TurnOf
+) -> Response:
     """List probes, the newest first."""
     del reader
     last = None if query.before is None else await services.probes.jobs.get(query.before)
     found = await services.probes.jobs.latest(query.state, query.limit, last)
-    return ProbeList(probes=[ProbeAnswer.of(job) for job in found])
+    return await turn(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
 
 
 @router.get("/probes/{probe_id}", summary="Look at a probe")
@@ -63,10 +66,10 @@ async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> Probe
     return ProbeAnswer.of(await services.probes.jobs.get(probe_id))
 
 
-async def _found(probe_id: ProbeId, services: Parts, reader: Reader) -> Job:
+async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllTurns) -> AsyncIterator[Job]:
     # Asked before the stream begins, while there still can be a problem in place of it.
-    del reader
-    return await services.probes.jobs.get(probe_id)
+    with turns.streams.taken("" if reader is None else reader.id):
+        yield await services.probes.jobs.get(probe_id)
 
 
 @router.get(
