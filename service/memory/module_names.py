@@ -1,6 +1,6 @@
 """Which modules a checkpoint's names and patterns mean."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -34,12 +34,12 @@ def is_safe(pattern: str) -> bool:
     return True
 
 
-def all_readable(entries: Iterable[str]) -> bool:
+def all_readable(entries: tuple[str, ...]) -> bool:
     """Whether every entry can be matched."""
-    return module_names(tuple(entries)).readable
+    return module_names(entries).readable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ModuleNames:
     """Names and patterns, ready to be asked."""
 
@@ -71,12 +71,18 @@ class ModuleNames:
         )
 
     def __contains__(self, name: str) -> bool:
+        return _is_among(self, name)
+
+    def _matched(self, name: str) -> bool:
         if name in self.names or self.globs.match(self.globs.after(name)):
             return True
         return self.expressions.match(self.expressions.after(name, self.prefixed))
 
     def within(self, name: str) -> bool:
         """Whether a plain entry names a part of the path (AWQ's ``modules_to_not_convert``)."""
+        return _is_within(self, name)
+
+    def _within(self, name: str) -> bool:
         parts = name.split(".")
         ends = combinations(range(len(parts) + 1), 2)
         return any(".".join(parts[begin:end]) in self.names for begin, end in ends)
@@ -99,7 +105,18 @@ def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -
     return Expressions.of(runs), readable
 
 
-@lru_cache(maxsize=256)
+# The same modules are asked for again with each number of GPUs and each release.
+@lru_cache(maxsize=1 << 15)
+def _is_among(names: ModuleNames, name: str) -> bool:
+    return names._matched(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_within(names: ModuleNames, name: str) -> bool:
+    return names._within(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=64)
 def module_names(entries: tuple[str, ...]) -> ModuleNames:
     """Return the entries ready to be asked."""
     return ModuleNames.parse(entries)
