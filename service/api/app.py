@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from service import __version__
 from service.api.admission import Admission
+from service.api.body_budget import BodyBudget
 from service.api.body_limit import BodyLimit
 from service.api.faults import MalformedJson, UnsupportedMediaType
 from service.api.metrics import Metrics
@@ -77,6 +78,7 @@ def create_app(
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(CallerLeft, _answer_nobody)
+    app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
     app.add_middleware(Admission)
     if cors_origins:

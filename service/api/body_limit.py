@@ -1,60 +1,29 @@
-"""No body is read beyond the size of any question, nor more of them at once than memory bears.
+"""No request is read beyond the size of any question."""
 
-What is read from a body takes up to twenty times its bytes as objects, and all requests that wait for their
-turn keep theirs. So the bodies of all requests at once have a bound; small ones have one of their own, so
-that a few large ones keep no question out.
-"""
-
+import re
 from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.replies import problem_response
+
 MAX_BODY_BYTES: Final = 4 << 20
-SMALL_BYTES: Final = 64 << 10
-"""Most questions are smaller, the config of their model included."""
-SMALL_TOGETHER: Final = 8 << 20
-LARGE_TOGETHER: Final = 12 << 20
-PAUSE_SECONDS: Final = 5
+MAX_CONTAINERS: Final = 100_000
+"""Objects and lists of a body. Parsed, each takes up to a hundred times the memory that its text does."""
+MAX_VALUES: Final = 1 << 18
+"""Values of a body: what stands between commas. The index of a model of many experts has some 50,000."""
+MAX_TARGET_BYTES: Final = 32 << 10
+"""Of a path with its query: 256 GPU types of 100 characters fit."""
+MAX_PARAMETERS: Final = 2048
+MAX_HEADER_BYTES: Final = 64 << 10
+MOST_DIGITS: Final = 12
 
-
-class TooManyBodies(HTTPException):
-    """The bodies of all requests at once are more than the service takes.
-
-    Attributes:
-        retry_after: seconds after which asking again makes sense.
-    """
-
-    retry_after: Final = PAUSE_SECONDS
-
-    def __init__(self) -> None:
-        super().__init__(HTTPStatus.SERVICE_UNAVAILABLE)
-
-
-class _Together:
-    """Bytes of the bodies of all requests."""
-
-    def __init__(self) -> None:
-        self.small = 0
-        self.large = 0
-
-    def add(self, before: int, now: int) -> None:
-        """Count a body that has grown, or that is gone.
-
-        Raises:
-            TooManyBodies: all together are too many; nothing has changed then.
-        """
-        small = self.small + _if_small(now) - _if_small(before)
-        large = self.large + (now - _if_small(now)) - (before - _if_small(before))
-        if now > before and (small > SMALL_TOGETHER or large > LARGE_TOGETHER):
-            raise TooManyBodies
-        self.small, self.large = small, large
-
-
-def _if_small(size: int) -> int:
-    return size if size <= SMALL_BYTES else 0
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("|\\?)', re.DOTALL)
+"""A string up to the quote that ends it, or else to the end of what was read, with a loose backslash."""
 
 
 class BodyLimit:
@@ -63,10 +32,9 @@ class BodyLimit:
     def __init__(self, app: ASGIApp, limit_bytes: int = MAX_BODY_BYTES) -> None:
         self._app = app
         self._limit = limit_bytes
-        self._together = _Together()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on.
+        """Pass a request on, unless its address or its headers are too long.
 
         Raises:
             HTTPException: from within the application's own reading, so that its handlers answer.
@@ -74,24 +42,54 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if (refusal := _refusal(scope)) is not None:
+            await problem_response(Request(scope), HTTPException(refusal))(scope, receive, send)
+            return
         announced = Headers(scope=scope).get("content-length", "0")
-        read = int(announced) if announced.isdecimal() else 0
-        too_long = read > self._limit
-        read = 0
+        too_long = announced.isdecimal() and (len(announced) > MOST_DIGITS or int(announced) > self._limit)
+        read, counted = 0, JsonCount()
 
-        async def counted() -> Message:
+        async def limited() -> Message:
             nonlocal read
             if too_long:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             message = await receive()
-            now = read + len(message.get("body", b""))
-            if now > self._limit:
+            body = message.get("body", b"")
+            read += len(body)
+            if read > self._limit or counted.add(body):
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            self._together.add(read, now)
-            read = now
             return message
 
-        try:
-            await self._app(scope, counted, send)
-        finally:
-            self._together.add(read, 0)
+        await self._app(scope, limited, send)
+
+
+class JsonCount:
+    """Counts the values of a JSON text while it is read, without parsing it: what stands in no string."""
+
+    def __init__(self) -> None:
+        self._open = b""
+        self.containers = 0
+        self.values = 0
+
+    def add(self, chunk: bytes) -> bool:
+        """Count what was read, and return whether that makes it too many."""
+        text = self._open + chunk
+        self._open = b""
+        # What stands outside of strings, and between them how each string ends.
+        parts = _STRING.split(text)
+        if len(parts) > 1 and parts[-2] != b'"':
+            self._open = b'"' + parts[-2]
+        outside = b"".join(parts[::2])
+        self.containers += outside.count(b"{") + outside.count(b"[")
+        self.values += outside.count(b",")
+        return self.containers > MAX_CONTAINERS or self.values > MAX_VALUES
+
+
+def _refusal(scope: Scope) -> HTTPStatus | None:
+    query = scope.get("query_string", b"")
+    path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
+    if len(path) + len(query) > MAX_TARGET_BYTES or query.count(b"&") >= MAX_PARAMETERS:
+        return HTTPStatus.REQUEST_URI_TOO_LONG
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    return None

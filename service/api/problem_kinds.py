@@ -69,7 +69,20 @@ BODY_TOO_LARGE: Final = Kind(
     "body-too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "A question fits into 4 MiB, its config.json included.",
+    "A question fits into 4 MiB, its config.json included, with at most 262,144 values and 100,000 objects "
+    "and lists.",
+)
+ADDRESS_TOO_LONG: Final = Kind(
+    "address-too-long",
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    "The address is too long",
+    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer questions by POST.",
+)
+HEADERS_TOO_LARGE: Final = Kind(
+    "headers-too-large",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "The headers are too large",
+    "The headers of a request have at most 64 KiB together.",
 )
 
 KINDS: Final[Mapping[type[Exception], Kind]] = {
@@ -284,6 +297,8 @@ HTTP_KINDS: Final[Mapping[int, Kind]] = {
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
     HTTPStatus.SERVICE_UNAVAILABLE: KINDS[TooBusy],
+    HTTPStatus.REQUEST_URI_TOO_LONG: ADDRESS_TOO_LONG,
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: HEADERS_TOO_LARGE,
 }
 """Kinds of what the framework itself refuses."""
 

@@ -1,8 +1,8 @@
 """From what a caller wrote to the core's own question."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from packaging.version import Version
 from pydantic import ValidationError
@@ -17,7 +17,9 @@ from service.api.faults import (
     UnknownCacheDtype,
     UnknownFlag,
     UnknownSpeculativeMethod,
+    escaped,
 )
+from service.api.schemas.model_config import UNKNOWN_NAMES
 from service.api.schemas.question import PLACES, GpuInput, PlanBody
 from service.api.schemas.serve import ServeInput, SpeculativeInput
 from service.api.services import Services
@@ -54,12 +56,18 @@ from service.hub.fetched import CONFIG, FetchedConfig
 from service.launch.config_format import read_files
 from service.memory.checkpoint import needs_checkpoint_bytes
 
+Place: TypeAlias = tuple[int | str, ...]
+"""Keys and indices down to a value."""
+
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
 DEFAULT_REVISION: Final = "main"
 """The branch that the engine takes by itself."""
-SERVE_DEPTH: Final = 2
-"""Names down to a flag: `serve` and its own."""
+SECTIONS: Final[Mapping[Place, tuple[str, ...]]] = {
+    ("serve",): tuple(ServeInput.model_fields),
+    ("serve", "speculative_config"): tuple(SpeculativeInput.model_fields),
+}
+"""Objects whose names are the engine's flags, with those that are modelled."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Faults of the Hub that another draft, or its config given along, would get past."""
@@ -75,45 +83,61 @@ def read_body(document: object) -> PlanBody:
     try:
         return PlanBody.model_validate(document)
     except ValidationError as error:
-        raise invalid_question(error.errors(include_url=False, include_context=False)) from None
+        raise invalid_question(error.errors(include_url=False)) from None
 
 
-def invalid_question(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
+def invalid_question(errors: Sequence[ErrorDetails]) -> InvalidRequest | UnknownFlag:
     """Name what Pydantic found in a body or among flat parameters."""
-    located = [(_location(error), error) for error in errors]
-    unknown = [
-        str(place[1])
-        for place, error in located
-        if error["type"] == "extra_forbidden" and len(place) == SERVE_DEPTH and place[0] == "serve"
-    ]
-    if unknown:
-        return UnknownFlag(unknown, ServeInput.model_fields)
-    section = ("serve", "speculative_config")
-    keys = [
-        str(place[-1])
-        for place, error in located
-        if error["type"] == "extra_forbidden" and place[:-1] == section
-    ]
-    if keys:
-        return UnknownFlag(keys, SpeculativeInput.model_fields, section=_pointer(section))
-    return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
+    located = [place for error in errors for place in _places(error)]
+    for section, known in SECTIONS.items():
+        names = [str(place[-1]) for place, error in located if _is_unknown(error) and place[:-1] == section]
+        if names:
+            count = len(names) + sum(_untold(error) for error in errors if _location(error) == section)
+            return UnknownFlag(names, known, section=_pointer(section), count=count)
+    pairs = [(_pointer(place), _message(error)) for place, error in located]
+    return InvalidRequest(pairs, count=len(pairs) + sum(map(_untold, errors)))
 
 
-def _location(error: ErrorDetails) -> tuple[int | str, ...]:
+def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:
+    """Yield where an error stands; one for many unknown names stands at each of the first of them."""
+    place = _location(error)
+    if error["type"] != UNKNOWN_NAMES:
+        yield place, error
+        return
+    for name in error["ctx"]["names"]:
+        yield (*place, name), error
+
+
+def _untold(error: ErrorDetails) -> int:
+    """Return how many unknown names an error only counts."""
+    return error["ctx"]["count"] - len(error["ctx"]["names"]) if error["type"] == UNKNOWN_NAMES else 0
+
+
+def _is_unknown(error: ErrorDetails) -> bool:
+    return error["type"] in {"extra_forbidden", UNKNOWN_NAMES}
+
+
+def _message(error: ErrorDetails) -> str:
+    return "no such name is known" if error["type"] == UNKNOWN_NAMES else error["msg"]
+
+
+def _location(error: ErrorDetails) -> Place:
     loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
     # Tags say which form of a value was read; they are no part of the document.
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
-    if source != "query" or not place:
+    if source != "query":
         return place
-    name, *inside = str(place[0]), *place[1:]
     # What is no parameter of ours was meant as a flag.
+    if not place:
+        return ("serve",) if error["type"] == UNKNOWN_NAMES else place
+    name, *inside = str(place[0]), *place[1:]
     meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
     return (*PLACES.get(name, meant), *inside)
 
 
-def _pointer(place: tuple[int | str, ...]) -> str:
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+def _pointer(place: Place) -> str:
+    return "".join(f"/{escaped(part)}" for part in place)
 
 
 async def plan_request(body: PlanBody, services: Services) -> PlanRequest:

@@ -60,6 +60,8 @@ class SchemeGroup:
     """Module names and patterns; none means every linear layer."""
 
 
+MAX_GROUPS: Final = 16
+"""Groups of modules stored alike, each of which every module is held against; checkpoints have up to four."""
 NVFP4_GROUP: Final = 16
 MXFP4_GROUP: Final = 32
 AWQ_BITS: Final = 4
@@ -96,6 +98,20 @@ def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
     return None
 
 
+class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
+    """Names whose hash is worked out once: there may be thousands, looked up for every module."""
+
+    _hash: int
+
+    def __hash__(self) -> int:
+        """Return the hash of the tuple."""
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = super().__hash__()
+            return self._hash
+
+
 def read_ignored(section: Config) -> tuple[str, ...]:
     """Return the names and patterns of the modules that stay unquantized."""
     inner = section.section("quantization") or section
@@ -109,7 +125,7 @@ def read_ignored(section: Config) -> tuple[str, ...]:
     ):
         for part in (section, inner) if inner is not section else (section,):
             names.extend(part.texts(key))
-    return tuple(dict.fromkeys(names))
+    return Names(dict.fromkeys(names))
 
 
 def _group_size(section: Config, *names: str) -> int | None:
@@ -201,13 +217,16 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         if scheme is None:
             return ()
         targets.setdefault(scheme, []).append(name)
-    return tuple(SchemeGroup(scheme, tuple(names)) for scheme, names in targets.items())
+    if len(targets) > MAX_GROUPS:
+        return ()
+    return tuple(SchemeGroup(scheme, Names(names)) for scheme, names in targets.items())
 
 
 def _compressed_tensors(section: Config) -> tuple[SchemeGroup, ...]:
     groups = section.section("config_groups")
-    read = tuple(_compressed_groups(groups)) if groups is not None else ()
-    return _all_known(read)
+    if groups is None or len(groups.fields) > MAX_GROUPS:
+        return ()
+    return _all_known(tuple(_compressed_groups(groups)))
 
 
 def _all_known(groups: tuple[SchemeGroup | None, ...]) -> tuple[SchemeGroup, ...]:
@@ -221,7 +240,7 @@ def _compressed_groups(groups: Config) -> Iterator[SchemeGroup | None]:
         weights = group.section("weights")
         if weights is None:
             continue
-        targets = tuple(name for name in group.texts("targets") if name != "Linear")
+        targets = Names(name for name in group.texts("targets") if name != "Linear")
         scheme = _compressed_scheme(weights, group.section("input_activations"))
         yield None if scheme is None else SchemeGroup(scheme, targets)
 

@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final
@@ -13,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from service.engines.flags import ServeFlags
 from service.engines.rules import RULE_PARSERS, EngineRules
 from service.engines.timeline import InvalidTimeline, Timeline
+from service.spelling import cut, nearest, quoted
 
 
 class UnknownRelease(ValueError):
@@ -31,7 +31,7 @@ class UnknownRelease(ValueError):
         known = tuple(str(release) for release in RELEASES)
         self.nearest = tuple(text for text in known if text.startswith(f"{minor}.")) or known
         super().__init__(
-            f"vLLM {given} is not modelled; the newest known release is {self.newest}, "
+            f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}, "
             f"the nearest: {', '.join(self.nearest)}"
         )
 
@@ -41,8 +41,8 @@ class UnknownPatch(ValueError):
 
     def __init__(self, given: str) -> None:
         self.given = given
-        self.nearest = tuple(get_close_matches(given, PATCHES, n=3, cutoff=0.4)) or tuple(PATCHES)
-        super().__init__(f"the patch {given!r} is not known; known are {', '.join(PATCHES)}")
+        self.nearest = nearest(given, PATCHES, cutoff=0.4) or tuple(PATCHES)
+        super().__init__(f"the patch {quoted(given)} is not known; known are {', '.join(PATCHES)}")
 
 
 class UnavailableFlag(ValueError):

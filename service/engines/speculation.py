@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Final, Self
+
+from service.spelling import cut, nearest, quoted
 
 MTP: Final = "mtp"
 EAGLE: Final = "eagle"
@@ -66,12 +67,11 @@ class SpeculativeConfig:
         """
         unknown = next((key for key in document if key not in KEYS), None)
         if unknown is not None:
-            nearest = tuple(get_close_matches(unknown, KEYS, n=3))
-            raise InvalidSpeculation(unknown, "no such key is modelled", nearest)
+            raise InvalidSpeculation(cut(unknown), "no such key is modelled", nearest(unknown, KEYS))
         for key, value in document.items():
             kinds = KEYS[key]
             if value is not None and (not isinstance(value, kinds) or (kinds is int and value is True)):
-                raise InvalidSpeculation(key, f"{value!r} is not of type {kinds.__name__}")
+                raise InvalidSpeculation(key, f"{quoted(str(value))} is not of type {kinds.__name__}")
         return cls(**document)
 
     def document(self) -> dict[str, Any]:

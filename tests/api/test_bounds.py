@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from service.api.body_limit import LARGE_TOGETHER, MAX_BODY_BYTES, SMALL_BYTES, SMALL_TOGETHER
+from service.api.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
+from service.api.body_limit import MAX_BODY_BYTES
 from service.api.examples import NODE
 from service.api.turns import Seats, TooBusy
 from service.store.measurements import AT_ONCE
