@@ -157,7 +157,23 @@ class Candidate:
     @property
     def quality(self) -> CacheQuality:
         """What is published about the type that the cache is stored in."""
-        return quality_of(self.resolved_kv_cache_dtype)
+        start = self.start
+        return quality_of(
+            self.resolved_kv_cache_dtype,
+            is_misread=self.is_misread,
+            is_published=start is not None and start.is_published,
+        )
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether the engine reads the cache as another type than it was written in."""
+        return self.start is not None and self.start.is_misread
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether it may start, and nothing is known that keeps it from answering what the model computes."""
+        fails = self.error is not None and self.error.stage is Stage.RUN
+        return self.verdict is not Verdict.REFUSED and not fails and not self.is_misread
 
     @property
     def waste(self) -> Waste | None:
