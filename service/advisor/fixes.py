@@ -21,8 +21,8 @@ MOST: Final = 5
 """Fixes named at most."""
 FEW_GPUS: Final = 4
 """Questions about more GPU types than this are answered without fixes."""
-NEAREST_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head", "auto", "float16", "bfloat16")
-"""Cache dtypes worth trying instead, the smallest first. Of 16-bit floats, the model's own alone works."""
+NEAREST_DTYPES: Final = ("auto", "fp8", "int8_per_token_head", "fp8_per_token_head", "float16", "bfloat16")
+"""Cache dtypes worth trying instead, the least lossy first. Of 16-bit floats, the model's own alone works."""
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",

@@ -116,7 +116,7 @@ def _may_serve(candidate: Candidate) -> bool:
 def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
     """Whether a candidate is named: a cache that would be read as another type only where it is asked for."""
     told = request.serve.kv_cache_dtype is not None
-    return told or candidate.verdict is Verdict.REFUSED or not candidate.is_misread
+    return told or candidate.error is not None or not candidate.is_misread
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:

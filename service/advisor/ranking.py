@@ -7,6 +7,8 @@ from typing import Any, Final, assert_never
 from service.advisor.answer import Candidate, Verdict
 from service.advisor.request import Objective, Workload
 
+FINE_BITS: Final = 8
+"""Caches of fewer bits to an element are for who asks for tokens, or can have no other."""
 VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)
 
 
@@ -19,15 +21,16 @@ def best_first(
     until they are answered stands behind all that do.
 
     ``accuracy`` takes the least lossy cache that serves the workload, on however many GPUs; ``tokens`` the
-    most tokens; ``balanced`` the fewest GPUs that serve it, and then the least lossy cache.
+    most tokens; ``balanced`` the fewest GPUs that serve it, and then the least lossy cache, but one of fewer
+    than 8 bits to an element only where no other serves as much on any number of GPUs.
     """
     return tuple(sorted(candidates, key=partial(_key, objective, workload)))
 
 
 def _key(objective: Objective, workload: Workload | None, candidate: Candidate) -> tuple[Any, ...]:
     unfit = (VERDICTS.index(candidate.verdict), not candidate.may_serve, service_of(candidate, workload))
-    ranks = candidate.tensor_parallel_size * candidate.pipeline_parallel_size
-    loss = candidate.quality.loss
+    ranks = _ranks(candidate)
+    loss, coarse = candidate.quality.loss, candidate.quality.bits < FINE_BITS
     tokens = 0 if candidate.kv_cache is None else -candidate.kv_cache.tokens
     chosen_block = candidate.flags.block_size is not None
     match objective:
@@ -36,7 +39,7 @@ def _key(objective: Objective, workload: Workload | None, candidate: Candidate) 
         case Objective.ACCURACY:
             return (*unfit, loss, ranks, chosen_block, tokens)
         case Objective.BALANCED:
-            return (*unfit, ranks, loss, chosen_block, tokens)
+            return (*unfit, coarse, ranks, loss, chosen_block, tokens)
     assert_never(objective)
 
 
@@ -79,6 +82,8 @@ def reason(candidates: tuple[Candidate, ...], objective: Objective, workload: Wo
     if not best.may_serve:
         return f"Nothing here is advised: {best.doubts[0]}"
     words = [_purpose(best, objective, workload)]
+    if objective is Objective.BALANCED and _coarser_on_fewer(candidates, best, workload):
+        words.append("Fewer GPUs would do with a cache of fewer than 8 bits to an element.")
     if best.verdict is Verdict.UNCERTAIN:
         words.append("Whether it starts is uncertain.")
     if objective is Objective.BALANCED and workload is None:
@@ -87,6 +92,20 @@ def reason(candidates: tuple[Candidate, ...], objective: Objective, workload: Wo
     if more is not None:
         words.append(more)
     return " ".join(words)
+
+
+def _coarser_on_fewer(candidates: tuple[Candidate, ...], best: Candidate, workload: Workload | None) -> bool:
+    return any(
+        other.may_serve
+        and other.quality.bits < FINE_BITS
+        and _ranks(other) < _ranks(best)
+        and service_of(other, workload) <= service_of(best, workload)
+        for other in candidates
+    )
+
+
+def _ranks(candidate: Candidate) -> int:
+    return candidate.tensor_parallel_size * candidate.pipeline_parallel_size
 
 
 def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -> str:
@@ -109,8 +128,8 @@ def _served(best: Candidate, workload: Workload) -> str:
         return "that serves the workload"
     if service is Service.INTERRUPTED and admission is not None:
         return (
-            f"there is, though none keeps the whole workload: {admission.admitted_at_once:,} of {wanted:,} "
-            f"requests are let in, {admission.kept_to_the_end:,} stay until they are answered"
+            f"there is, though none keeps the whole workload: all {wanted:,} requests are let in, "
+            f"{admission.kept_to_the_end:,} stay until they are answered"
         )
     return "there is, though none serves the whole workload"
 
@@ -128,6 +147,7 @@ def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:
         and (other.tensor_parallel_size, other.pipeline_parallel_size)
         == (best.tensor_parallel_size, best.pipeline_parallel_size)
         and other.quality.loss > loss
+        and other.quality.bits >= FINE_BITS
         and other.kv_cache.max_concurrency > best.kv_cache.max_concurrency
     ]
     if not denser or not best.kv_cache.max_concurrency:

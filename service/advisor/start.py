@@ -33,8 +33,8 @@ Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
 """What chooses the backends of a model."""
 
-FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention first runs:"
-FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches:"
+FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention first runs"
+FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Start:
     @property
     def fails_when_run(self) -> tuple[str, ...]:
         """The same in words."""
-        return tuple(f"{each.detail} {each.type}: {each.message}" for each in self.failures_when_run)
+        return tuple(f"{each.detail}: {each.type}: {each.message}" for each in self.failures_when_run)
 
 
 def build_model(

@@ -13,6 +13,8 @@ class CacheQuality:
 
     loss: int
     """Place in the order of loss, 0 for none."""
+    bits: int
+    """Of an element, those of a key or a value, whichever has fewer; 0 where they are not known."""
     effect: str
     """What the source reports, in short."""
     source: str
@@ -29,6 +31,7 @@ CASES: Final = _read("cases")
 """By what matters more than the dtype."""
 UNKNOWN: Final = CacheQuality(
     max(quality.loss for quality in QUALITIES.values()) + 1,
+    0,
     "nothing is published about it",
     "none",
 )
