@@ -72,7 +72,9 @@ def _lever(
     except UnavailableFlag:
         return None
     after = dry_run(request, flags, rules, gpu, work.under(rules))
-    if not after.may_serve or after.kv_cache is None:
+    if not after.may_serve or after.kv_cache is None or after.start is None:
+        return None
+    if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
         return None
     lever = _effect(change, best, after)
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)

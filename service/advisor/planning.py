@@ -114,9 +114,10 @@ def _may_serve(candidate: Candidate) -> bool:
 
 
 def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
-    """Whether a candidate is named: a cache that would be read as another type only where it is asked for."""
+    """Whether a candidate is named: 16-bit floats that are not the model's only where they are asked for."""
     told = request.serve.kv_cache_dtype is not None
-    return told or candidate.error is not None or not candidate.is_misread
+    other = candidate.start is not None and candidate.start.names_other_floats
+    return told or candidate.error is not None or not other
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:

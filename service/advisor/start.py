@@ -72,7 +72,12 @@ class Start:
         Source: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh, get_fp8_kv_cache_data_type: the kernels that write
         treat both types as ``auto`` and convert nothing.
         """
-        return self.stored_dtype in HALF_FLOATS and self.stored_dtype != self.serving.dtype
+        return self.serving.heeds_cache_dtype and self.names_other_floats
+
+    @property
+    def names_other_floats(self) -> bool:
+        """Whether a type of 16-bit floats is asked for that the model does not compute in."""
+        return self.serving.kv_cache_dtype in HALF_FLOATS - {self.serving.dtype}
 
     @property
     def misreadings(self) -> tuple[str, ...]:
