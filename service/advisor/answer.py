@@ -118,6 +118,8 @@ class Candidate:
     """Why it is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """What the engine settled before it asked for memory, if it came so far."""
+    fails: bool = False
+    """Whether the engine surely fails once its cache is set up; ``doubts`` say in which words."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
@@ -172,8 +174,7 @@ class Candidate:
     @property
     def may_serve(self) -> bool:
         """Whether it may start, and nothing is known that keeps it from answering what the model computes."""
-        fails = self.error is not None and self.error.stage is Stage.RUN
-        return self.verdict is not Verdict.REFUSED and not fails and not self.is_misread
+        return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
 
     @property
     def waste(self) -> Waste | None:

@@ -55,6 +55,7 @@ def dry_run(
         kv_cache=outcome.cache,
         admission=outcome.admission,
         doubts=outcome.doubts,
+        fails=outcome.fails,
         start=start,
     )
 
@@ -68,6 +69,7 @@ class _Outcome:
     cache: KvCache | None = None
     admission: Admission | None = None
     doubts: tuple[str, ...] = ()
+    fails: bool = False
 
 
 def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:
@@ -97,24 +99,22 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
 
 
 def _failing(outcome: _Outcome, begun: Begun, budget: MemoryBudget) -> _Outcome:
-    """Return the outcome with the error that the engine surely ends in once its cache is set up.
+    """Return the outcome with what the engine surely ends in once its cache is set up.
 
     An engine that cannot capture CUDA graphs does not start. One whose attention fails may start with
     --enforce-eager and fail at the first request, so that its start stays uncertain; so does that of a cache
-    given in bytes or blocks, which is a question of what such a cache holds. The cache stays in the answer:
-    the engine sizes it before it fails.
+    given in bytes or blocks, which is a question of what such a cache holds.
     """
     if outcome.verdict is Verdict.REFUSED:
         return outcome
     if begun.failures:
-        return replace(outcome, verdict=Verdict.UNCERTAIN, error=Refusal.of(begun.failures[0]))
+        return replace(outcome, verdict=Verdict.UNCERTAIN, fails=True)
     failure = _capture_refusal(outcome, begun, budget)
     if failure is None:
         return outcome
     if budget.available_kv.basis is Basis.GIVEN or begun.start.serving.num_gpu_blocks_override is not None:
-        return replace(outcome, error=Refusal.of(failure))
-    doubts = tuple(doubt for doubt in outcome.doubts if not doubt.startswith(FAILS_IN_CAPTURE))
-    return replace(outcome, verdict=Verdict.REFUSED, error=Refusal.of(failure), doubts=doubts)
+        return replace(outcome, fails=True)
+    return _Outcome(Verdict.REFUSED, Refusal.of(failure))
 
 
 def _capture_refusal(outcome: _Outcome, begun: Begun, budget: MemoryBudget) -> EngineRefusal | None:

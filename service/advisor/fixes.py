@@ -61,11 +61,15 @@ def run_with_fixes(
     """
     work = work or SharedWork(request.model, rules)
     candidate = dry_run(request, flags, rules, gpu, work)
-    if candidate.error is None or len(request.gpus) > FEW_GPUS:
+    if (candidate.error is None and not candidate.fails) or len(request.gpus) > FEW_GPUS:
         return candidate
-    tried = _tried(request, flags, work, gpu, candidate.error.stage)
-    working = (attempt.words for attempt in tried if starts(request, attempt, gpu, work))
-    return replace(candidate, error=replace(candidate.error, fix=tuple(islice(working, MOST))))
+    stage = Stage.RUN if candidate.error is None else candidate.error.stage
+    tried = _tried(request, flags, work, gpu, stage)
+    working = tuple(islice((each.words for each in tried if starts(request, each, gpu, work)), MOST))
+    if candidate.error is not None:
+        return replace(candidate, error=replace(candidate.error, fix=working))
+    remedy = (f"Single changes that get past it, each planned: {'; '.join(working)}.",) if working else ()
+    return replace(candidate, doubts=(*candidate.doubts, *remedy))
 
 
 def _tried(
@@ -142,13 +146,15 @@ def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: Gpu
 
 def _captured(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType) -> Iterator[Attempt]:
     """Yield what lets CUDA graphs be captured where there are fewer recurrent states than sequences."""
-    candidate = dry_run(request, flags, work.rules, gpu, work)
-    start, cache, memory = candidate.start, candidate.kv_cache, candidate.memory
-    if start is None or cache is None or memory is None:
+    device = work.device(gpu)
+    begun = work.begin(flags, device)
+    if isinstance(begun, Candidate):
         return
-    if capture_failure(start.layout, start.serving, cache.num_blocks) is None:
+    start = begun.start
+    budget = work.budget(start, flags, device, request.free_memory_bytes)
+    blocks = begun.sizing.num_blocks(calibrated(request, budget, start, flags, gpu).available_kv.low)
+    if capture_failure(start.layout, start.serving, blocks) is None:
         return
-    blocks = cache.num_blocks * memory.available_kv.low // max(1, memory.available_kv.bytes)
     if blocks > 0:
         seqs = 1 << (blocks.bit_length() - 1)
         yield Attempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), work.rules)

@@ -117,7 +117,7 @@ def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
     """Whether a candidate is named: 16-bit floats that are not the model's only where they are asked for."""
     told = request.serve.kv_cache_dtype is not None
     other = candidate.start is not None and candidate.start.names_other_floats
-    return told or candidate.error is not None or not other
+    return told or candidate.error is not None or candidate.fails or not other
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:

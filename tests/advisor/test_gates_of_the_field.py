@@ -184,8 +184,8 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
     assert candidate.error.message.startswith("max_num_seqs (1024) exceeds available Mamba cache blocks")
     # The engine's own remedy, "lower max_num_seqs to at most 615", as a power of two.
     assert candidate.error.fix[0] == "--max-num-seqs 512"
-    assert candidate.kv_cache is not None
-    assert candidate.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
+    count = int(candidate.error.message.partition("blocks (")[2].partition(")")[0])
+    assert count == pytest.approx(logged, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -213,18 +213,19 @@ def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) ->
     assert candidate.verdict is (Verdict.STARTS if built else Verdict.UNCERTAIN)
 
 
-@pytest.mark.parametrize(
-    ("logged", "seqs", "verdict"), [(635, 1024, Verdict.REFUSED), (652, 512, Verdict.STARTS)]
-)
-def test_the_count_of_states_decides_whether_graphs_can_be_captured(
-    logged: int, seqs: int, verdict: Verdict
-) -> None:
+@pytest.mark.parametrize("logged", [635, 652])
+def test_fewer_states_than_sequences_whatever_the_memory_are_refused(logged: int) -> None:
     """Logs of Qwen3.8-27B on RTX PRO 6000 with vLLM 0.29.0 ended so with 635 and with 652 blocks."""
-    candidate = _hybrid(seqs)
+    candidate, fewer = _hybrid(1024), _hybrid(512)
 
-    assert candidate.verdict is verdict
-    assert candidate.kv_cache is not None
-    assert candidate.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
+    assert candidate.verdict is Verdict.REFUSED
+    assert candidate.error is not None
+    assert candidate.error.message.startswith("max_num_seqs (1024) exceeds available Mamba cache blocks (")
+    assert "--max-num-seqs 512" in candidate.error.fix
+    assert candidate.kv_cache is None
+    assert fewer.verdict is Verdict.STARTS
+    assert fewer.kv_cache is not None
+    assert fewer.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
 
 
 def test_a_count_within_the_interval_leaves_it_uncertain() -> None:
@@ -244,10 +245,10 @@ def test_a_cache_given_in_bytes_is_sized_and_its_failure_told() -> None:
 
     assert candidate.kv_cache is not None
     assert candidate.verdict is Verdict.UNCERTAIN
-    assert candidate.error is not None
-    assert candidate.error.message.startswith(
-        f"max_num_seqs (1024) exceeds available Mamba cache blocks ({candidate.kv_cache.num_blocks})"
-    )
+    assert candidate.error is None
+    blocks = candidate.kv_cache.num_blocks
+    words = f"max_num_seqs (1024) exceeds available Mamba cache blocks ({blocks})"
+    assert any(words in warning for warning in candidate.warnings)
     assert not candidate.may_serve
 
 
