@@ -1,6 +1,7 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from service.advisor.admission import admission_of
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
@@ -16,8 +17,10 @@ from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capture import capture_failure
-from service.memory.budget import MemoryBudget
+from service.memory.budget import Basis, MemoryBudget
 from service.units import gib_text
+
+FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
 
 
 def dry_run(
@@ -35,13 +38,13 @@ def dry_run(
     start = begun.start
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
-    outcome = _outcome(request, flags, begun, budget)
+    outcome = _failing(_outcome(request, flags, begun, budget), begun, budget)
     return Candidate(
         model=request.model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        resolved_kv_cache_dtype=start.stored_dtype,
+        resolved_kv_cache_dtype=start.stored_format,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         block_size=start.layout.block_size,
@@ -52,6 +55,7 @@ def dry_run(
         kv_cache=outcome.cache,
         admission=outcome.admission,
         doubts=outcome.doubts,
+        fails=outcome.fails,
         start=start,
     )
 
@@ -65,6 +69,7 @@ class _Outcome:
     cache: KvCache | None = None
     admission: Admission | None = None
     doubts: tuple[str, ...] = ()
+    fails: bool = False
 
 
 def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: MemoryBudget) -> _Outcome:
@@ -93,15 +98,53 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
     return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
 
 
+def _failing(outcome: _Outcome, begun: Begun, budget: MemoryBudget) -> _Outcome:
+    """Return the outcome with what the engine surely ends in once its cache is set up.
+
+    An engine that cannot capture CUDA graphs does not start. One whose attention fails may start with
+    --enforce-eager and fail at the first request, so that its start stays uncertain; so does that of a cache
+    given in bytes or blocks, which is a question of what such a cache holds.
+    """
+    if outcome.verdict is Verdict.REFUSED:
+        return outcome
+    if begun.failures:
+        return replace(outcome, verdict=Verdict.UNCERTAIN, fails=True)
+    failure = _capture_refusal(outcome, begun, budget)
+    if failure is None:
+        return outcome
+    if budget.available_kv.basis is Basis.GIVEN or begun.start.serving.num_gpu_blocks_override is not None:
+        return replace(outcome, fails=True)
+    return _Outcome(Verdict.REFUSED, Refusal.of(failure))
+
+
+def _capture_refusal(outcome: _Outcome, begun: Begun, budget: MemoryBudget) -> EngineRefusal | None:
+    """Return the engine's refusal to capture CUDA graphs, where even the most cache there may be is short."""
+    start, sizing, available = begun.start, begun.sizing, budget.available_kv
+    most = sizing.num_blocks(available.high)
+    if capture_failure(start.layout, start.serving, most) is None:
+        return None
+    expected = most if outcome.cache is None else outcome.cache.num_blocks
+    message = capture_failure(start.layout, start.serving, expected)
+    least = sizing.num_blocks(available.low)
+    span = f"{most:,}" if least == most else f"between {least:,} and {most:,}"
+    return (
+        None
+        if message is None
+        else EngineRefusal(
+            Stage.RUN,
+            message,
+            detail=f"{FAILS_IN_CAPTURE} it will have {span} blocks, and needs one for each of "
+            f"{start.serving.max_num_seqs:,} sequences. --enforce-eager captures none.",
+        )
+    )
+
+
 def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:
     """Say what fails with the least cache that there may be."""
     failure = capture_failure(start.layout, start.serving, num_blocks)
     if failure is None:
         return ()
-    words = (
-        "The engine sets up this cache, then fails when it captures CUDA graphs: "
-        f"ValueError: {failure} --enforce-eager captures none."
-    )
+    words = f"{FAILS_IN_CAPTURE} ValueError: {failure} --enforce-eager captures none."
     return (words,)
 
 

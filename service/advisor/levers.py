@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.advisor.answer import Candidate, Lever, Verdict
+from service.advisor.answer import Candidate, Lever
 from service.advisor.candidates import dry_run
 from service.advisor.request import PlanRequest
 from service.advisor.shared_work import SharedWork
 from service.advisor.start import Start
-from service.engines.cache_quality import quality_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
@@ -73,7 +72,9 @@ def _lever(
     except UnavailableFlag:
         return None
     after = dry_run(request, flags, rules, gpu, work.under(rules))
-    if after.verdict is Verdict.REFUSED or after.kv_cache is None:
+    if not after.may_serve or after.kv_cache is None or after.start is None:
+        return None
+    if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
         return None
     lever = _effect(change, best, after)
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
@@ -116,7 +117,7 @@ def _words(change: Change) -> str:
 
 def _cost(change: Change, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
-        quality = quality_of(after.resolved_kv_cache_dtype)
+        quality = after.quality
         return f"quality, as published: {quality.effect} ({quality.source})"
     if change.flag is not None:
         return COSTS[change.flag]

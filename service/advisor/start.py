@@ -1,23 +1,26 @@
 """One start of the engine, as far as it goes before memory is known."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
+from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_built_class
-from service.engines.refusal import EngineRefusal
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import asked_of_gpu
 from service.kv_cache.block_size import settle_block_size
 from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
-from service.launch.cache_dtype import check_chunks, check_e5m2
+from service.launch.cache_dtype import HALF_FLOATS, canonical, check_chunks, check_e5m2
+from service.launch.cache_dtype import resolve as resolve_cache_dtype
 from service.launch.checkpoint import check_clamped_experts, check_expert_blocks, check_tied_embedding
 from service.launch.config_format import as_written_for
 from service.launch.layout import check_layers, check_missing_layers, check_shared_caches
@@ -29,6 +32,9 @@ from service.launch.serving import Serving
 Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
 """What chooses the backends of a model."""
+
+FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention first runs"
+FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,52 @@ class Start:
         """Type of the cache, once ``auto`` is resolved and what the release does not heed is left out."""
         dtype = self.serving.kv_cache_dtype
         return self.serving.dtype if dtype == "auto" or not self.serving.heeds_cache_dtype else dtype
+
+    @property
+    def stored_format(self) -> str:
+        """Type that most attention layers store, after a backend had its say (``fp8`` as ``fp8_ds_mla``)."""
+        if not self.serving.heeds_cache_dtype:
+            return self.stored_dtype
+        stored = Counter(
+            backend.cache_dtype
+            for (_, part), backend in self.backends.items()
+            if part is CachePart.ATTENTION and backend.cache_dtype != "auto"
+        )
+        return stored.most_common(1)[0][0] if stored else self.stored_dtype
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether the cache is of 16-bit floats of another type than those that the model writes into it.
+
+        Source: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh, get_fp8_kv_cache_data_type: the kernels that write
+        treat both types as ``auto`` and convert nothing.
+        """
+        return self.serving.heeds_cache_dtype and self.names_other_floats
+
+    @property
+    def names_other_floats(self) -> bool:
+        """Whether a type of 16-bit floats is asked for that the model does not compute in."""
+        return self.serving.kv_cache_dtype in HALF_FLOATS - {self.serving.dtype}
+
+    @property
+    def misreadings(self) -> tuple[str, ...]:
+        """What comes of a cache that is read as another type; empty where it is not."""
+        if not self.is_misread:
+            return ()
+        stored, dtype = self.stored_dtype, self.serving.dtype
+        words = (
+            f"--kv-cache-dtype {stored} breaks a model that computes in {dtype}: kernels write the bits of "
+            f"{dtype} and read them as {stored}. The model then answers nonsense without an error or a "
+            "warning (vLLM pull request 54338; vLLM 0.33.0 refuses such a cache), or attention fails when it "
+            f"first runs. --kv-cache-dtype auto or {dtype} stores what the model computes."
+        )
+        return (words,)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the cache is stored as the checkpoint itself asks for, with the scales that it brings."""
+        own = resolve_cache_dtype("auto", self.architecture.quantization, self.serving.rules)
+        return own != "auto" and canonical(own) == canonical(self.serving.kv_cache_dtype)
 
     @property
     def miscounts(self) -> tuple[str, ...]:
@@ -67,21 +119,25 @@ class Start:
         return (words,)
 
     @property
-    def fails_when_run(self) -> tuple[str, ...]:
+    def failures_when_run(self) -> tuple[EngineRefusal, ...]:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
-            f"{failure.type}: {failure.message}"
+            (failure.type, failure.message)
             for backend in {id(backend): backend for backend in self.backends.values()}.values()
             if (failure := backend.failure_when_run) is not None
         }
         return tuple(
-            f"The engine accepts this, then fails when attention first runs: {failure}"
-            for failure in sorted(failures)
+            EngineRefusal(Stage.RUN, message, type=type_, detail=FAILS_IN_ATTENTION)
+            for type_, message in sorted(failures)
         ) + tuple(
-            "The engine accepts this, then fails when it sets up its caches: "
-            f"ValueError: No common block size for {size}"
+            EngineRefusal(Stage.RUN, f"No common block size for {size}", detail=FAILS_IN_CACHES)
             for size in sorted(self.layout.uncuttable_blocks)
         )
+
+    @property
+    def fails_when_run(self) -> tuple[str, ...]:
+        """The same in words."""
+        return tuple(f"{each.detail}: {each.type}: {each.message}" for each in self.failures_when_run)
 
 
 def build_model(
@@ -168,7 +224,7 @@ class Starts:
         self._pagings: dict[Hashable, int] = {}
         self._numbers = count()
         self._names = Memo[tuple[str, ...]]()
-        self._failures = Memo[tuple[str, ...]]()
+        self._failures = Memo[tuple[EngineRefusal, ...]]()
         self._layouts = Memo[CacheLayout]()
         self._sizings = Memo[CacheSizing]()
 
@@ -210,9 +266,9 @@ class Starts:
         """Return the attention backends of one of these starts, those of most layers first."""
         return self._names.of(id(start.backends), lambda: count_backends(start.backends))
 
-    def failures_when_run(self, start: Start) -> tuple[str, ...]:
+    def failures_when_run(self, start: Start) -> tuple[EngineRefusal, ...]:
         """Return what goes wrong with one of these starts once the engine has found its memory."""
-        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.fails_when_run)
+        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.failures_when_run)
 
     def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
         """Return the sizing of one of these starts."""

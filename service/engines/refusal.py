@@ -15,6 +15,8 @@ class Stage(StrEnum):
     PAGE_SIZE = "page_size"
     GROUPING = "grouping"
     MEMORY = "memory"
+    RUN = "run"
+    """Its cache is set up: it captures CUDA graphs, or computes the first request."""
 
 
 class EngineRefusal(Exception):

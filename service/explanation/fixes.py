@@ -6,7 +6,7 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
-from service.advisor.answer import Candidate, Verdict
+from service.advisor.answer import Candidate
 from service.advisor.candidates import dry_run
 from service.advisor.command import serve_command
 from service.advisor.fixes import Attempt as Change
@@ -77,7 +77,7 @@ def _tried(run: Run, log: StartupLog, attempt: Attempt) -> Fix | None:
     elif not run.gpu_told:
         return None
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
-    if candidate.verdict is Verdict.REFUSED:
+    if not candidate.may_serve:
         return None
     return _fix(run, attempt, candidate)
 
