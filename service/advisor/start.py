@@ -7,6 +7,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
+from service.backends.backend import EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
@@ -65,6 +66,21 @@ class Start:
             "device): this holds for a build of one's own."
         )
         return (words,)
+
+    @property
+    def failure_at_setup(self) -> EngineFailure | None:
+        """What always goes wrong when a cache of any size is set up; ``None`` when nothing does."""
+        if self.serving.decode_context_parallel_size == 1:
+            return None
+        failures = (backend.failure_at_setup for backend in self.backends.values())
+        own = next((failure for failure in failures if failure is not None), None)
+        return own or self._hybrid_failure
+
+    @property
+    def _hybrid_failure(self) -> EngineFailure | None:
+        words = self.serving.rules.hybrid_context_parallel_failure
+        several = len(self.layout.groups) > 1 and self.serving.enable_prefix_caching
+        return EngineFailure("AssertionError", words) if words and several else None
 
     @property
     def fails_when_run(self) -> tuple[str, ...]:

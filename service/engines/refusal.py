@@ -15,6 +15,8 @@ class Stage(StrEnum):
     PAGE_SIZE = "page_size"
     GROUPING = "grouping"
     MEMORY = "memory"
+    CACHE_SETUP = "cache_setup"
+    """The cache is sized; each rank sets it up for its layers."""
 
 
 class EngineRefusal(Exception):

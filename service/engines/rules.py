@@ -284,6 +284,7 @@ class EngineRules:
     unrepeated_kv_heads: Mapping[str, str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]
+    hybrid_context_parallel_failure: str
     gpu_memory_utilization: int
     batch_defaults: tuple[BatchDefaults, ...]
     batch_bounded_by_requests: bool
