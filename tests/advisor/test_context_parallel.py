@@ -41,8 +41,8 @@ def candidate(model_id: str, gpu: str, release: str, **flags: object) -> Candida
         (
             "0.28.0",
             (
-                "Decode Context Parallelism (DCP) requires attention implementations to return the softmax LSE "
-                "during decode, but FlashMLASparseImpl does not. Try a different backend by setting "
+                "Decode Context Parallelism (DCP) requires attention implementations to return the softmax "
+                "LSE during decode, but FlashMLASparseImpl does not. Try a different backend by setting "
                 "--attention-backend or disable DCP."
             ),
         ),
