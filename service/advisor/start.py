@@ -26,6 +26,7 @@ from service.launch.model_dtype import check_supported
 from service.launch.release_reading import as_read_by
 from service.launch.resolution import DeviceTerms, configure, resolve
 from service.launch.serving import Serving
+from service.launch.unbuilt import unbuilt
 
 Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
@@ -56,16 +57,8 @@ class Start:
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """That only a build of one's own runs on the GPU; empty where published ones do."""
-        serving = self.serving
-        if str(serving.compute_capability) not in serving.rules.unbuilt_capabilities:
-            return ()
-        words = (
-            f"The published builds of vLLM {serving.release} hold no kernels for compute capability "
-            f"{serving.compute_capability} (CUDA error: no kernel image is available for execution on the "
-            "device): this holds for a build of one's own."
-        )
-        return (words,)
+        """What the published builds of the release fail on; empty where they run."""
+        return unbuilt(self.architecture, self.serving)
 
     @property
     def failure_at_setup(self) -> EngineFailure | None:

@@ -315,6 +315,8 @@ class EngineRules:
     state_checkpoints: tuple[StateCheckpoint, ...]
     graphs_need_states: bool
     unbuilt_capabilities: frozenset[str]
+    deep_gemm_unbuilt_majors: frozenset[str]
+    deep_gemm_excluded_types: frozenset[str]
     drafted_rows: frozenset[str]
     undrafted_alignment: frozenset[str]
     drafted_states: frozenset[str]
