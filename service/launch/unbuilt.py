@@ -49,9 +49,10 @@ def _no_deep_gemm(architecture: ModelArchitecture, serving: Serving) -> tuple[st
         return ()
     words = (
         f"vLLM {serving.release} picks DeepGEMM for weights in blocks of fp8 on compute capability "
-        f"{capability}, and the DeepGEMM of its published builds has no kernels for it: the engine fails when "
-        "it loads the weights or warms up (RuntimeError: Assertion error: Unknown SF transformation, or Unknown recipe). "
-        "Set VLLM_USE_DEEP_GEMM=0 in the environment: it then takes other kernels, and the figures hold."
+        f"{capability}, and the DeepGEMM of its published builds has no kernels for it: the engine fails "
+        "when it loads the weights or warms up (RuntimeError: Assertion error: Unknown SF transformation, "
+        "or Unknown recipe). Set VLLM_USE_DEEP_GEMM=0 in the environment: it then takes other kernels, "
+        "and the figures hold."
     )
     return (words,)
 
