@@ -339,6 +339,8 @@ class EngineRules:
     equal_vocabularies: bool
     draft_limits_length: bool
     draft_slots: bool
+    blocks_guessed_whole: bool
+    blocks_guessed_in_rounds: bool
     aligned_states_refusal: str
     drafts_align_states: bool
 
