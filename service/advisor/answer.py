@@ -149,7 +149,8 @@ class Candidate:
         if self.start is None or self.kv_cache is None or self.memory is None:
             return self.doubts
         under_load = little_room_for_steps(self.kv_cache, self.memory)
-        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache))
+        ranks = self.flags.data_parallel_size
+        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache, ranks))
 
     @property
     def command(self) -> str:

@@ -79,6 +79,10 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
         return _Outcome(Verdict.REFUSED, refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
+    failure = start.failure_at_setup
+    if failure is not None and sizing.fits(available.high):
+        refused = Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
+        return _Outcome(Verdict.REFUSED, refused)
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:

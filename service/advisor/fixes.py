@@ -35,6 +35,7 @@ CHOSEN_BY_THE_ENGINE: Final = (
     "enable_prefix_caching",
     "enable_chunked_prefill",
     "async_scheduling",
+    "decode_context_parallel_size",
 )
 """Flags that the engine chooses well by itself where they are left out."""
 UTILIZATIONS: Final = (0.95, 0.97)

@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import Backends, asked_of_start, assign_backends, count_backends
+from service.backends.backend import EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engines.flags import ServeFlags
@@ -28,6 +29,7 @@ from service.launch.model_dtype import check_supported
 from service.launch.release_reading import as_read_by
 from service.launch.resolution import DeviceTerms, configure, resolve
 from service.launch.serving import Serving
+from service.launch.unbuilt import unbuilt
 
 Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, Serving], Backends]
@@ -107,16 +109,23 @@ class Start:
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """That only a build of one's own runs on the GPU; empty where published ones do."""
-        serving = self.serving
-        if str(serving.compute_capability) not in serving.rules.unbuilt_capabilities:
-            return ()
-        words = (
-            f"The published builds of vLLM {serving.release} hold no kernels for compute capability "
-            f"{serving.compute_capability} (CUDA error: no kernel image is available for execution on the "
-            "device): this holds for a build of one's own."
-        )
-        return (words,)
+        """What the published builds of the release fail on; empty where they run."""
+        return unbuilt(self.architecture, self.serving)
+
+    @property
+    def failure_at_setup(self) -> EngineFailure | None:
+        """What always goes wrong when a cache of any size is set up; ``None`` when nothing does."""
+        if self.serving.decode_context_parallel_size == 1:
+            return None
+        failures = (backend.failure_at_setup for backend in self.backends.values())
+        own = next((failure for failure in failures if failure is not None), None)
+        return own or self._hybrid_failure
+
+    @property
+    def _hybrid_failure(self) -> EngineFailure | None:
+        words = self.serving.rules.hybrid_context_parallel_failure
+        several = len(self.layout.groups) > 1 and self.serving.enable_prefix_caching
+        return EngineFailure("AssertionError", words) if words and several else None
 
     @property
     def failures_when_run(self) -> tuple[EngineRefusal, ...]:

@@ -1,7 +1,7 @@
 """Bounds the bytes of the bodies of all requests at once.
 
-A parsed body takes up to twenty times its bytes in memory, and every request that waits for its turn holds its
-own. Small bodies have a bound of their own, so that a few large ones keep no small request out.
+A parsed body takes up to twenty times its bytes in memory, and every request that waits for its turn holds
+its own. Small bodies have a bound of their own, so that a few large ones keep no small request out.
 """
 
 from http import HTTPStatus

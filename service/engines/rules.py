@@ -284,6 +284,7 @@ class EngineRules:
     unrepeated_kv_heads: Mapping[str, str]
     uneven_ranks_refusal: tuple[str, ...]
     context_parallel_refusals: tuple[str, ...]
+    hybrid_context_parallel_failure: str
     gpu_memory_utilization: int
     batch_defaults: tuple[BatchDefaults, ...]
     batch_bounded_by_requests: bool
@@ -314,6 +315,8 @@ class EngineRules:
     state_checkpoints: tuple[StateCheckpoint, ...]
     graphs_need_states: bool
     unbuilt_capabilities: frozenset[str]
+    deep_gemm_unbuilt_majors: frozenset[str]
+    deep_gemm_excluded_types: frozenset[str]
     drafted_rows: frozenset[str]
     undrafted_alignment: frozenset[str]
     drafted_states: frozenset[str]
@@ -336,6 +339,8 @@ class EngineRules:
     equal_vocabularies: bool
     draft_limits_length: bool
     draft_slots: bool
+    blocks_guessed_whole: bool
+    blocks_guessed_in_rounds: bool
     aligned_states_refusal: str
     drafts_align_states: bool
 

@@ -10,13 +10,14 @@ MTP: Final = "mtp"
 EAGLE: Final = "eagle"
 EAGLE3: Final = "eagle3"
 DRAFT_MODEL: Final = "draft_model"
+DSPARK: Final = "dspark"
 MEDUSA: Final = "medusa"
 MLP_SPECULATOR: Final = "mlp_speculator"
 NGRAM: Final = "ngram"
 SUFFIX: Final = "suffix"
 LOOKUPS: Final = frozenset({NGRAM, "ngram_gpu", SUFFIX})
 """Methods that guess from the tokens seen so far, without any model."""
-HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", "dspark"})
+HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", DSPARK})
 """Methods that feed a draft with the model's own hidden states (vLLM 0.33.0, SpeculativeConfig.use_eagle)."""
 
 

@@ -155,6 +155,7 @@ class _Start:
             second_runner=self.inputs.second_runner,
             guesses=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
+            data_parallel_size=self.inputs.data_parallel_size,
         )
 
     def _capture(self, layers: range) -> Capture:

@@ -44,6 +44,9 @@ class Layout:
     fused_indexer_keys: bool
     told_nvfp4_experts: bool
     widened_experts: bool
+    split_markov_tables: bool
+    confidence_heads: bool
+    stacked_context_keys: bool
     router_kernels: frozenset[str]
     tied_when_untold: frozenset[str]
     ends_only: frozenset[str]
@@ -84,6 +87,9 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "fused_indexer_keys": bool,
     "told_nvfp4_experts": bool,
     "widened_experts": bool,
+    "split_markov_tables": bool,
+    "confidence_heads": bool,
+    "stacked_context_keys": bool,
     "router_kernels": frozenset,
     "tied_when_untold": frozenset,
     "ends_only": frozenset,
