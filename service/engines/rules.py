@@ -273,6 +273,7 @@ class EngineRules:
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool
+    auto_backend: bool
     left_to_transformers: frozenset[str]
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]

@@ -238,3 +238,15 @@ def test_a_gpu_of_unknown_capability_is_no_device_to_plan_for() -> None:
     gpu = replace(find_gpu("h100-sxm-80gb"), compute_capability=None)
     with pytest.raises(ValueError, match="h100-sxm-80gb has no compute capability"):
         resolve(bundled_architecture(LLAMA), PLAIN, rules_for(Version("0.32.0")), gpu)
+
+
+@pytest.mark.parametrize("written", ["FLASHINFER", "flashinfer", "FlashInfer"])
+@pytest.mark.parametrize("release", ["0.13.0", "0.28.0"])
+def test_the_case_of_a_backends_name_does_not_matter(release: str, written: str) -> None:
+    """vLLM 0.13.0 and later, config/attention.py: AttentionBackendEnum[value.upper()]."""
+    assert serving(LLAMA, release, ServeFlags(attention_backend=written)).attention_backend == "FLASHINFER"
+
+
+@pytest.mark.parametrize(("release", "backend"), [("0.17.1", "AUTO"), ("0.18.0", None)])
+def test_auto_leaves_the_backend_to_the_engine_since_0_18(release: str, backend: str | None) -> None:
+    assert serving(LLAMA, release, ServeFlags(attention_backend="auto")).attention_backend == backend
