@@ -12,6 +12,7 @@ from service.engines.cases import (
     BatchDefaults,
     KernelBlock,
     LatentBlock,
+    QuantizationOverride,
     RowAlignedBlock,
     StateCheckpoint,
 )
@@ -262,7 +263,7 @@ class EngineRules:
     e5m2_gate: E5m2Gate
     quantization_methods: frozenset[str]
     deprecated_quantization: frozenset[str]
-    quantization_overrides: frozenset[str]
+    quantization_overrides: tuple[QuantizationOverride, ...]
     online_cache_scales: bool
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
@@ -374,6 +375,7 @@ PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
     tuple[KernelBlock, ...]: _cases(KernelBlock),
     tuple[StateCheckpoint, ...]: _cases(StateCheckpoint),
     tuple[ActivationTypes, ...]: _cases(ActivationTypes),
+    tuple[QuantizationOverride, ...]: _cases(QuantizationOverride),
     tuple[RowAlignedBlock, ...]: _cases(RowAlignedBlock),
     bool: _exactly(bool),
     int: _exactly(int),

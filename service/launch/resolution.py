@@ -93,7 +93,9 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
-    weight_quantization.check_method(architecture.quantization, flags.quantization, rules)
+    weight_quantization.check_method(
+        architecture.quantization, flags.quantization, architecture.model_type, rules
+    )
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
