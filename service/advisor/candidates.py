@@ -1,6 +1,6 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.advisor.admission import admission_of
 from service.advisor.answer import Admission, Candidate, Refusal, Verdict
@@ -10,6 +10,7 @@ from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, SharedWork
 from service.advisor.standing import beyond_memory, no_room_for_graphs
 from service.advisor.start import Start
+from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
@@ -35,7 +36,7 @@ def dry_run(
     start = begun.start
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
-    outcome = _outcome(request, flags, begun, budget)
+    outcome = _told(_outcome(request, flags, begun, budget), request.model.architecture)
     return Candidate(
         model=request.model,
         rules=rules,
@@ -91,6 +92,20 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
     admission = None if request.workload is None else admission_of(start, cache, request.workload)
     hazards = () if admission is None else admission.hazards
     return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
+
+
+def _told(outcome: _Outcome, architecture: ModelArchitecture) -> _Outcome:
+    """Warn of weights whose quantization the engine does not heed."""
+    algorithm = architecture.unnamed_quantization
+    if algorithm is None:
+        return outcome
+    words = (
+        f"The checkpoint's quant_algo is {algorithm}, but its quantization_config names no quant_method and "
+        'no producer {"name": "modelopt"}. vLLM then takes the weights for unquantized: it reserves memory '
+        f"for weights in {architecture.dtype}, and fails if it finds {algorithm} weights. This copy of the "
+        "config may lack a part of the original."
+    )
+    return replace(outcome, doubts=(words, *outcome.doubts))
 
 
 def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:

@@ -265,6 +265,7 @@ class EngineRules:
     deprecated_quantization: frozenset[str]
     quantization_overrides: tuple[QuantizationOverride, ...]
     online_cache_scales: bool
+    modelopt_algorithms: tuple[str, ...]
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool

@@ -288,3 +288,23 @@ def test_a_flag_that_no_method_claims(model: str, flag: str, release: str, store
     words = f"in the model config \\({stored}\\) does not match .* argument \\({flag}\\)"
     with pytest.raises(EngineRefusal, match=words):
         serving(model, release, ServeFlags(quantization=flag))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "method", "since", "before"),
+    [
+        ("W4A16_NVFP4", "modelopt_fp4", "0.21.0", "0.20.2"),
+        ("MXFP8", "modelopt_mxfp8", "0.16.0", "0.15.1"),
+        ("MIXED_PRECISION", "modelopt_mixed", "0.17.0", "0.16.0"),
+        ("FP8_PB_WO", "modelopt", "0.14.0", "0.13.0"),
+    ],
+)
+def test_modelopts_algorithms_are_taken_since(algorithm: str, method: str, since: str, before: str) -> None:
+    """layers/quantization/modelopt.py QUANT_ALGOS of each release."""
+    stored = Quantization(method, algorithm=algorithm, names_modelopt=True)
+    architecture = replace(bundled_architecture(LLAMA), quantization=stored)
+    gpu = find_gpu("b200-180gb")
+    assert resolve(architecture, PLAIN, rules_for(Version(since)), gpu).release == Version(since)
+    with pytest.raises(EngineRefusal, match="ModelOpt currently only supports: ") as caught:
+        resolve(architecture, PLAIN, rules_for(Version(before)), gpu)
+    assert caught.value.stage is Stage.CONFIG
