@@ -1,5 +1,7 @@
 """Bytes of quantized weights against shapes worked out by hand, and against what was published of models."""
 
+from collections.abc import Mapping
+
 import pytest
 from packaging.version import Version
 
@@ -21,8 +23,8 @@ OUTPUT_AND_EMBEDDING = 2 * 1024 * HIDDEN
 UNQUANTIZED_MOE = ATTENTION + LAYER_NORMS + QUERY_AND_KEY_NORMS + HIDDEN * EXPERTS
 
 
-def model(quantization: dict[str, object] | None = None, **fields: object) -> ModelArchitecture:
-    document = {
+def model(quantization: Mapping[str, object] | None = None, **fields: object) -> ModelArchitecture:
+    document: dict[str, object] = {
         "architectures": ["Qwen3ForCausalLM"],
         "tie_word_embeddings": False,
         "head_dim": 64,
@@ -75,7 +77,7 @@ def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str
     ],
 )
 def test_what_flags_leave_of_a_mixture_in_16_bits(method: str, expert_bytes: int) -> None:
-    mixture = model(architectures=["Qwen3MoeForCausalLM"], decoder_sparse_step=1, **MOE)
+    mixture = model(None, architectures=["Qwen3MoeForCausalLM"], decoder_sparse_step=1, **MOE)
     linear = ATTENTION * 33 // 32 if method == "mxfp8" else ATTENTION * 2
 
     found = bytes_of(quantized_online(mixture, method), "0.24.0")
