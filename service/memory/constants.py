@@ -77,8 +77,8 @@ class Constants:
     """Kernel that runs MXFP4 experts, by the least compute capability."""
     repacking_percent: Mapping[str, Range]
     slack: Range
-    sampler_copies_v1: float
-    sampler_copies_v2: float
+    sampler_copies_v1: Range
+    sampler_copies_v2: Range
     base: Range
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
@@ -157,8 +157,8 @@ _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "mxfp4_kernel": ("kept", "mxfp4_kernel", lambda raw: {_capability(key): raw[key] for key in raw}),
     "repacking_percent": ("kept", "repacking_percent", _by_name(1)),
     "slack": ("kept", "slack_mib", _mib),
-    "sampler_copies_v1": ("activation", "sampler_copies_v1", float),
-    "sampler_copies_v2": ("activation", "sampler_copies_v2", float),
+    "sampler_copies_v1": ("activation", "sampler_copies_v1", _range),
+    "sampler_copies_v2": ("activation", "sampler_copies_v2", _range),
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),
