@@ -11,6 +11,7 @@ from service.advisor.request import PlanRequest
 from service.advisor.shared_work import Begun, SharedWork
 from service.advisor.standing import beyond_memory, no_room_for_graphs
 from service.advisor.start import Start
+from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules import EngineRules
@@ -39,6 +40,7 @@ def dry_run(
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
     outcome = _failing(_outcome(request, flags, begun, budget), begun, budget)
+    outcome = _with_quantization_warning(outcome, request.model.architecture)
     return Candidate(
         model=request.model,
         rules=rules,
@@ -141,6 +143,20 @@ def _capture_refusal(outcome: _Outcome, begun: Begun, budget: MemoryBudget) -> E
             f"{start.serving.max_num_seqs:,} sequences. --enforce-eager captures none.",
         )
     )
+
+
+def _with_quantization_warning(outcome: _Outcome, architecture: ModelArchitecture) -> _Outcome:
+    """Warn of weights that the engine takes for unquantized."""
+    algorithm = architecture.unnamed_quantization
+    if algorithm is None:
+        return outcome
+    words = (
+        f"The checkpoint's quant_algo is {algorithm}, but its quantization_config names no quant_method and "
+        'no producer {"name": "modelopt"}. vLLM then takes the weights for unquantized: it reserves memory '
+        f"for weights in {architecture.dtype}, and fails if it finds {algorithm} weights. This copy of the "
+        "config may lack a part of the original."
+    )
+    return replace(outcome, doubts=(words, *outcome.doubts))
 
 
 def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:

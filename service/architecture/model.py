@@ -136,6 +136,8 @@ class ModelArchitecture:
     tie_word_embeddings: bool
     context: ContextLength
     quantization: Quantization | None = None
+    unnamed_quantization: str | None = None
+    """``quant_algo`` of a quantization that names no method: the engine builds such a model unquantized."""
     multimodal: bool = False
     bidirectional_media: bool = False
     """Image tokens attend to each other both ways, which only some attention backends can."""

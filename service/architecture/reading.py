@@ -17,7 +17,7 @@ from service.architecture.model import (
     ModelArchitecture,
     PerLayerEmbedding,
 )
-from service.architecture.quantization import read_quantization
+from service.architecture.quantization import read_quantization, unnamed_algorithm
 from service.architecture.rotary import read_rotary_tables
 from service.spelling import cut, nearest, quoted
 
@@ -85,6 +85,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tie_word_embeddings=_tied(config, text, family),
         context=read_context_length(text),
         quantization=read_quantization(config, text),
+        unnamed_quantization=unnamed_algorithm(config, text),
         multimodal=family.multimodal,
         bidirectional_media=family.bidirectional_media(text),
         largest_media_item=family.largest_media_item,

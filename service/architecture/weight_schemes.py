@@ -19,6 +19,8 @@ class WeightFormat(StrEnum):
     GPTQ = "gptq"
     NVFP4 = "nvfp4"
     MXFP4 = "mxfp4"
+    MXFP8 = "mxfp8"
+    """One byte an element, and one for each 32 inputs of a row."""
     BITSANDBYTES = "bitsandbytes"
     """Elements packed in the order they lie, with a 32-bit scale for each group of them."""
 
@@ -64,6 +66,7 @@ MAX_GROUPS: Final = 16
 """Groups of modules stored alike, each of which every module is held against; checkpoints have up to four."""
 NVFP4_GROUP: Final = 16
 MXFP4_GROUP: Final = 32
+MXFP8_SCHEME: Final = WeightScheme(WeightFormat.MXFP8, Granularity.GROUP, group_size=32)
 AWQ_BITS: Final = 4
 BITSANDBYTES_GROUP: Final = 64
 """bitsandbytes, functional.quantize_4bit: its default, which no config changes."""
@@ -183,6 +186,10 @@ def _mxfp4(_: Config) -> tuple[SchemeGroup, ...]:
     return (SchemeGroup(WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=32)),)
 
 
+def _mxfp8(_: Config) -> tuple[SchemeGroup, ...]:
+    return (SchemeGroup(MXFP8_SCHEME),)
+
+
 def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | None:
     """Return the layout of one of ModelOpt's algorithms, or ``None`` for one that is not known."""
     match algorithm.upper():
@@ -192,6 +199,8 @@ def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | No
             return WeightScheme(WeightFormat.FP8, Granularity.CHANNEL)
         case "FP8_PB_WO":
             return WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=(128, 128))
+        case "MXFP8":
+            return MXFP8_SCHEME
         case "NVFP4" | "W4A16_NVFP4" as name:
             return WeightScheme(
                 WeightFormat.NVFP4,
@@ -297,8 +306,10 @@ _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {
     "bitsandbytes": _bitsandbytes,
     "mxfp4": _mxfp4,
     "gpt_oss_mxfp4": _mxfp4,
+    "mxfp8": _mxfp8,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
     "modelopt_mixed": _modelopt,
+    "modelopt_mxfp8": _modelopt,
     "compressed-tensors": _compressed_tensors,
 }

@@ -12,6 +12,7 @@ from service.engines.cases import (
     BatchDefaults,
     KernelBlock,
     LatentBlock,
+    QuantizationOverride,
     RowAlignedBlock,
     StateCheckpoint,
 )
@@ -262,8 +263,9 @@ class EngineRules:
     e5m2_gate: E5m2Gate
     quantization_methods: frozenset[str]
     deprecated_quantization: frozenset[str]
-    quantization_overrides: frozenset[str]
+    quantization_overrides: tuple[QuantizationOverride, ...]
     online_cache_scales: bool
+    modelopt_algorithms: tuple[str, ...]
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool
@@ -273,6 +275,7 @@ class EngineRules:
     yarn_length: YarnLength
     long_rope_default: LongRopeDefault
     fits_length: bool
+    auto_backend: bool
     left_to_transformers: frozenset[str]
     head_dim_is_rotary: frozenset[str]
     pipeline_unsupported: frozenset[str]
@@ -378,6 +381,7 @@ PARSERS: Final[Mapping[object, Callable[[Any], Any]]] = {
     tuple[KernelBlock, ...]: _cases(KernelBlock),
     tuple[StateCheckpoint, ...]: _cases(StateCheckpoint),
     tuple[ActivationTypes, ...]: _cases(ActivationTypes),
+    tuple[QuantizationOverride, ...]: _cases(QuantizationOverride),
     tuple[RowAlignedBlock, ...]: _cases(RowAlignedBlock),
     bool: _exactly(bool),
     int: _exactly(int),

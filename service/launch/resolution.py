@@ -93,7 +93,9 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
-    weight_quantization.check_method(architecture.quantization, flags.quantization, rules)
+    weight_quantization.check_method(
+        architecture.quantization, flags.quantization, architecture.model_type, rules
+    )
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
@@ -138,7 +140,7 @@ def configure(
         kv_cache_dtype=kv_cache_dtype,
         kv_cache_dtype_skip_layers=skipped,
         block_size=flags.block_size,
-        attention_backend=flags.attention_backend,
+        attention_backend=_attention_backend(flags.attention_backend, rules),
         enable_prefix_caching=caching,
         concurrent_batches=_concurrent_batches(architecture, flags, rules, mode, guessed),
         enforce_eager=flags.enforce_eager,
@@ -156,6 +158,17 @@ def configure(
         speculation=guessed,
         second_runner=runs_on_second_runner(architecture, rules, guessed),
     )
+
+
+def _attention_backend(asked: str | None, rules: EngineRules) -> str | None:
+    """Return the backend that a flag names, as the engine spells it; ``None`` leaves it to the engine.
+
+    The engine compares names in upper case.
+
+    Source: vLLM 0.13.0 and 0.32.0, config/attention.py AttentionConfig.validate_backend_before.
+    """
+    name = None if asked is None else asked.upper()
+    return None if name == "AUTO" and rules.auto_backend else name
 
 
 def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched: int) -> int:

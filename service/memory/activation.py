@@ -51,11 +51,14 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
     """Return the peak of the profile run on one rank."""
     second = run.second_runner
     copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
-    peak = _peak(architecture, run, copies if run.samples else None)
+    least, peak, most = (
+        _peak(architecture, run, each if run.samples else None)
+        for each in (copies.low, copies.middle, copies.high)
+    )
     below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
     source = constants.sources["sampler_copies_v2" if second else "sampler_copies_v1"]
     terms = [
-        around(peak, peak * (1 - below / 100), peak * (1 + above / 100), Basis.COMPUTED, source),
+        around(peak, least * (1 - below / 100), most * (1 + above / 100), Basis.COMPUTED, source),
         from_range(constants.base, Basis.CALIBRATED, constants.sources["base"]),
     ]
     workspace = _attention_workspace(architecture, run)

@@ -140,6 +140,7 @@ class _Start:
             sequences=inputs.max_num_seqs,
             turboquant_layers=packed,
             encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+            compute_capability=inputs.compute_capability,
         )
         return kept_weights(self.architecture, self.constants, parameters, stage)
 

@@ -39,6 +39,7 @@ class Layout:
     towers_on_every_stage: bool
     sharded_positions: bool
     weight_only_nvfp4: bool
+    mixed_mxfp8: bool
     quantized_output: bool
     order_indices: bool
     fused_indexer_keys: bool
@@ -82,6 +83,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "towers_on_every_stage": bool,
     "sharded_positions": bool,
     "weight_only_nvfp4": bool,
+    "mixed_mxfp8": bool,
     "quantized_output": bool,
     "order_indices": bool,
     "fused_indexer_keys": bool,

@@ -22,7 +22,7 @@ from service.memory.draft_weights import draft_parameters
 from service.memory.kept import Stage, rotary_bytes, turboquant_buffers
 from service.memory.online import quantized_online
 from service.memory.weights import parameter_bytes_per_stage
-from tests.accuracy.oracle import architecture_of, bundled_architecture, flags_of, gpu_of, with_draft
+from tests.accuracy.oracle import architecture_of, asked_architecture, flags_of, gpu_of, with_draft
 
 WITHIN = 0.001
 
@@ -49,7 +49,7 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
     rules, flags = rules_for(find_release(row["engine_version"])), flags_of(row)
     try:
         name = row["config"]
-        architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
+        architecture = asked_architecture(name) if configs is None else architecture_of(configs / name)
         draft = row["serve"].get("speculative_config", {}).get("model")
         if draft is not None and configs is not None:
             architecture = with_draft(architecture, draft, configs)

@@ -76,6 +76,18 @@ def test_0_24_exempts_compressed_tensors_without_a_scheme_from_that_gate() -> No
     assert error is None or error.message != NO_E5M2
 
 
+def test_weights_whose_quantization_is_not_heeded_are_told() -> None:
+    """A trimmed hf_quant_config.json: vLLM 0.11.0 to 0.32.0 build such a model in 16 bits."""
+    trimmed = _ask_quantized({"quantization": {"quant_algo": "FP8"}}, "0.28.0", "auto")
+    whole = _ask_quantized({"quant_method": "modelopt", "quant_algo": "FP8"}, "0.28.0", "auto")
+
+    assert trimmed.memory is not None
+    assert whole.memory is not None
+    assert trimmed.memory.weights.bytes > 1.8 * whole.memory.weights.bytes
+    assert trimmed.warnings[0].startswith("The checkpoint's quant_algo is FP8, but ")
+    assert not any("quant_algo" in warning for warning in whole.warnings)
+
+
 @pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3"])
 def test_fp8_e4m3_on_compute_capability_8_6_fails_once_attention_runs(dtype: str) -> None:
     """Public reports of gpt-oss-20b on an A10G: the start gets its cache, then Triton gives up."""

@@ -111,7 +111,9 @@ class FlagsInput(Input):
     block_size: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Tokens of one block"
     )
-    attention_backend: Name | None = Field(default=None, description="Kernels to run attention with")
+    attention_backend: Name | None = Field(
+        default=None, description="Kernels to run attention with, in upper or lower case"
+    )
     enable_prefix_caching: bool | None = Field(default=None, description="Share blocks of equal prefixes")
     enable_chunked_prefill: bool | None = Field(default=None, description="Split long prompts over steps")
     async_scheduling: bool | None = Field(default=None, description="Schedule a step ahead")
