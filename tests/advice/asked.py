@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import httpx2
 
@@ -14,8 +14,6 @@ from service.bootstrap import build_services
 from service.hub.source import ModelSource
 from service.settings import Settings
 from tests.advice.models import Configs
-
-NEWEST_NOW: Final = "main"
 
 
 class Service:

@@ -71,36 +71,39 @@ class _Sorted:
     def put(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever was written
         """Sort one flag, or one key of a flag's value."""
         known = RENAMED.get(name, name)
+        head, dot, key = name.partition(".")
         if known in _KINDS:
-            read = _read(known, value)
-            if known == "speculative_config" and isinstance(read, dict):
-                self._speculate(read)
-            elif read is not None:
-                self.serve[known] = read
+            self._serve(known, _read(known, value))
         elif isinstance(value, dict) and value and name in _OPENED:
-            for key, each in value.items():
-                self.put(f"{name}.{key}", each)
-        elif name in IGNORED:
+            for inner, each in value.items():
+                self.put(f"{name}.{inner}", each)
+        elif head == "speculative_config":
+            self._speculate({key: _scalar(value)})
+        elif dot and name not in IGNORED and name not in NOT_MODELLED:
+            self._sort(head)
+        else:
+            self._sort(name)
+
+    def _sort(self, name: str) -> None:
+        if name in IGNORED:
             self.ignored[name] = None
         elif name in NOT_MODELLED:
             self.not_modelled[name] = None
-        elif name.startswith("speculative_config."):
-            self._speculate({name.partition(".")[2]: _scalar(value)})
-        elif "." in name and name.partition(".")[0] in IGNORED:
-            self.ignored[name.partition(".")[0]] = None
-        elif "." in name and name.partition(".")[0] in NOT_MODELLED:
-            self.not_modelled[name.partition(".")[0]] = None
         else:
             self.unknown[name] = None
+
+    def _serve(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever was written
+        if name == "speculative_config" and isinstance(value, dict):
+            self._speculate(value)
+        elif value is not None:
+            self.serve[name] = value
 
     def _speculate(self, given: Mapping[str, Any]) -> None:
         for key, value in given.items():
             if key in KEYS:
                 self.serve.setdefault("speculative_config", {})[key] = value
             else:
-                name = f"speculative_config.{key}"
-                sort = self.ignored if name in IGNORED else self.not_modelled
-                (sort if name in IGNORED or name in NOT_MODELLED else self.unknown)[name] = None
+                self._sort(f"speculative_config.{key}")
 
 
 def read_command(

@@ -1,18 +1,19 @@
 """Every published command planned as it is written, and held against what was published about it."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from service.advisor.answer import Candidate, Verdict
 from service.api.faults import GpuNotModelled, InputFault, InvalidRequest, UnknownFlag
+from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.engines.refusal import Stage
 from service.engines.releases import UnavailableFlag, UnknownRelease
 from service.gpus.catalog import UnknownGpu
 from service.hub.errors import HubError
-from service.launch.speculation import UnmodelledSpeculation
 from tests.advice.asked import Service
 from tests.advice.commands import Command, read_command
 from tests.advice.rows import Row
@@ -21,7 +22,11 @@ CAUSE_LENGTH: Final = 100
 """Characters of the engine's words that tell causes apart."""
 NOT_MODELLED_FAULTS: Final = (UnknownArchitecture, UnknownRelease, UnknownGpu, GpuNotModelled)
 """What the service says that it knows nothing about."""
-STARTED: Final = ("said to work", "ran", "recommended", "started")
+FAULTS: Final = (InputFault, InvalidRequest, UnknownFlag, InvalidConfig, HubError, *NOT_MODELLED_FAULTS)
+"""What the service answers with a problem."""
+FEW_WORDS: Final = 4
+"""Fewer published words than this are not compared."""
+_OUTCOME_WORDS: Final = frozenset({"failed", "published", "crash"})
 
 
 class Judgement(StrEnum):
@@ -52,7 +57,7 @@ class Judged:
     """The engine's words in full, with the numbers behind them."""
     draft_left_out: bool = False
     """Whether it was planned without its draft, whose config is not at hand."""
-    config: str | None = field(default=None)
+    config: str | None = None
     """How the model's config was come by."""
 
 
@@ -88,8 +93,8 @@ def judge(row: Row, service: Service, wrong: Mapping[str, str]) -> Judged:
     body, left_out = _with_draft_at_hand(body_of(row, command), service)
     try:
         candidate = service.plan(body).plans[0].candidates[0]
-    except Exception as fault:  # whatever the service answers with a problem
-        found = _of_fault(row, command, fault)
+    except FAULTS as fault:
+        found = _of_fault(row, fault)
     else:
         found = _of_candidate(row, command, candidate)
     judgement, cause, words = found
@@ -106,17 +111,16 @@ def _with_draft_at_hand(body: dict[str, Any], service: Service) -> tuple[dict[st
     return {**body, "serve": kept}, True
 
 
-def _of_fault(row: Row, command: Command, fault: Exception) -> tuple[Judgement, str, str]:
+def _of_fault(row: Row, fault: Exception) -> tuple[Judgement, str, str]:
     cause = fault.__cause__ if isinstance(fault, InputFault) and fault.__cause__ else fault
     words = f"{type(cause).__name__}: {cause}"
     if isinstance(cause, NOT_MODELLED_FAULTS):
         return Judgement.NOT_MODELLED, type(cause).__name__, words
     if isinstance(cause, UnavailableFlag) and "VLLM_ATTENTION_BACKEND" in (row.get("env") or {}):
         return Judgement.NOT_MODELLED, "VLLM_ATTENTION_BACKEND of this release", words
-    if isinstance(cause, HubError | AssertionError):
-        raise cause
-    judgement = Judgement.FORESEEN if failed(row) else Judgement.FALSE_REFUSAL
-    return judgement, f"fault {words}"[:CAUSE_LENGTH], words
+    if failed(row):
+        return Judgement.FORESEEN, f"fault {words}"[:CAUSE_LENGTH] + f" ({_compared(row, words)})", words
+    return Judgement.FALSE_REFUSAL, f"fault {words}"[:CAUSE_LENGTH], words
 
 
 def _of_candidate(row: Row, command: Command, candidate: Candidate) -> tuple[Judgement, str, str]:
@@ -132,10 +136,19 @@ def _of_candidate(row: Row, command: Command, candidate: Candidate) -> tuple[Jud
     words = f"{error.stage.value} {error.type}: {error.message} {error.detail} {error.fix}"
     cause = f"{error.stage.value} {error.type}: {error.message[:CAUSE_LENGTH]}"
     if failed(row):
-        return Judgement.FORESEEN, cause, words
+        return Judgement.FORESEEN, f"{cause} ({_compared(row, words)})", words
     if command.saving and error.stage is Stage.MEMORY:
         return Judgement.NOT_MODELLED, f"refused without {', '.join(command.saving)}", words
     return Judgement.FALSE_REFUSAL, cause, words
+
+
+def _compared(row: Row, words: str) -> str:
+    """Say whether our refusal has the published words: at least half of the longer ones."""
+    told = set(re.findall(r"[a-z]{4,}", str(row["published_outcome"]).lower())) - _OUTCOME_WORDS
+    if len(told) < FEW_WORDS:
+        return "no words published"
+    ours = set(re.findall(r"[a-z]{4,}", words.lower()))
+    return "in the published words" if 2 * len(told & ours) >= len(told) else "in other words than published"
 
 
 def _reason(candidate: Candidate, words: str) -> str:

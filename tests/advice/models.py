@@ -1,10 +1,10 @@
-"""The configs that published commands are planned with: bundled, of a folder, or derived from one of those."""
+"""The configs that published commands are planned with: bundled, of a folder, or derived from those."""
 
 import gzip
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -44,9 +44,8 @@ def gather(folder: Path | None = None) -> Configs:
         gzip.decompress(files("service.hub").joinpath(PACKAGE_DATA).read_bytes())
     )["models"]
     basis = {name.lower(): "bundled" for name in models}
-    for name, entry in _of_folder(folder) if folder else ():
-        if basis.setdefault(name.lower(), "folder") == "folder":
-            models[name] = entry
+    if folder is not None:
+        _add(_of_folder(folder), "folder", models, basis)
     at_hand = {name.lower(): name for name in models}
     for table in map(_table, TABLES):
         for entry in table["model"]:
@@ -56,11 +55,19 @@ def gather(folder: Path | None = None) -> Configs:
                     continue
                 models[name] = _derived(entry, table, models, base)
                 basis[name.lower()] = f"derived from {entry['config']}: {entry['why']}"
-    for name, entry in _of_folder(folder / DERIVED) if folder else ():
-        if basis.setdefault(name.lower(), "folder of derived configs") == "folder of derived configs":
-            models[name] = entry
+    if folder is not None:
+        _add(_of_folder(folder / DERIVED), "folder of derived configs", models, basis)
     packed = gzip.compress(json.dumps({"models": models}).encode(), compresslevel=1)
     return Configs(BundledSnapshot(lambda: packed), basis)
+
+
+def _add(
+    entries: Iterable[tuple[str, Mapping[str, Any]]], how: str, models: dict[str, Any], basis: dict[str, str]
+) -> None:
+    """Add models that are not there yet."""
+    fresh = {name: entry for name, entry in entries if name.lower() not in basis}
+    models |= fresh
+    basis |= dict.fromkeys(map(str.lower, fresh), how)
 
 
 @cache
