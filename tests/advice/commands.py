@@ -35,6 +35,7 @@ _OPENED: Final = frozenset(
     name.partition(".")[0] for table in (IGNORED, NOT_MODELLED, RENAMED) for name in table if "." in name
 )
 """Flags with a JSON value of which some keys are sorted by themselves."""
+_SHORT: Final[Mapping[str, str]] = {**_TABLE["short"], **SHORT}
 _KINDS: Final[Mapping[str, Any]] = get_type_hints(ServeFlags)
 _HUMAN: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])")
 _POWERS: Final = {letter: power for power, letter in enumerate("kmgt", 1)}
@@ -149,9 +150,10 @@ def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
         position += 1
         if not word.startswith("-"):
             continue
-        option, joined, value = word.lstrip("-").partition("=")
+        level = re.fullmatch(r"-O=?(\d)", word)
+        option, joined, value = ("O", "=", level[1]) if level else word.lstrip("-").partition("=")
         head, dot, key = option.partition(".")
-        name = SHORT.get(head, head.replace("-", "_")) + dot + key
+        name = _SHORT.get(head, head.replace("-", "_")) + dot + key
         if not joined:
             taken = _values(words[position:])
             position += len(taken)

@@ -14,6 +14,7 @@ from service.engines.refusal import Stage
 from service.engines.releases import UnavailableFlag, UnknownRelease
 from service.gpus.catalog import UnknownGpu
 from service.hub.errors import HubError
+from service.units import gib_text
 from tests.advice.asked import Service
 from tests.advice.commands import Command, read_command
 from tests.advice.rows import Row
@@ -133,13 +134,21 @@ def _of_candidate(row: Row, command: Command, candidate: Candidate) -> tuple[Jud
             return Judgement.NOT_MODELLED, words[:CAUSE_LENGTH], words
         return Judgement.UNCERTAIN, _reason(candidate, words), words
     assert error is not None
-    words = f"{error.stage.value} {error.type}: {error.message} {error.detail} {error.fix}"
+    words = f"{error.stage.value} {error.type}: {error.message} {error.detail} {_budget(candidate)}".strip()
     cause = f"{error.stage.value} {error.type}: {error.message[:CAUSE_LENGTH]}"
     if failed(row):
         return Judgement.FORESEEN, f"{cause} ({_compared(row, words)})", words
     if command.saving and error.stage is Stage.MEMORY:
         return Judgement.NOT_MODELLED, f"refused without {', '.join(command.saving)}", words
     return Judgement.FALSE_REFUSAL, cause, words
+
+
+def _budget(candidate: Candidate) -> str:
+    if candidate.memory is None:
+        return ""
+    weights, left = candidate.memory.weights, candidate.memory.available_kv
+    told = (f"{gib_text(each.low)} to {gib_text(each.high)} GiB" for each in (weights, left))
+    return "[weights {}, left for the cache {}]".format(*told)
 
 
 def _compared(row: Row, words: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import log2, prod
 from typing import Any
@@ -59,6 +59,8 @@ class Compared:
     theirs: tuple[Layout, ...]
     reason: str = ""
     """Ours, in the words of the answer."""
+    stored: Mapping[str, str] = field(default_factory=dict)
+    """What the engine stores for each dtype that it may be told, where a candidate came so far."""
 
     @property
     def count(self) -> Count:
@@ -76,6 +78,14 @@ class Compared:
     def same_dtype(self) -> bool:
         """Whether at least one of them takes our cache dtype."""
         return self.ours is not None and self.ours.dtype in {each.dtype for each in self.theirs}
+
+    @property
+    def same_stored(self) -> bool:
+        """Whether at least one of them has a cache stored as ours is: ``auto`` of an FP8 checkpoint is FP8."""
+        if self.ours is None:
+            return False
+        theirs = {self.stored.get(each.dtype, each.dtype) for each in self.theirs}
+        return self.stored.get(self.ours.dtype, self.ours.dtype) in theirs
 
     @property
     def same_layout(self) -> bool:
@@ -119,6 +129,9 @@ class Comparison:
             **{count.value: counts[count] for count in Count},
             "GPUs and cache dtype both": sum(
                 each.count is Count.SAME and each.same_dtype for each in self.compared
+            ),
+            "GPUs and stored type both": sum(
+                each.count is Count.SAME and each.same_stored for each in self.compared
             ),
             "same tp, pp and dp": sum(each.same_layout for each in self.compared),
             "other cache dtype": sum(each.ours is not None and not each.same_dtype for each in self.compared),
@@ -178,7 +191,12 @@ def _ask(question: Row, names: Mapping[str, str], service: Service) -> Compared 
         return type(fault.__cause__ or fault).__name__
     ours = None if plan.recommended is None else _of_candidate(plan.recommended)
     words = f"{question['model']} on {question['gpu']}, {question['version']}{told}"
-    return Compared(words, ours, tuple(map(_of_expert, question["experts"])), plan.reason)
+    stored = {
+        _dtype(each.kv_cache_dtype): _dtype(each.resolved_kv_cache_dtype)
+        for each in plan.candidates
+        if each.resolved_kv_cache_dtype is not None
+    }
+    return Compared(words, ours, tuple(map(_of_expert, question["experts"])), plan.reason, stored)
 
 
 def _of_candidate(candidate: Candidate) -> Layout:

@@ -38,6 +38,8 @@ from tests.advice.commands import IGNORED, NOT_MODELLED, SAVING, read_command
             ["--speculative-config.method", "mtp", "--speculative-config.num_speculative_tokens", "5"],
             {"speculative_config": {"method": "mtp", "num_speculative_tokens": 5}},
         ),
+        (["-cc.cudagraph_capture_sizes", "[1,2,4]"], {"max_cudagraph_capture_size": 4}),
+        (["-O3", "-tp=2"], {"tensor_parallel_size": 2}),
         (["--kv-cache-dtype", "fp8", "..."], {"kv_cache_dtype": "fp8"}),
     ],
 )  # fmt: skip
