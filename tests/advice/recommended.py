@@ -81,7 +81,7 @@ class Compared:
 
     @property
     def same_stored(self) -> bool:
-        """Whether at least one of them has a cache stored as ours is: ``auto`` of an FP8 checkpoint is FP8."""
+        """Whether at least one of them stores what we do: ``auto`` of an FP8 checkpoint is FP8."""
         if self.ours is None:
             return False
         theirs = {self.stored.get(each.dtype, each.dtype) for each in self.theirs}

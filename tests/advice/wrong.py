@@ -47,6 +47,5 @@ def unused(entries: Iterable[Wrong], judged: Iterable[Judged], *, whole: bool) -
     for entry in entries:
         for name in entry.ids:
             judgement = found.get(name)
-            excused = judgement in {Judgement.RECIPE_WRONG, Judgement.NO_CONFIG}
-            if not excused and (judgement is not None or whole):
+            if judgement is Judgement.AGREE or (judgement is None and whole):
                 yield f"{name} ({entry.reason}): {judgement.value if judgement else 'no such row'}"
