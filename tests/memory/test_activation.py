@@ -80,7 +80,7 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
 def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str, low_copies: float) -> None:
     """vLLM 0.11.0, TopKTopPSampler: logits, masked logits and probabilities in 32 bits, with the model's own.
 
-    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on FlashInfer is asked for by a variable alone.
+    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable asks for FlashInfer.
     """
     architecture, shards = bundled("Qwen/Qwen3-32B"), Shards(tensor_parallel_size=8)
     run = ProfileRun(
