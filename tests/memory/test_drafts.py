@@ -95,7 +95,7 @@ def test_a_head_may_bring_its_own_embedding() -> None:
 
 FLASH, BLOCKS = "deepseek-ai/DeepSeek-V4-Flash", "DeepseekV4ForCausalLM/deepseek-v4-blocks"
 PLAIN = {1: 156_006_389_980, 4: 39_982_256_476, 8: 20_644_900_892}
-"""Parameter bytes of DeepSeek V4 Flash without a draft on rank 0, by ranks: vLLM 0.26.0, 0.28.0 and 0.32.0."""
+"""Parameter bytes of DeepSeek V4 Flash without a draft on rank 0, by ranks: vLLM 0.26.0 to 0.32.0."""
 
 
 @pytest.mark.parametrize(
