@@ -68,6 +68,10 @@ SECTIONS: Final[Mapping[Place, tuple[str, ...]]] = {
     ("serve", "speculative_config"): tuple(SpeculativeInput.model_fields),
 }
 """Objects whose names are the engine's flags, with those that are modelled."""
+MAX_COMPARED: Final = 640
+"""GPUs times releases of one question: every type that is known, for as many releases as are compared."""
+MAX_DETAILED_GPUS: Final = 80
+"""GPUs of one question with details or levers: every type that is known."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Faults of the Hub that another draft, or its config given along, would get past."""
@@ -144,10 +148,11 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     """Resolve the names in a question.
 
     Raises:
-        InvalidRequest: there is neither a model nor a config.
+        InvalidRequest: there is neither a model nor a config, or more is asked for than is planned at once.
         InputFault: a value names what does not exist, or a config cannot be read.
         HubError: the model's config could not be had.
     """
+    _check_work(body)
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
@@ -176,6 +181,16 @@ def answer_question(question: PlanRequest, services: Services) -> Plan:
         return services.plan(question)
     except UnknownBackend as error:
         raise InputFault("/serve/attention_backend", error) from error
+
+
+def _check_work(body: PlanBody) -> None:
+    """Refuse what would keep a core busy for minutes, or be answered by tens of megabytes."""
+    gpus, releases = len(body.gpus or ()), max(1, len(body.engine.versions))
+    if gpus * releases > MAX_COMPARED:
+        words = f"are {gpus} for {releases} releases: at most {MAX_COMPARED} are planned, of both together"
+        raise InvalidRequest([("/gpus", words)])
+    if body.include and gpus > MAX_DETAILED_GPUS:
+        raise InvalidRequest([("/gpus", f"are {gpus}: `include` goes with at most {MAX_DETAILED_GPUS}")])
 
 
 def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:

@@ -8,6 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.problem_kinds import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
+from service.api.questions import MAX_COMPARED, MAX_DETAILED_GPUS
+from service.api.schemas.question import MAX_VERSIONS
 from service.api.services import Services
 from service.hub.errors import HubError
 from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve
@@ -379,3 +381,14 @@ def test_a_secret_in_a_question_is_not_repeated(client: TestClient) -> None:
         reply = client.post("/plan", json=question)
         assert reply.status_code == 422
         assert secret[3:] not in reply.text
+
+
+def test_no_more_is_planned_at_once_than_every_type_for_eight_releases(
+    client: TestClient, services: Services
+) -> None:
+    assert sum(gpu.modelled for gpu in services.gpus) <= MAX_DETAILED_GPUS
+    assert MAX_DETAILED_GPUS * MAX_VERSIONS <= MAX_COMPARED
+    many = {**GEMMA, "gpus": ["rtx-3090-24gb"] * 81}
+    for question in ({**many, "include": ["details"]}, {**many, "engine": {"versions": ["0.19.0"] * 8}}):
+        problem = client.post("/plan", json=question).json()
+        assert (problem["type"], problem["errors"][0]["pointer"]) == ("/problems/invalid-request", "/gpus")
