@@ -1,5 +1,6 @@
 """`dryserve serve`: answer over HTTP."""
 
+import gc
 import json
 import socket
 from pathlib import Path
@@ -28,6 +29,16 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, bell: Bell) -> None:
         super().__init__(config)
         self._bell = bell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve.
+
+        What is loaded by then stays for good: the garbage collector, which stops all threads, need not look
+        through it again and again.
+        """
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to serve."""

@@ -25,7 +25,7 @@ from service.connections import (
     protocol_of,
 )
 
-PATIENCE = 20
+PATIENCE = 30
 LARGE = json.dumps({"model": "Qwen/Qwen3-8B"}).encode()
 LARGE_HEAD = b"POST /plan HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 LARGE_REQUEST = LARGE_HEAD % len(LARGE) + LARGE

@@ -19,7 +19,7 @@ from service.api.services import Services
 from service.api.turns import CallerLeft, Lane, TooBusy
 from tests.api.conftest import Client
 
-PATIENCE = 10
+PATIENCE = 30
 QUICK = {"model": "Qwen/Qwen3-8B", "gpus": ["h100-sxm-80gb"]}
 LARGE = {"model": "Qwen/Qwen3-8B"}
 
