@@ -17,6 +17,7 @@ from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capture import capture_failure
+from service.launch.offloading import check_groups
 from service.memory.budget import MemoryBudget
 from service.units import gib_text
 
@@ -75,6 +76,10 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
         return _Outcome(Verdict.REFUSED, refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
+    try:
+        check_groups(flags, start.serving.rules, [group.spec.block_size for group in start.layout.groups])
+    except EngineRefusal as refusal:
+        return _Outcome(Verdict.REFUSED, Refusal.of(refusal))
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
