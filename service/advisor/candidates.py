@@ -18,6 +18,7 @@ from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.answer import KvCache
 from service.kv_cache.capture import capture_failure
+from service.launch.offloading import check_groups
 from service.memory.budget import Basis, MemoryBudget
 from service.units import gib_text
 
@@ -85,6 +86,10 @@ def _outcome(request: PlanRequest, flags: ServeFlags, begun: Begun, budget: Memo
     if failure is not None and sizing.fits(available.high):
         refused = Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
         return _Outcome(Verdict.REFUSED, refused)
+    try:
+        check_groups(flags, start.serving.rules, [group.spec.block_size for group in start.layout.groups])
+    except EngineRefusal as refusal:
+        return _Outcome(Verdict.REFUSED, Refusal.of(refusal))
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:

@@ -266,6 +266,7 @@ class EngineRules:
     quantization_overrides: tuple[QuantizationOverride, ...]
     online_cache_scales: bool
     modelopt_algorithms: tuple[str, ...]
+    offload_keeps_batch: bool
     quantization_min_capability: Mapping[str, str]
     activation_types: tuple[ActivationTypes, ...]
     plain_gptq: bool

@@ -20,6 +20,7 @@ from service.launch import (
     checkpoint,
     layout,
     model_dtype,
+    offloading,
     speculation,
     state_caching,
     weight_quantization,
@@ -99,6 +100,7 @@ def configure(
     asked_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_accepted(asked_cache, rules)
     state_caching.check_accepted(flags, rules)
+    offloading.check_flags(flags)
     guessed = speculation.resolve(architecture, flags, rules)
     max_model_len = _limited(max_model_len, flags, guessed, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)

@@ -17,8 +17,10 @@ from service.memory.estimates import difference, exact, from_range, total
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.kept import Stage, kept_weights
 from service.memory.layout import layout_at
+from service.memory.offloading import Offload, moved_bytes
 from service.memory.online import quantized_online
 from service.memory.profile_run import ProfileRun
+from service.memory.weights import layer_tensors
 
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
 
@@ -61,6 +63,8 @@ class BudgetInputs:
     """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where known."""
+    offload: Offload | None = None
+    """Which weights lie in the host's memory; ``None``: none do."""
 
     @property
     def deployment(self) -> Deployment:
@@ -142,7 +146,30 @@ class _Start:
             encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
             compute_capability=inputs.compute_capability,
         )
-        return kept_weights(self.architecture, self.constants, parameters, stage)
+        kept = kept_weights(self.architecture, self.constants, parameters, stage)
+        return kept if inputs.offload is None else self._resident(kept, layers, inputs.offload)
+
+    def _resident(self, kept: WeightsEstimate, layers: range, offload: Offload) -> WeightsEstimate:
+        """Return what the GPU holds of a stage's weights."""
+        inputs = self.inputs
+        tensors = layer_tensors(self.architecture, inputs.deployment, inputs.release)
+        moved = moved_bytes(
+            tensors[layers.start : layers.stop],
+            offload,
+            quantized=self.architecture.quantization is not None,
+            stays=self.constants.offload_survives_repacking,
+        )
+        left = difference(
+            kept, (moved,), f"{kept.source}; less what lies in the host's memory: {moved.source}"
+        )
+        return WeightsEstimate(
+            left.bytes,
+            left.low,
+            left.high,
+            left.basis,
+            left.source,
+            parameter_bytes=kept.parameter_bytes - moved.bytes,
+        )
 
     def _profile(self, layers: range) -> ProfileRun:
         deployment = self.inputs.deployment
