@@ -51,10 +51,12 @@ class SpeculativeInput(Input):
 
     method: Name | None = Field(
         default=None,
-        description="`mtp` (or an older spelling of it), `eagle`, `eagle3`, `draft_model`, `ngram`, `suffix`",
+        description="`mtp` (or an older spelling of it), `dspark`, `eagle`, `eagle3`, `draft_model`, "
+        "`ngram`, `suffix`",
     )
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Hub id of the draft; prediction layers (`mtp`) need none"
+        default=None,
+        description="Hub id of the draft; layers in the model's own checkpoint (`mtp`, `dspark`) need none",
     )
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_GUESSES)] | None = Field(
         default=None, description="Tokens guessed for one request in one step"
