@@ -14,7 +14,6 @@ from service.api.examples import NODE
 from service.api.turns import Seats, TooBusy
 from service.store.measurements import AT_ONCE
 from service.store.tokens import Scope, TokenStore
-from tests.api.conftest import Client
 from tests.api.test_probes import LEASE, MEASUREMENT, STARTED, queued
 
 Bearer = Callable[..., Any]
