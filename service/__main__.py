@@ -11,26 +11,31 @@ import typer
 from pydantic import ValidationError
 
 from service import __version__
-from service.advisor.answer import Plan, Verdict
-from service.api.keeping import keep_log
-from service.api.logged import logged_question
+from service.advisor.plan_types import Plan, Verdict
 from service.api.openapi import openapi_yaml
-from service.api.problems import handled_errors, problem_of
-from service.api.questions import answer_question, invalid_question, plan_request, read_body
-from service.api.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
-from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.question import Format, PlanParameters
-from service.api.text.commands import COMMANDS
-from service.api.text.explanation import render_explanation
-from service.api.text.table import render_plan
+from service.api.problems.handlers import handled_errors, problem_of
+from service.application.log_evidence import store_log
+from service.application.log_requests import log_request
+from service.application.plan_requests import (
+    answer_plan_request,
+    invalid_request,
+    plan_request,
+    read_plan_body,
+)
+from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
+from service.application.schemas.plan import PlanAnswer
+from service.application.schemas.question import Format, PlanParameters
+from service.application.text.commands import COMMANDS
+from service.application.text.explanation import render_explanation
+from service.application.text.table import render_plan
 from service.architecture.config import parse_config
 from service.bootstrap import build_app, build_database, build_services
-from service.commands import manifest, measurements, models, probe, serve, tokens, worker
-from service.explanation.answer import Explanation
+from service.calibration.from_logs import StoredLog
+from service.cli import manifest, measurements, models, probe, serve, tokens, worker
+from service.cli.options import option, with_options
+from service.explanation.explanation_types import Explanation
 from service.hub.transfer import hub_http
 from service.logs import configure_logs
-from service.options import option, with_options
-from service.probe.logged import Kept
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
 
@@ -95,7 +100,7 @@ def plan(
             document["config"] = dict(parse_config(config.read_bytes()).fields)
         answer = asyncio.run(_answer(document, Settings()))
     except ValidationError as error:
-        raise _refused(invalid_question(error.errors(include_url=False))) from None
+        raise _refused(invalid_request(error.errors(include_url=False))) from None
     except OSError as error:
         raise _refused(error) from None
     except handled_errors() as error:
@@ -110,11 +115,11 @@ async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
         services = build_services(settings, http, database)
         try:
             await services.probes.learned.refresh()
-            question = await plan_request(read_body(document), services)
+            question = await plan_request(read_plan_body(document), services)
         finally:
             await services.models.close()
             await database.close()
-    return answer_question(question, services)
+    return answer_plan_request(question, services)
 
 
 def _refused(error: Exception) -> typer.Exit:
@@ -164,7 +169,7 @@ def explain(
         log = read_log(file.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
         explanation, kept = asyncio.run(_explanation(log, body, Settings(), keep=keep))
     except ValidationError as error:
-        raise _refused(invalid_question(error.errors(include_url=False))) from None
+        raise _refused(invalid_request(error.errors(include_url=False))) from None
     except OSError as error:
         raise _refused(error) from None
     except handled_errors() as error:
@@ -176,13 +181,13 @@ def explain(
 
 async def _explanation(
     log: StartupLog, body: ExplainBody, settings: Settings, *, keep: bool
-) -> tuple[Explanation, Kept | None]:
+) -> tuple[Explanation, StoredLog | None]:
     database = build_database(settings)
     try:
         async with hub_http() as http:
             services = build_services(settings, http, database)
-            explanation = (await logged_question(log, body, services)).explain(log)
-            return explanation, await keep_log(explanation, body, services, witness=HERE) if keep else None
+            explanation = (await log_request(log, body, services)).explain(log)
+            return explanation, await store_log(explanation, body, services, reporter=HERE) if keep else None
     finally:
         await database.close()
 

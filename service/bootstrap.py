@@ -8,30 +8,30 @@ from dataclasses import replace
 import httpx2
 from fastapi import FastAPI
 
-from service.advisor.answer import Plan
-from service.advisor.planning import plan
-from service.advisor.request import PlanRequest
-from service.advisor.shared_work import RecentWork
+from service.advisor.plan import plan
+from service.advisor.plan_cache import RecentWork
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
 from service.api.app import create_app
-from service.api.bell import Bell
-from service.api.services import Probes, Services
+from service.application.job_events import JobEvents
+from service.application.maintenance import run_maintenance
+from service.application.services import Probes, Services
+from service.calibration.measurement import SECONDS_PER_DAY
 from service.gpus.catalog import gpu_catalog
-from service.hub.cache import Cache
-from service.hub.client import HubClient
+from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
+from service.hub.hub_client import HubClient
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
-from service.launching.local import LocalWorker
-from service.launching.local import local_worker as run_local_worker
-from service.probe.measurements import SECONDS_PER_DAY
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
 from service.store.learned import LearnedCalibration
 from service.store.measurements import MeasurementStore
 from service.store.tokens import TokenStore
-from service.upkeep import upkeep
+from service.worker.deploy.local_worker import LocalWorker
+from service.worker.deploy.local_worker import local_worker as run_local_worker
 
 
 def build_database(settings: Settings) -> Database:
@@ -53,14 +53,14 @@ def build_services(
     """
     database = database or build_database(settings)
     snapshot = BundledSnapshot()
-    client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
+    client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
     jobs = JobStore(
         database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
     )
     measurements = MeasurementStore(database)
     learned = LearnedCalibration(measurements)
-    probes = Probes(jobs, measurements, TokenStore(database), Bell(), learned)
+    probes = Probes(jobs, measurements, TokenStore(database), JobEvents(), learned)
     recent = RecentWork()
 
     def calibrated(request: PlanRequest) -> Plan:
@@ -89,7 +89,7 @@ def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) ->
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        keeping = asyncio.create_task(upkeep(database, services.probes, retention))
+        keeping = asyncio.create_task(run_maintenance(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
-from service.probe.life import LEASE_SECONDS
+from service.probes.lifecycle import LEASE_SECONDS
 from service.store.jobs import QUEUE_LIMIT
 
 DATABASE: Final = ".local/share/dryserve/dryserve.db"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import FLAG_DEFAULTS
-from service.engines.rules import EngineRules
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 
 DEFAULTS: Final = ServeFlags()
 
@@ -22,12 +22,12 @@ def serve_command(model: str, flags: ServeFlags, rules: EngineRules, revision: s
     words = ["vllm", "serve", _positional(model)]
     if revision is not None:
         words += _option("--revision", revision)
-    for name, value in _told(flags, rules):
+    for name, value in _specified(flags, rules):
         words += _flag(name, value)
     return shlex.join(words)
 
 
-def _told(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
+def _specified(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
     """Yield the flags whose values are not what the release takes by itself."""
     for field in fields(flags):
         value = getattr(flags, field.name)
@@ -37,7 +37,7 @@ def _told(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
 
 def _defaults(name: str, rules: EngineRules) -> tuple[Any, ...]:
     if name == "gpu_memory_utilization":
-        return (rules.gpu_memory_utilization / 100,)
+        return (rules.capacity.gpu_memory_utilization / 100,)
     return FLAG_DEFAULTS[name].at(rules.release) if name in FLAG_DEFAULTS else ()
 
 

@@ -5,15 +5,20 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.memory import calibrated
-from service.advisor.request import PlanRequest
-from service.advisor.shared_work import SharedWork
+from service.advisor.budget_inputs import calibrated
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_cache import SharedWork
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.releases import PATCHES, RELEASES, rules_for, with_patch
-from service.engines.rules import EngineRules
+from service.engines.releases import (
+    PATCHES,
+    RELEASES,
+    rules_for,
+    with_patch,
+)
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
 
@@ -43,7 +48,7 @@ RANKS: Final = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FixAttempt:
     """A single change: what to say, and the start that it describes."""
 
     words: str
@@ -70,7 +75,7 @@ def run_with_fixes(
 
 def _tried(
     request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType, stage: Stage
-) -> Iterator[Attempt]:
+) -> Iterator[FixAttempt]:
     if request.serve.kv_cache_dtype is not None:
         if stage is not Stage.MEMORY:
             return attempts(flags, work.rules)
@@ -78,7 +83,7 @@ def _tried(
     return _shorter(request, flags, work, gpu) if stage is Stage.MEMORY else iter(())
 
 
-def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
+def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
     """Whether the engine gets a cache, and nothing is known that fails once it has one.
 
     Bytes that are given beyond the device's own stay in doubt and are no reason against a change.
@@ -90,11 +95,11 @@ def starts(request: PlanRequest, attempt: Attempt, gpu: GpuType, work: SharedWor
     start = candidate.start
     if candidate.kv_cache is None or start is None:
         return False
-    captured = capture_failure(start.layout, start.serving, candidate.kv_cache.num_blocks)
+    captured = capture_failure(start.layout, start.engine_config, candidate.kv_cache.num_blocks)
     return captured is None and not start.fails_when_run
 
 
-def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield single changes that can get past a refusal before memory is known, none of them tried."""
     for source in (_patched, _other_dtypes, _left_out, _other_ranks, _other_releases):
         yield from source(flags, rules)
@@ -102,66 +107,66 @@ def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
 
 def memory_attempts(
     request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType
-) -> Iterator[Attempt]:
+) -> Iterator[FixAttempt]:
     """Yield single changes that ask less of the memory or leave more of it, none of them tried."""
     rules = work.rules
     yield from _shorter(request, flags, work, gpu)
     if flags.kv_cache_memory_bytes is None:
-        told = flags.gpu_memory_utilization or rules.gpu_memory_utilization / 100
+        specified = flags.gpu_memory_utilization or rules.capacity.gpu_memory_utilization / 100
         for share in UTILIZATIONS:
-            if share > told:
+            if share > specified:
                 changed = replace(flags, gpu_memory_utilization=share)
-                yield Attempt(f"--gpu-memory-utilization {share}", changed, rules)
+                yield FixAttempt(f"--gpu-memory-utilization {share}", changed, rules)
         changed = replace(flags, max_num_batched_tokens=SMALL_BATCH)
-        yield Attempt(f"--max-num-batched-tokens {SMALL_BATCH}", changed, rules)
+        yield FixAttempt(f"--max-num-batched-tokens {SMALL_BATCH}", changed, rules)
     yield from _other_dtypes(flags, rules)
     yield from (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
 
 
-def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType) -> Iterator[Attempt]:
+def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType) -> Iterator[FixAttempt]:
     """Yield the longest request that the memory holds."""
     device = work.device(gpu)
-    begun = work.begin(flags, device)
-    if isinstance(begun, Candidate):
+    started = work.begin(flags, device)
+    if isinstance(started, Candidate):
         return
-    start = begun.start
+    start = started.start
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     try:
-        fitted = begun.sizing.fitting().size(
+        fitted = started.sizing.fitting().size(
             calibrated(request, budget, start, flags, gpu).available_kv.bytes
         )
     except EngineRefusal:
         return
     length = fitted.max_model_len
-    if 0 < length < start.serving.max_model_len:
-        yield Attempt(f"--max-model-len {length}", replace(flags, max_model_len=length), work.rules)
+    if 0 < length < start.engine_config.max_model_len:
+        yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), work.rules)
 
 
-def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     for patch in PATCHES.values():
         changed = with_patch(rules, patch.id)
         if changed is not rules:
-            yield Attempt(f"patch {patch.id} ({patch.status})", flags, changed)
+            yield FixAttempt(f"patch {patch.id} ({patch.status})", flags, changed)
 
 
-def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     for dtype in NEAREST_DTYPES:
-        if dtype in rules.kv_cache_dtypes and dtype != flags.kv_cache_dtype:
-            yield Attempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules)
+        if dtype in rules.dtypes.accepted and dtype != flags.kv_cache_dtype:
+            yield FixAttempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules)
 
 
-def _left_out(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def _left_out(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     blank = ServeFlags()
     for name in CHOSEN_BY_THE_ENGINE:
-        untold = getattr(blank, name)
-        if getattr(flags, name) != untold:
-            yield Attempt(f"without --{name.replace('_', '-')}", replace(flags, **{name: untold}), rules)
+        unset = getattr(blank, name)
+        if getattr(flags, name) != unset:
+            yield FixAttempt(f"without --{name.replace('_', '-')}", replace(flags, **{name: unset}), rules)
 
 
-def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     for ranks in RANKS:
         if ranks != flags.tensor_parallel_size:
-            yield Attempt(
+            yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
 
@@ -170,7 +175,7 @@ def _more_ranks(changed: ServeFlags, flags: ServeFlags) -> bool:
     return (changed.tensor_parallel_size or 1) > (flags.tensor_parallel_size or 1)
 
 
-def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[Attempt]:
+def _other_releases(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     for release in RELEASES:
         if release > rules.release:
-            yield Attempt(f"vLLM {release}", flags, rules_for(release))
+            yield FixAttempt(f"vLLM {release}", flags, rules_for(release))

@@ -1,8 +1,8 @@
 """Whether as much memory is free as the engine asks for, which it checks before it loads a model."""
 
-from service.advisor.answer import Refusal
+from service.advisor.plan_types import Refusal
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import Stage
-from service.engines.rules import EngineRules
 from service.memory.budget import Basis, MemoryBudget
 from service.units import GIB, gib_text
 
@@ -14,7 +14,7 @@ def too_little_free(budget: MemoryBudget, rules: EngineRules, utilization: float
     free, requested = budget.free, budget.requested
     if free.basis is not Basis.GIVEN or free.bytes >= requested.low:
         return None
-    message = rules.free_memory_refusal.format(
+    message = rules.capacity.free_memory_refusal.format(
         free=round(free.bytes / GIB, 2),
         total=round(budget.total.bytes / GIB, 2),
         utilization=utilization,

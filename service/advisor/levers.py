@@ -4,14 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.advisor.answer import Candidate, Lever, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import PlanRequest
-from service.advisor.shared_work import SharedWork
-from service.advisor.start import Start
+from service.advisor.dry_run import dry_run
+from service.advisor.engine_start import Start
+from service.advisor.plan_cache import SharedWork
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Candidate, Lever, Verdict
 from service.engines.cache_quality import quality_of
 from service.engines.flags import ServeFlags
-from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
+from service.engines.releases import (
+    PATCHES,
+    RELEASES,
+    UnavailableFlag,
+    check_flags,
+    rules_for,
+    with_patch,
+)
 from service.gpus.gpu_type import GpuType
 
 COSTS: Final = {
@@ -33,7 +40,7 @@ BLOCKS: Final = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LeverChange:
     """One change, as flags or as another engine."""
 
     flag: str | None
@@ -59,7 +66,7 @@ def _gain(lever: Lever) -> tuple[int, float, int]:
 
 
 def _lever(
-    change: Change, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
+    change: LeverChange, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
 ) -> Lever | None:
     flags, rules = best.flags, work.rules
     if change.flag is not None:
@@ -80,7 +87,7 @@ def _lever(
     return lever if any(figures) or lever.admitted_at_once else None
 
 
-def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:
+def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
     one, other = before.kv_cache, after.kv_cache
     if one is None or other is None:
         raise ValueError("a lever compares two caches")
@@ -103,7 +110,7 @@ def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:
     )
 
 
-def _words(change: Change) -> str:
+def _words(change: LeverChange) -> str:
     if change.flag is not None:
         option = change.flag.replace("_", "-")
         if isinstance(change.value, bool):
@@ -114,7 +121,7 @@ def _words(change: Change) -> str:
     return f"vLLM {change.version}"
 
 
-def _cost(change: Change, after: Candidate) -> str:
+def _cost(change: LeverChange, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
         quality = quality_of(after.resolved_kv_cache_dtype)
         return f"quality, as published: {quality.effect} ({quality.source})"
@@ -125,53 +132,57 @@ def _cost(change: Change, after: Candidate) -> str:
     return "another release: other defaults, and what it changes besides"
 
 
-def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
+def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
     """Yield the changes worth trying, given what the engine settled on."""
     yield from _batch_changes(request, start)
     yield from _memory_changes(request, start, best)
-    for dtype in start.serving.rules.kv_cache_dtypes:
+    for dtype in start.engine_config.rules.dtypes.accepted:
         if dtype != best.kv_cache_dtype:
-            yield Change("kv_cache_dtype", dtype)
+            yield LeverChange("kv_cache_dtype", dtype)
     for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
         if size:
-            yield Change("tensor_parallel_size", size)
+            yield LeverChange("tensor_parallel_size", size)
     yield from _switches(start, best.flags)
     for block in BLOCKS:
         if block != best.block_size:
-            yield Change("block_size", block)
-    if start.serving.release != RELEASES[-1]:
-        yield Change(None, version=str(RELEASES[-1]))
+            yield LeverChange("block_size", block)
+    if start.engine_config.release != RELEASES[-1]:
+        yield LeverChange(None, version=str(RELEASES[-1]))
     for patch in PATCHES:
         if patch not in request.engine.patches:
-            yield Change(None, patch=patch)
+            yield LeverChange(None, patch=patch)
 
 
-def _batch_changes(request: PlanRequest, start: Start) -> Iterator[Change]:
-    serving, workload = start.serving, request.workload
-    batch, seqs, length = serving.max_num_batched_tokens, serving.max_num_seqs, serving.max_model_len
+def _batch_changes(request: PlanRequest, start: Start) -> Iterator[LeverChange]:
+    engine_config, workload = start.engine_config, request.workload
+    batch, seqs, length = (
+        engine_config.max_num_batched_tokens,
+        engine_config.max_num_seqs,
+        engine_config.max_model_len,
+    )
     for tokens in sorted({*BATCHES, batch // 2, batch * 2} - {batch}):
-        yield Change("max_num_batched_tokens", tokens)
+        yield LeverChange("max_num_batched_tokens", tokens)
     wanted = {seqs // 2, *(() if workload is None else (workload.concurrent_requests,))}
     for number in sorted(wanted - {0, seqs}):
-        yield Change("max_num_seqs", number)
+        yield LeverChange("max_num_seqs", number)
     needed = () if workload is None else (workload.prompt_tokens + workload.output_tokens,)
     for tokens in sorted({length // 2, *needed}):
         if 0 < tokens < length:
-            yield Change("max_model_len", tokens)
+            yield LeverChange("max_model_len", tokens)
 
 
-def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
+def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
     given = best.flags.kv_cache_memory_bytes is not None or best.flags.num_gpu_blocks_override is not None
-    if not given and start.serving.gpu_memory_utilization < UTILIZATION:
-        yield Change("gpu_memory_utilization", UTILIZATION)
+    if not given and start.engine_config.gpu_memory_utilization < UTILIZATION:
+        yield LeverChange("gpu_memory_utilization", UTILIZATION)
     if request.model.architecture.towers and not best.flags.language_model_only:
-        yield Change("language_model_only", value=True)
+        yield LeverChange("language_model_only", value=True)
 
 
-def _switches(start: Start, flags: ServeFlags) -> Iterator[Change]:
-    serving = start.serving
-    if serving.concurrent_batches > serving.pipeline_parallel_size:
-        yield Change("async_scheduling", value=False)
-    yield Change("enable_prefix_caching", value=not serving.enable_prefix_caching)
+def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:
+    engine_config = start.engine_config
+    if engine_config.concurrent_batches > engine_config.pipeline_parallel_size:
+        yield LeverChange("async_scheduling", value=False)
+    yield LeverChange("enable_prefix_caching", value=not engine_config.enable_prefix_caching)
     if not flags.enforce_eager:
-        yield Change("enforce_eager", value=True)
+        yield LeverChange("enforce_eager", value=True)

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any, Final, assert_never
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.request import Objective, Workload
+from service.advisor.plan_request import Objective, Workload
+from service.advisor.plan_types import Candidate, Verdict
 from service.engines.cache_quality import CacheQuality, quality_of
 
 VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.advisor.answer import Candidate
-from service.advisor.memory import budget_inputs
+from service.advisor.budget_inputs import budget_inputs
+from service.advisor.plan_types import Candidate
 from service.gpus.gpu_type import GpuType
-from service.memory.online import quantized_online
-from service.memory.weights import parameter_tensors
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import parameter_tensors
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class PlannedTensors:
     """Sizes of tensors, in bytes."""
 
     weights: tuple[int, ...]
@@ -20,7 +20,7 @@ class Tensors:
     """Of the cache: one for each layer of the widest group, which the other groups lie over."""
 
 
-def planned_tensors(candidate: Candidate, gpu: GpuType) -> Tensors:
+def planned_tensors(candidate: Candidate, gpu: GpuType) -> PlannedTensors:
     """Return the tensors of a candidate that starts.
 
     Raises:
@@ -34,7 +34,7 @@ def planned_tensors(candidate: Candidate, gpu: GpuType) -> Tensors:
     modules = parameter_tensors(stored, inputs.deployment, inputs.release)
     widest = max(start.layout.stages[0], key=lambda group: group.bytes_per_block)
     pages = [layer.spec.page_size for layer in widest.layers]
-    return Tensors(
+    return PlannedTensors(
         weights=tuple(_fitted(modules, memory.weights.bytes)),
         cache=tuple(
             page * cache.num_blocks for page in _fitted(pages, cache.bytes_per_block) if cache.num_blocks

@@ -6,12 +6,17 @@ from itertools import pairwise
 
 from packaging.version import Version
 
-from service.advisor.answer import Candidate, Cause, Outcome, Upgrade
-from service.advisor.candidates import dry_run
-from service.advisor.request import PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import (
+    Candidate,
+    Upgrade,
+    UpgradeCause,
+    UpgradeOutcome,
+)
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import RULES, find_release, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 
 
@@ -25,7 +30,7 @@ def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
         UnknownPatch: no patch has such a name.
     """
     versions = tuple(map(find_release, request.engine.compared))
-    flags = _settled(request.serve)
+    flags = _resolved(request.serve)
     return tuple(
         _step(request, flags, gpu, before, after)
         for gpu in request.gpus
@@ -33,7 +38,7 @@ def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
     )
 
 
-def _settled(flags: ServeFlags) -> ServeFlags:
+def _resolved(flags: ServeFlags) -> ServeFlags:
     return replace(
         flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
@@ -49,13 +54,13 @@ def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version
     return Upgrade(gpu.id, first, second, changed, causes)
 
 
-def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> Outcome:
+def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> UpgradeOutcome:
     return _outcome(dry_run(request, flags, rules, gpu), rules)
 
 
-def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
+def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
     cache, memory = candidate.kv_cache, candidate.memory
-    return Outcome(
+    return UpgradeOutcome(
         version=str(rules.release),
         verdict=candidate.verdict,
         error=None if candidate.error is None else f"{candidate.error.type}: {candidate.error.message}",
@@ -71,52 +76,52 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
 
 def _causes(
     request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
-) -> Iterator[Cause]:
+) -> Iterator[UpgradeCause]:
     """Name the rules that make the step: alone in the old release, or taken back in the new, they tell."""
 
-    def outcome(rules: EngineRules) -> Outcome:
+    def outcome(rules: EngineRules) -> UpgradeOutcome:
         return _tried(request, flags, gpu, rules)
 
     before, after = outcome(old), outcome(new)
     for rule in RULES:
-        was, became = getattr(old, rule.name), getattr(new, rule.name)
+        was, became = rule.of(old), rule.of(new)
         if was == became:
             continue
-        alone, without = replace(old, **{rule.name: became}), replace(new, **{rule.name: was})
+        alone, without = rule.laid_over(old, became), rule.laid_over(new, was)
         if _differ(before, outcome(alone)) or _differ(after, outcome(without)):
             later = max(old.release, new.release)
-            yield Cause(rule.name, rule.summary, rule.timeline.change_at(later).source)
+            yield UpgradeCause(rule.name, rule.summary, rule.timeline.change_at(later).source)
     yield from _beyond_rules(before, after)
 
 
-def _differ(one: Outcome, other: Outcome) -> tuple[str, ...]:
+def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:
     """Return the fields that differ; a refusal that is only worded otherwise is the same."""
     return tuple(
         field.name
-        for field in fields(Outcome)
+        for field in fields(UpgradeOutcome)
         if field.name not in {"version", "error"} and getattr(one, field.name) != getattr(other, field.name)
     ) + (("error",) if _error_type(one) != _error_type(other) else ())
 
 
-def _error_type(outcome: Outcome) -> str | None:
+def _error_type(outcome: UpgradeOutcome) -> str | None:
     return None if outcome.error is None else outcome.error.partition(":")[0]
 
 
-def _beyond_rules(before: Outcome, after: Outcome) -> Iterator[Cause]:
+def _beyond_rules(before: UpgradeOutcome, after: UpgradeOutcome) -> Iterator[UpgradeCause]:
     """Name what is not a rule: the choice of backends, and the memory that a start takes."""
     if before.attention_backends != after.attention_backends:
-        yield Cause(
+        yield UpgradeCause(
             "attention_backends",
             f"Attention backends: {_listed(before)} became {_listed(after)}",
             f"vLLM {after.version}, platforms/cuda.py and the backends' own checks",
         )
     if before.available_kv_bytes != after.available_kv_bytes:
-        yield Cause(
+        yield UpgradeCause(
             "memory_budget",
             "What the start takes of the memory, and how much of it is granted",
             f"vLLM {after.version}, v1/worker/gpu_worker.py determine_available_memory",
         )
 
 
-def _listed(outcome: Outcome) -> str:
+def _listed(outcome: UpgradeOutcome) -> str:
     return ", ".join(outcome.attention_backends) or "none"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from service.advisor.start import Start
-from service.engines.rules import TokenReport
-from service.kv_cache.answer import CacheGroup, KvCache
+from service.advisor.engine_start import Start
+from service.engines.rules.capacity import TokenReport
+from service.kv_cache.kv_cache import CacheGroup, KvCache
 
 GIANT_BLOCK: Final = 256
 """Blocks above this size seldom fill on short prompts, so that prefix caching rarely hits."""
@@ -14,25 +14,25 @@ GIANT_BLOCK: Final = 256
 def warnings(start: Start, cache: KvCache) -> tuple[str, ...]:
     """Return the warnings about one candidate, most telling first."""
     return (
-        *_unheeded_dtype(start),
+        *_unpassed_dtype(start),
         *_meaning_of_tokens(start, cache),
         *_padding(cache),
         *_giant_blocks(start, cache),
     )
 
 
-def _unheeded_dtype(start: Start) -> Iterator[str]:
-    serving = start.serving
-    if not serving.heeds_cache_dtype and serving.kv_cache_dtype != "auto":
+def _unpassed_dtype(start: Start) -> Iterator[str]:
+    engine_config = start.engine_config
+    if not engine_config.passes_cache_dtype and engine_config.kv_cache_dtype != "auto":
         yield (
-            f"vLLM {serving.release} does not hand {serving.kv_cache_dtype} on to this model's layers: "
-            f"the cache stays {serving.dtype}, without a word in the log."
+            f"vLLM {engine_config.release} does not hand {engine_config.kv_cache_dtype} on to this model's "
+            f"layers: the cache stays {engine_config.dtype}, without a word in the log."
         )
 
 
 def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
-    release = start.serving.release
-    if start.serving.rules.token_report is TokenReport.CONCURRENCY:
+    release = start.engine_config.release
+    if start.engine_config.rules.capacity.token_report is TokenReport.CONCURRENCY:
         yield (
             f"vLLM {release} logs tokens as concurrency x max_model_len "
             f"({cache.max_concurrency:.4f} x {cache.max_model_len:,}): it changes with --max-model-len "
@@ -70,7 +70,7 @@ def _waste(group: CacheGroup) -> str:
 
 def _giant_blocks(start: Start, cache: KvCache) -> Iterator[str]:
     block = max((group.block_size for group in cache.groups if group.kind != "mamba"), default=0)
-    if block <= GIANT_BLOCK or not start.serving.enable_prefix_caching:
+    if block <= GIANT_BLOCK or not start.engine_config.enable_prefix_caching:
         return
     hybrid = start.architecture.is_hybrid
     remedy = (

@@ -12,18 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
-from service.api.body_limit import BodyLimit
-from service.api.faults import MalformedJson, UnsupportedMediaType
+from service.api.dependencies import HUB_TOKEN
 from service.api.metrics import Metrics
-from service.api.observation import REQUEST_ID, Observation
+from service.api.middleware.body_limit import BodyLimit
+from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.openapi import DocumentedApp
-from service.api.problems import handled_errors, responses
-from service.api.questions import invalid_question
-from service.api.replies import JSON, problem_response
+from service.api.problems.handlers import handled_errors, responses
+from service.api.responses import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
-from service.api.routes.parts import HUB_TOKEN
 from service.api.routes.probes import IDEMPOTENCY_KEY
-from service.api.services import Services
+from service.application.errors import MalformedJson, UnsupportedMediaType
+from service.application.plan_requests import invalid_request
+from service.application.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -67,7 +67,7 @@ def create_app(
             allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID, "Location", "Retry-After"],
         )
-    app.add_middleware(Observation, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics)
     return app
 
 
@@ -87,4 +87,4 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
         return problem_response(request, UnsupportedMediaType(media_type))
-    return problem_response(request, invalid_question(found))
+    return problem_response(request, invalid_request(found))

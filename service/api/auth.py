@@ -7,8 +7,8 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from service.api.faults import Forbidden, Unauthorized
-from service.api.routes.parts import Parts
+from service.api.dependencies import Parts
+from service.application.errors import Forbidden, Unauthorized
 from service.store.tokens import Scope, Token
 
 PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from service.api.examples import EXAMPLES
-from service.api.schemas.problem import Problem
+from service.application.schemas.problem import Problem
 
 REFERENCE = "#/components/schemas/{model}"
 

@@ -62,8 +62,8 @@ def _plain(config: Config) -> Config:
     section = config.section("transformer_layer_config")
     if kind != "eagle3" or section is None or section.text("model_type", default="llama") != "llama":
         raise InvalidConfig(config.at(SPECULATORS), f"speculators of type {kind!r} are not modelled")
-    told = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
-    added: dict[str, Any] = {name: config.fields[name] for name in told if name in config}
+    specified = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
+    added: dict[str, Any] = {name: config.fields[name] for name in specified if name in config}
     return Config({**section.fields, **added, "architectures": ["Eagle3LlamaForCausalLM"]}, section.pointer)
 
 

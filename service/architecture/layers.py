@@ -131,7 +131,7 @@ class Attention:
     """The query projection also yields a gate of its own width (Qwen3-Next)."""
     keys_are_values: bool = False
     """One projection serves keys and values; both are cached all the same (Gemma 4)."""
-    low_rank: "LatentAttention | None" = None
+    low_rank: "MultiHeadLatentAttention | None" = None
     """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
     head_gate: bool = False
     """A projection of its own yields one gate per head."""
@@ -181,14 +181,14 @@ class Indexer:
     head_dim: int
     top_k: int
     """Tokens picked."""
-    reuses_picks: bool = False
+    reuses_selection: bool = False
     """The layer takes what an earlier layer picked; many releases build an indexer for it all the same."""
     group_size: int = 1
     """Tokens whose keys become one, those of the open group kept aside (GLM-5 Next)."""
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention:
+class MultiHeadLatentAttention:
     """Multi-head latent attention (MLA): one compressed vector per token in the cache."""
 
     num_heads: int
@@ -279,7 +279,7 @@ class MixtureOfExperts:
     """Experts, routed and shared, gate their first projection."""
     clamped: bool = False
     """What the gate lets through is limited (DeepSeek V4)."""
-    dealt_out: bool = False
+    sharded: bool = False
     """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
     """Choices of the router that no expert stands behind (LongCat)."""
@@ -287,7 +287,7 @@ class MixtureOfExperts:
     """Banks of routed experts that the layers have in common, each for every so many; 0: one per layer."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
-    latent_norms: int = 0
+    mla_norms: int = 0
     """Norms of those vectors: on their way back (Kimi K3), or on both (Muse Spark)."""
     least_width: int = 0
     """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
@@ -298,7 +298,7 @@ class NoFeedForward:
     """A layer whose feed-forward network was pruned (Nemotron-NAS)."""
 
 
-TokenMixer: TypeAlias = Attention | LatentAttention | CompressedAttention
+TokenMixer: TypeAlias = Attention | MultiHeadLatentAttention | CompressedAttention
 """Mixers that keep something per token."""
 Mixer: TypeAlias = TokenMixer | Recurrence | NoAttention
 FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward

@@ -3,21 +3,26 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.architecture.context import ContextLength
+from service.architecture.context_length import ContextLength
 from service.architecture.drafts import DraftEmbedding, Joint
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
     GatedResiduals,
     HyperConnections,
-    LatentAttention,
+    MultiHeadLatentAttention,
     TokenMixer,
 )
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.quantization import Quantization
 from service.architecture.recurrence import Recurrence
 from service.architecture.rotary import RotaryTable
-from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
+from service.architecture.stages import (
+    ENDS_ONLY,
+    PLAIN_ENDS,
+    ModelEnds,
+    StageFrame,
+)
 from service.architecture.towers import Tower
 
 DEFAULT_STATE_CHUNK: Final = 2048
@@ -147,13 +152,13 @@ class ModelArchitecture:
     """Type that the config asks for recurrent states, if it does."""
     state_chunk: int = DEFAULT_STATE_CHUNK
     """Tokens that the recurrent layers' kernels take at a time."""
-    text_class_told: bool = True
+    text_class_declared: bool = True
     """Whether the part that generates text names its own class."""
-    experts_told: bool = False
+    experts_declared: bool = False
     """Whether the config names a number of experts, by which the engine tells models that have some."""
-    attention_layers_told: bool = True
+    attention_layers_specified: bool = True
     """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
-    told_head_size: int | None = None
+    head_size_declared: int | None = None
     """``head_dim`` as the config says it."""
     towers: tuple[Tower, ...] = ()
     """Encoders of other media, as far as they are known."""
@@ -163,7 +168,7 @@ class ModelArchitecture:
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
-    tying_told: bool = True
+    tying_declared: bool = True
     """Whether the config itself says if the output is tied to the embedding."""
     media_known: bool = True
     """Whether ``towers`` are all the towers there are."""
@@ -245,9 +250,9 @@ class ModelArchitecture:
         return self.attention_layers[0][1] if self.attention_layers else None
 
     @property
-    def is_latent(self) -> bool:
+    def is_mla(self) -> bool:
         """Whether attention is MLA."""
-        return isinstance(self.lead_attention, LatentAttention | CompressedAttention)
+        return isinstance(self.lead_attention, MultiHeadLatentAttention | CompressedAttention)
 
     @property
     def is_recurrent(self) -> bool:

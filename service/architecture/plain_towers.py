@@ -106,9 +106,9 @@ def step3(config: Config) -> tuple[Tower, ...]:
 
 def moondream3(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Moondream 3 (vLLM 0.32.0, Moondream3VisionEncoder and Moondream3VisionProjection)."""
-    told = config.section("config")
-    vision = (told and told.section("vision")) or Config({}, config.at("config"))
-    text = (told and told.section("text")) or Config({}, config.at("config"))
+    specified = config.section("config")
+    vision = (specified and specified.section("vision")) or Config({}, config.at("config"))
+    text = (specified and specified.section("text")) or Config({}, config.at("config"))
     width, inner = vision.integer("enc_dim", default=1152), vision.integer("proj_inner_dim", default=8192)
     size = vision.integer("enc_patch_size", default=14)
     positions = (vision.integer("crop_size", default=378) // size) ** 2
@@ -185,8 +185,8 @@ def muse_glimmer(config: Config) -> tuple[Tower, ...]:
 
 def cohere_compass(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Cohere Compass: Qwen3-VL's (vLLM 0.32.0, Cohere_VisionTransformer)."""
-    told = config.section("vision_config")
-    vision = {**COMPASS_VISION, **(told.fields if told is not None else {})}
+    specified = config.section("vision_config")
+    vision = {**COMPASS_VISION, **(specified.fields if specified is not None else {})}
     towers = qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
     return tuple(replace(tower, media=None) for tower in towers)
 
@@ -281,8 +281,8 @@ def cosmos_edge(config: Config) -> tuple[Tower, ...]:
 
     Up to 0.32.0 configs have a section of the merger's own.
     """
-    told = config.section("vision_config") or Config({}, config.at("vision_config"))
-    vision = Config({**COSMOS_VISION, **told.fields}, told.pointer)
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = Config({**COSMOS_VISION, **specified.fields}, specified.pointer)
     merger = config.section("projector_config") or Config({}, config.at("projector_config"))
     width = vision.integer("hidden_size")
     inner = merger.integer(
@@ -310,8 +310,8 @@ def cosmos_edge(config: Config) -> tuple[Tower, ...]:
 
 def ling3(config: Config) -> tuple[Tower, ...]:
     """Read Qwen3-VL's tower, with a projector for its merger (vLLM 0.33.0, BailingMoeV3VLProjector)."""
-    told = config.section("vision_config") or Config({}, config.at("vision_config"))
-    vision = {**COMPASS_VISION, **told.fields, "deepstack_visual_indexes": []}
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = {**COMPASS_VISION, **specified.fields, "deepstack_visual_indexes": []}
     text = config.section("text_config") or config
     hidden = text.integer("hidden_size", default=2048)
     return tuple(

@@ -6,8 +6,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
-from service.architecture.context import read_context_length
-from service.architecture.families.config_classes import UNKNOWN, ConfigClass, class_of, config_class
+from service.architecture.context_length import read_context_length
+from service.architecture.families.config_classes import (
+    UNKNOWN,
+    ConfigClass,
+    class_of,
+    config_class,
+)
 from service.architecture.families.family import Family, Wrapper
 from service.architecture.families.mtp import read_own_draft
 from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
@@ -94,10 +99,10 @@ def read_architecture(config: Config) -> ModelArchitecture:
         supports_tensor=family.supports_tensor,
         state_dtype=_state_dtype(text),
         state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        told_head_size=text.optional_integer("head_dim", minimum=0) or None,
-        text_class_told=bool(text.texts("architectures")),
-        experts_told=_experts_told(text),
-        attention_layers_told=family.attention_layers_told,
+        head_size_declared=text.optional_integer("head_dim", minimum=0) or None,
+        text_class_declared=bool(text.texts("architectures")),
+        experts_declared=_experts_declared(text),
+        attention_layers_specified=family.attention_layers_specified,
         towers=family.towers(config) if family.towers is not None else (),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
@@ -105,7 +110,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         frame=family.frame,
         ends=family.ends(text),
         rotary_tables=read_rotary_tables(text, layers),
-        tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
+        tying_declared="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
         counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
@@ -139,11 +144,11 @@ def _entry(config: Config) -> tuple[str, Family | Wrapper]:
 def _state_dtype(text: Config) -> str | None:
     """Return the type that a config wants recurrent states in."""
     for name in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
-        told = text.text(name)
-        if told and told not in STATE_DTYPES:
+        specified = text.text(name)
+        if specified and specified not in STATE_DTYPES:
             raise InvalidConfig(text.at(name), f"is none of {', '.join(STATE_DTYPES)}")
-        if told:
-            return told
+        if specified:
+            return specified
     return None
 
 
@@ -199,8 +204,8 @@ def _wrapped_class(config: Config, section: Config, wrapper: Wrapper) -> ConfigC
 
 def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost: bool) -> Family:
     named = () if outermost else section.texts("architectures")
-    told = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
-    candidates = (told,) if told is not None else (*named, class_.architecture)
+    specified = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
+    candidates = (specified,) if specified is not None else (*named, class_.architecture)
     inner = next((name for name in candidates if name in FAMILIES), None)
     if inner is None:
         raise UnknownArchitecture(next((name for name in candidates if name), section.text("model_type")))
@@ -214,16 +219,16 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
     )
 
 
-def _experts_told(text: Config) -> bool:
+def _experts_declared(text: Config) -> bool:
     """Whether the first field of a number of experts, or else some block, names one.
 
     Source: vLLM 0.33.0, ModelArchConfigConvertorBase.get_num_experts.
     """
     name = next((name for name in EXPERT_COUNTS if name in text), None)
-    told = 0 if name is None else text.fields[name]
-    if isinstance(told, list):
-        told = next(iter(told), 0)
-    if isinstance(told, int) and told > 0:
+    specified = 0 if name is None else text.fields[name]
+    if isinstance(specified, list):
+        specified = next(iter(specified), 0)
+    if isinstance(specified, int) and specified > 0:
         return True
     blocks = text.fields.get("block_configs")
     return isinstance(blocks, list) and any(

@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, LatentAttention
+from service.architecture.layers import (
+    Attention,
+    CompressedAttention,
+    DecoderLayer,
+    MultiHeadLatentAttention,
+)
 
 UNROTATED: Final = frozenset({"gpt2", "jamba", "nemotron_h", "opt"})
 """Model types without rotary embeddings (vLLM 0.19.0, gpt2.py, jamba.py, nemotron_h.py, opt.py)."""
@@ -43,7 +48,7 @@ def read_rotary_tables(text: Config, layers: tuple[DecoderLayer, ...]) -> tuple[
 def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTable]:
     # Distinct mixers are few; a set would lose their order.
     for mixer in dict.fromkeys(layer.mixer for layer in layers):
-        if isinstance(mixer, LatentAttention):
+        if isinstance(mixer, MultiHeadLatentAttention):
             yield _table(text, _scaling(text, sliding=False), mixer.qk_rope_head_dim)
         elif isinstance(mixer, Attention):
             yield _attention_table(text, mixer, sliding=mixer.sliding_window is not None)
@@ -54,11 +59,13 @@ def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTa
 def _attention_table(text: Config, mixer: Attention, *, sliding: bool) -> RotaryTable:
     scaling = _scaling(text, sliding=sliding)
     local = "rope_local_base_freq" if _is_local(text, sliding=sliding) else "rope_theta"
-    told = text.fields.get(local) if scaling is None else scaling.fields.get(local, text.fields.get(local))
+    specified = (
+        text.fields.get(local) if scaling is None else scaling.fields.get(local, text.fields.get(local))
+    )
     unscaled = sliding and text.text("model_type") in UNSCALED_WINDOWS
     return replace(
         _table(text, scaling, mixer.head_size),
-        base=f"{told} unscaled" if unscaled else str(told),
+        base=f"{specified} unscaled" if unscaled else str(specified),
         float32=text.text("model_type") in IN_FLOAT32,
     )
 
@@ -87,8 +94,8 @@ def _scaling(text: Config, *, sliding: bool) -> Config | None:
 
 
 def _is_unscaled(text: Config, *, sliding: bool) -> bool:
-    told = text.text("model_type") in UNSCALED_WINDOWS
-    return _is_local(text, sliding=sliding) or (sliding and told)
+    specified = text.text("model_type") in UNSCALED_WINDOWS
+    return _is_local(text, sliding=sliding) or (sliding and specified)
 
 
 def _is_local(text: Config, *, sliding: bool) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
+from service.backends.backend_rules import Forced, ReleaseRules, rules_on_gpu
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.request import AttentionRequest
-from service.backends.rules import Forced, ReleaseRules, rules_on_gpu
-from service.backends.validation import spoken
+from service.backends.validation import joined_reasons
 from service.engines.refusal import EngineRefusal
 from service.gpus.capability import ComputeCapability
 
@@ -78,5 +78,5 @@ def model_cache_dtype(
 def _refuse(rules: ReleaseRules, subject: Subject) -> None:
     refused = first_outcome(rules.refused_cache_dtypes, subject)
     if refused is not None:
-        message = spoken(refused.failure.message, subject)
+        message = joined_reasons(refused.failure.message, subject)
         raise EngineRefusal(refused.stage, message, type=refused.failure.type, detail=refused.detail)

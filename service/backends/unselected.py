@@ -6,13 +6,18 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
 from service.backends.backend import AttentionBackend
+from service.backends.backend_rules import (
+    RefusedBackend,
+    ReleaseRules,
+    UnknownBackend,
+    rules_on_gpu,
+)
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.request import AttentionRequest
-from service.backends.rules import Refused, ReleaseRules, UnknownBackend, rules_on_gpu
 from service.backends.selection import built
-from service.backends.validation import spoken
+from service.backends.validation import joined_reasons
 from service.engines.refusal import EngineRefusal
 from service.gpus.capability import ComputeCapability
 
@@ -109,6 +114,8 @@ def _named(layer: UnselectedLayer, subject: Subject, rules: ReleaseRules) -> str
     named = first_outcome(rules.unselected.get(layer, ()), subject)
     if named is None:
         raise UnknownBackend(f"the release names no backend for {layer}")
-    if isinstance(named, Refused):
-        raise EngineRefusal(named.stage, spoken(named.failure.message, subject), type=named.failure.type)
+    if isinstance(named, RefusedBackend):
+        raise EngineRefusal(
+            named.stage, joined_reasons(named.failure.message, subject), type=named.failure.type
+        )
     return named

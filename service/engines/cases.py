@@ -22,7 +22,7 @@ class BatchDefaults:
 
 
 @dataclass(frozen=True, slots=True)
-class LatentBlock:
+class MlaBlock:
     """The block size that one MLA backend imposes before backends are chosen."""
 
     backend: str
@@ -38,13 +38,17 @@ class LatentBlock:
     sparse: bool = False
     """Whether this is for sparse attention, on every device; what is for others is not for it."""
 
-    def applies(self, asked: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
+    def applies(self, requested: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
         """Whether this backend is asked for or assumed."""
         if sparse or self.sparse:
-            return sparse and self.sparse and self.backend in {"", asked}
+            return sparse and self.sparse and self.backend in {"", requested}
         if capability not in self.capabilities:
             return False
-        return self.qk_nope_head_dim in {None, qk_nope_head_dim} if asked is None else asked == self.backend
+        return (
+            self.qk_nope_head_dim in {None, qk_nope_head_dim}
+            if requested is None
+            else requested == self.backend
+        )
 
     def impose(self, block_size: int) -> int:
         """Return what becomes of a block size."""
@@ -76,7 +80,7 @@ class KernelBlock:
     """Tokens of which the block of a hybrid is a multiple."""
 
     block: int
-    latent: bool = False
+    mla: bool = False
     """Whether this is for MLA alone."""
     head_size: int | None = None
     capabilities: tuple[str, ...] = ()
@@ -84,13 +88,13 @@ class KernelBlock:
     backends: tuple[str, ...] = ()
     """Backends asked for, of which "" is none; empty: any."""
 
-    def applies(self, *, latent: bool, head_size: int, capability: str, asked: str | None) -> bool:
+    def applies(self, *, mla: bool, head_size: int, capability: str, requested: str | None) -> bool:
         """Whether this is the case of a model on a device."""
         return (
-            (latent or not self.latent)
+            (mla or not self.mla)
             and self.head_size in {None, head_size}
             and (not self.capabilities or capability in self.capabilities)
-            and (not self.backends or (asked or "") in self.backends)
+            and (not self.backends or (requested or "") in self.backends)
         )
 
 

@@ -1,18 +1,19 @@
 """Releases and patches that can be planned, and the rules each brings."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from packaging.version import InvalidVersion, Version
 
+from service.engines.dated import SUMMARY, parse_value, read_timeline, read_timelines, record_at
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.rules import RULE_PARSERS, EngineRules
-from service.engines.timeline import InvalidTimeline, Timeline
+from service.engines.timeline import Timeline
 
 
 class UnknownRelease(ValueError):
@@ -73,55 +74,70 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DatedRule:
     """One rule's history."""
 
-    name: str
+    topic: str
+    """Name of its group in ``EngineRules``."""
+    field: str
+    """Name of its field in that group."""
     summary: str
     timeline: Timeline[Any]
+
+    @property
+    def name(self) -> str:
+        """Name by topic and field, such as ``pages.unification``."""
+        return f"{self.topic}.{self.field}"
+
+    def of(self, rules: EngineRules) -> Any:  # noqa: ANN401 - of the rule's own type
+        """Return the rule's value among the rules of a release."""
+        return getattr(getattr(rules, self.topic), self.field)
+
+    def laid_over(self, rules: EngineRules, value: object) -> EngineRules:
+        """Return the rules of a release with another value of this rule."""
+        group = replace(getattr(rules, self.topic), **{self.field: value})
+        return replace(rules, **{self.topic: group})
+
+
+TOPICS: Final[Mapping[str, type]] = {
+    topic: group for topic, group in get_type_hints(EngineRules).items() if topic != "release"
+}
+"""Groups of rules by name; the data of each stands in ``rules/<name>.toml``."""
 
 
 def _load(name: str) -> Mapping[str, Any]:
     return tomllib.loads(files("service.engines").joinpath(name).read_text("utf-8"))
 
 
-def _read_rules(tables: Mapping[str, Any]) -> tuple[Rule, ...]:
-    unknown = tables.keys() ^ RULE_PARSERS.keys()
-    if unknown:
-        raise InvalidTimeline(f"rules without a reader, or readers without a rule: {sorted(unknown)}")
-    return tuple(
-        Rule(name, table["summary"], Timeline.parse(name, table["changes"], RULE_PARSERS[name]))
-        for name, table in tables.items()
-    )
+def _read_rules(topic: str, tables: Mapping[str, Any]) -> Iterator[DatedRule]:
+    timelines = read_timelines(topic, tables, TOPICS[topic])
+    for field, timeline in timelines.items():
+        yield DatedRule(topic, field, tables[field][SUMMARY], timeline)
 
 
-def _read_patches(tables: Mapping[str, Any]) -> Mapping[str, Patch]:
-    return {
-        name: Patch(
-            id=name,
-            title=table["title"],
-            status=table["status"],
-            source=table["source"],
-            rules={rule: RULE_PARSERS[rule](value) for rule, value in table["rules"].items()},
-        )
-        for name, table in tables.items()
-    }
+def _read_patch(name: str, table: Mapping[str, Any]) -> Patch:
+    rules = {rule: parse_value(_annotation(rule), value) for rule, value in table["rules"].items()}
+    return Patch(name, table["title"], table["status"], table["source"], rules)
+
+
+def _annotation(rule: str) -> object:
+    topic, _, field = rule.partition(".")
+    return get_type_hints(TOPICS[topic])[field]
 
 
 _DATA: Final = _load("vllm.toml")
 RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
 """Releases that can be planned, oldest first."""
-_RULE_FILES: Final = ("vllm_cache.toml", "vllm_start.toml", "vllm_speculation.toml")
-RULES: Final = _read_rules(
-    {name: rule for file in _RULE_FILES for name, rule in _load(file)["rules"].items()}
-)
-PATCHES: Final = _read_patches(_DATA["patches"])
+RULES: Final = tuple(rule for topic in TOPICS for rule in _read_rules(topic, _load(f"rules/{topic}.toml")))
+"""Every rule of every topic, with its history."""
+_RULES_BY_NAME: Final = {rule.name: rule for rule in RULES}
+PATCHES: Final = {name: _read_patch(name, table) for name, table in _DATA["patches"].items()}
 FLAG_SINCE: Final[Mapping[str, Version]] = {
     name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
 }
 """First release of the flags that not every release has."""
 FLAG_DEFAULTS: Final[Mapping[str, Timeline[tuple[Any, ...]]]] = {
-    name: Timeline.parse(name, changes, tuple) for name, changes in _DATA["defaults"].items()
+    name: read_timeline(name, changes, tuple[Any, ...]) for name, changes in _DATA["defaults"].items()
 }
 """What a release takes for a flag that is left out; nothing where model, GPU or other flags decide."""
 KEY_SINCE: Final[Mapping[str, Version]] = {
@@ -156,7 +172,11 @@ def find_release(text: str | None) -> Version:
 
 @cache
 def _released(release: Version) -> EngineRules:
-    return EngineRules(release=release, **{rule.name: rule.timeline.at(release) for rule in RULES})
+    timelines: dict[str, dict[str, Timeline[Any]]] = {topic: {} for topic in TOPICS}
+    for rule in RULES:
+        timelines[rule.topic][rule.field] = rule.timeline
+    groups = {topic: record_at(TOPICS[topic], found, release) for topic, found in timelines.items()}
+    return EngineRules(release=release, **groups)
 
 
 def rules_for(release: Version, patches: Iterable[str] = ()) -> EngineRules:
@@ -180,7 +200,9 @@ def with_patch(rules: EngineRules, name: str) -> EngineRules:
     """
     if name not in PATCHES:
         raise UnknownPatch(name)
-    changed = replace(rules, **PATCHES[name].rules)
+    changed = rules
+    for rule, value in PATCHES[name].rules.items():
+        changed = _RULES_BY_NAME[rule].laid_over(changed, value)
     return rules if changed == rules else changed
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Final
 
-from service.advisor.request import PlanRequest
-from service.explanation.answer import Assumption, Explanation
-from service.explanation.ending import ending
+from service.advisor.plan_request import PlanRequest
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Assumption, Explanation
 from service.explanation.findings import findings
-from service.explanation.run import Run, run_of
+from service.explanation.planned_start import PlannedStart, planned_start
 from service.startup_log.log import StartupLog
 
 UNMODELLED: Final[Mapping[str, str]] = tomllib.loads(
@@ -22,7 +22,7 @@ def explain(
     log: StartupLog,
     request: PlanRequest | None,
     *,
-    gpu_told: bool = True,
+    gpu_specified: bool = True,
     assumptions: tuple[Assumption, ...] = (),
     missing: tuple[Assumption, ...] = (),
 ) -> Explanation:
@@ -31,7 +31,7 @@ def explain(
     ``request`` is the start that the log tells of, for one GPU type, with its cache dtype and its ranks
     settled; without one only the log's own words are explained.
     """
-    run = None if request is None else run_of(request, log, gpu_told=gpu_told)
+    run = None if request is None else planned_start(request, log, gpu_specified=gpu_specified)
     return Explanation(
         log=log,
         request=request,
@@ -40,13 +40,13 @@ def explain(
         assumptions=assumptions,
         missing=missing,
         findings=() if run is None else findings(log, run),
-        ending=ending(log, run),
+        ending=diagnose(log, run),
         unmodelled=tuple(f"{name}: {UNMODELLED[name]}" for name in log.unmodelled if name in UNMODELLED),
         notes=() if run is None else tuple(_notes(log, run)),
     )
 
 
-def _notes(log: StartupLog, run: Run) -> Iterator[str]:
+def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
     error = run.judged.error
     if log.failure is None and error is not None:
         yield (

@@ -3,12 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from service.explanation.answer import Finding
-from service.explanation.compared import HALF_DIGIT, Interval, compare, compare_words, not_compared
-from service.explanation.run import Run, available_gib
-from service.kv_cache.answer import KvCache
+from service.explanation.comparison import (
+    HALF_DIGIT,
+    Interval,
+    compare,
+    compare_words,
+    not_compared,
+)
+from service.explanation.explanation_types import Finding
+from service.explanation.planned_start import PlannedStart, available_gib
+from service.kv_cache.kv_cache import KvCache
 from service.memory.budget import Estimate, MemoryBudget
-from service.startup_log.log import Reading, StartupLog, read_log
+from service.startup_log.log import LogReading, StartupLog, read_log
 
 HALF: Final = 0.5
 """Half of a whole number's last digit."""
@@ -42,14 +48,14 @@ OF_CACHE: Final[Mapping[str, tuple[str, float]]] = {
 }
 """Figures of the cache by what the log calls them, with half of the last digit that is printed."""
 OF_SERVING: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs")
-TOLD_BY_FAILURE: Final = ("kv_needed_gib", "est_max_model_len")
+FACTS_OF_FAILURE: Final = ("kv_needed_gib", "est_max_model_len")
 
 
-def findings(log: StartupLog, run: Run) -> tuple[Finding, ...]:
+def findings(log: StartupLog, run: PlannedStart) -> tuple[Finding, ...]:
     """Compare every value of the log that a plan has too, in the order of the log's lines."""
     found = (
         *_architecture(log, run),
-        *_settled(log, run),
+        *_resolved(log, run),
         *_budget(log, run),
         *_cache(log, run),
         *_shape(log, run),
@@ -58,13 +64,13 @@ def findings(log: StartupLog, run: Run) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: (finding.line, finding.name)))
 
 
-def _reading(log: StartupLog, name: str) -> Iterator[Reading]:
+def _reading(log: StartupLog, name: str) -> Iterator[LogReading]:
     reading = log.named.get(name)
     if reading is not None:
         yield reading
 
 
-def _architecture(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _architecture(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     for reading in _reading(log, "architecture"):
         planned = run.request.model.architecture.class_name
         yield compare_words(reading, planned, "the config's class", same=reading.value == planned)
@@ -79,23 +85,23 @@ def _architecture(log: StartupLog, run: Run) -> Iterator[Finding]:
             )
 
 
-def _settled(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _resolved(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     if run.start is None:
         return
     for name in OF_SERVING:
         for reading in _reading(log, name):
-            value = float(getattr(run.start.serving, name))
+            value = float(getattr(run.start.engine_config, name))
             why = "given" if getattr(run.request.serve, name) is not None else "the release's default"
             yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
 
 
-def _budget(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     budget = run.free.memory
     for name, term in OF_BUDGET.items():
         for reading in _reading(log, name):
             if budget is None:
                 yield not_compared(reading, "the plan is refused before memory is known")
-            elif name not in WITHOUT_GPU and not run.gpu_told:
+            elif name not in WITHOUT_GPU and not run.gpu_specified:
                 yield not_compared(reading, "the GPU is not told: give `gpu`")
             elif run.request.serve.pipeline_parallel_size > 1:
                 yield not_compared(reading, "the log does not say of which pipeline stage this is")
@@ -107,7 +113,7 @@ def _budget(log: StartupLog, run: Run) -> Iterator[Finding]:
                 yield compare(reading, Interval.of(term(budget)), WORDS[name])
 
 
-def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _cache(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     gib = available_gib(log)
     for name, (field, slack) in OF_CACHE.items():
         for reading in _reading(log, name):
@@ -117,21 +123,21 @@ def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
             elif gib is not None:
                 words = run.judged.error.message if run.judged.error else "the log's memory is of one stage"
                 yield not_compared(reading, f"no cache is planned with the logged {gib:.2f} GiB: {words}")
-            elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_told:
+            elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_specified:
                 value = float(getattr(run.free.kv_cache, field))
                 yield _from_estimate(reading, value, run.free.memory.available_kv, slack)
             else:
                 yield not_compared(reading, "the log does not tell the memory that it follows from")
 
 
-def _from_estimate(reading: Reading, value: float, available: Estimate, slack: float) -> Finding:
+def _from_estimate(reading: LogReading, value: float, available: Estimate, slack: float) -> Finding:
     """Compare a figure of the cache with the budget's own interval, in proportion to the memory."""
     low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
     why = f"from an estimate of {available.low / (1 << 30):.2f} to {available.high / (1 << 30):.2f} GiB"
     return compare(reading, Interval(low, value, high, exact=False), why, slack)
 
 
-def _shape(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _shape(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     cache = run.judged.kv_cache or run.free.kv_cache
     for reading in _reading(log, "attention_block_size"):
         if run.free.block_size is not None:
@@ -152,13 +158,13 @@ def _padding(cache: KvCache) -> float | None:
     return None
 
 
-def _refusal(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _refusal(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     """Compare the numbers in the engine's words with those in the plan's."""
     error = run.judged.error
     if error is None:
         return
     planned = read_log(f"{error.type}: {error.message}").named
-    for name in TOLD_BY_FAILURE:
+    for name in FACTS_OF_FAILURE:
         for reading in _reading(log, name):
             if name not in planned or not isinstance(planned[name].value, float):
                 continue
@@ -169,15 +175,15 @@ def _refusal(log: StartupLog, run: Run) -> Iterator[Finding]:
             )
 
 
-def _rounding(run: Run) -> float:
+def _rounding(run: PlannedStart) -> float:
     """Return by how many tokens an estimated length can move within the digits of the logged memory."""
     lengths = [
-        float(told.value)
+        float(specified.value)
         for candidate in run.pinned or ()
         if candidate.error is not None
-        for told in [
+        for specified in [
             read_log(f"{candidate.error.type}: {candidate.error.message}").named.get("est_max_model_len")
         ]
-        if told is not None and isinstance(told.value, float)
+        if specified is not None and isinstance(specified.value, float)
     ]
     return max(lengths) - min(lengths) + HALF if lengths else HALF

@@ -12,7 +12,13 @@ from typing import Any, Final, Self
 from service.gpus.capability import ComputeCapability
 from service.gpus.derivation import Memory, memory_of
 from service.gpus.evidence import MemoryEvidence, Reader
-from service.gpus.gpu_type import EccState, GpuType, TotalKind, TotalVariant, Vendor
+from service.gpus.gpu_type import (
+    EccState,
+    GpuType,
+    TotalKind,
+    TotalVariant,
+    Vendor,
+)
 from service.gpus.totals import MemoryTotal
 
 _NEAREST: Final = 5

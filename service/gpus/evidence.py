@@ -21,7 +21,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MemoryReading:
     """A CUDA total that a card of this name printed on native Linux."""
 
     text: str
@@ -51,7 +51,7 @@ class MemoryEvidence:
     marketing_low_gb: int
     """Equal to ``marketing_gb`` unless the vendor states two sizes."""
     driver_total_mib: int | None
-    readings: tuple[Reading, ...]
+    readings: tuple[MemoryReading, ...]
     unnamed: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -75,7 +75,9 @@ class MemoryEvidence:
             marketing_gb=raw["marketing_gb"],
             marketing_low_gb=raw.get("marketing_low_gb", raw["marketing_gb"]),
             driver_total_mib=raw.get("driver_total_mib"),
-            readings=tuple(Reading(read["total"], readers[read["by"]]) for read in raw.get("readings", ())),
+            readings=tuple(
+                MemoryReading(read["total"], readers[read["by"]]) for read in raw.get("readings", ())
+            ),
             unnamed=tuple(raw.get("unnamed", ())),
         )
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
-from service.hub.identity import check_model_id, commit_or_none
 from service.hub.json_object import parse_object
+from service.hub.model_ids import check_model_id, commit_or_none
 from service.hub.snapshot import PACKAGE_DATA
 from service.hub.transfer import DEFAULT_LIMITS
 

@@ -53,7 +53,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnswer:
     """An entry's bytes and when they were stored, in seconds since the epoch."""
 
     body: bytes
@@ -69,7 +69,7 @@ class Entry:
     whole: bool
 
 
-class Cache:
+class HubCache:
     """Entries by key; at most `limit_bytes` of them.
 
     Every fault of the file is a miss: a damaged entry is dropped, a damaged file is begun anew, and where no
@@ -90,7 +90,7 @@ class Cache:
         # One thread, so that the file is never waited for on the event loop and used by one at a time.
         self._thread = ThreadPoolExecutor(1, "hub-cache")
 
-    async def get(self, key: Key) -> Kept | None:
+    async def get(self, key: Key) -> StoredAnswer | None:
         """Return an entry, or None where there is no whole one."""
         return await self._apart(lambda: self._guarded(lambda: self._get(key), None))
 
@@ -128,7 +128,7 @@ class Cache:
                 with suppress(OSError):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
-    def _get(self, key: Key) -> Kept | None:
+    def _get(self, key: Key) -> StoredAnswer | None:
         connection = self._connected()
         query = f"SELECT body, digest, stored, used FROM entries WHERE {_KEY}"  # noqa: S608 - a constant
         row = connection.execute(query, astuple(key)).fetchone()
@@ -141,7 +141,7 @@ class Cache:
             return None
         if abs(self.clock() - used) > USED_SECONDS:
             self._touch(key)
-        return Kept(body, stored)
+        return StoredAnswer(body, stored)
 
     def _touch(self, key: Key) -> None:
         connection = self._connected()

@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from service.hub.assemble import INDEXES
 from service.hub.cache import Key
 from service.hub.credential import SHARED
 from service.hub.errors import ConfigTooLarge
 from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS
-from service.hub.identity import DEFAULT_REVISION, check_model_id, commit_or_none
 from service.hub.info import listed_files
 from service.hub.json_object import parse_object
-from service.hub.telling import INDEXES
+from service.hub.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
+from service.hub.requests import MODEL_INFO
 from service.hub.transfer import DEFAULT_LIMITS
-from service.hub.wanted import MODEL_INFO
 from service.hub.weights_index import SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from service.hub.cache import Cache
+    from service.hub.cache import HubCache
     from service.hub.info import ModelInfo
 
 DEPTH: Final = 6
@@ -98,7 +98,7 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-async def keep(model: FolderModel, cache: Cache) -> ModelInfo:
+async def keep(model: FolderModel, cache: HubCache) -> ModelInfo:
     """Keep a model's files, as if the Hub had told them, and return what is kept of it.
 
     Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from service.hub.safetensors import Tensors
+from service.hub.safetensors import HeaderTensors
 
 FIRST_BYTES: Final = 1 << 20
 MOST_HEADER_BYTES: Final = 16 << 20
@@ -101,7 +101,7 @@ class _Bytes:
         return self.data[begin : begin + min(size, _MOST_NAME)].decode("utf-8", "replace")
 
 
-def read_gguf(beginning: bytes) -> Tensors:
+def read_gguf(beginning: bytes) -> HeaderTensors:
     """Return the tensors of a file by its first bytes.
 
     Raises:
@@ -146,7 +146,7 @@ def _skip_array(data: _Bytes, depth: int) -> None:
         _skip_value(data, kind, depth + 1)
 
 
-def _tensors(data: _Bytes, count: int) -> Tensors:
+def _tensors(data: _Bytes, count: int) -> HeaderTensors:
     parameters: Counter[str] = Counter()
     stored: Counter[str] = Counter()
     for _ in range(count):
@@ -164,4 +164,4 @@ def _tensors(data: _Bytes, count: int) -> Tensors:
             raise NotAHeader("a tensor is of no size that its type allows")
         parameters[name] += elements
         stored[name] += elements // block * size
-    return Tensors(count, dict(sorted(parameters.items())), dict(sorted(stored.items())))
+    return HeaderTensors(count, dict(sorted(parameters.items())), dict(sorted(stored.items())))

@@ -6,14 +6,14 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.identity import commit_or_none
-from service.hub.names import (
+from service.hub.allowed_files import (
     MOST_WEIGHT_FILES,
     PIPELINE_INDEX,
     SMALL_FILES,
+    is_allowed,
     is_consolidated,
-    may_be_asked_for,
 )
+from service.hub.model_ids import commit_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -136,6 +136,6 @@ def _names(siblings: object) -> list[str] | None:
 
 
 def _bounded(names: Iterable[str]) -> tuple[str, ...]:
-    known = {name for name in names if may_be_asked_for(name)}
+    known = {name for name in names if is_allowed(name)}
     weights = sorted(known - SMALL_FILES)
     return (*sorted(known & SMALL_FILES), *weights[:MOST_WEIGHT_FILES])

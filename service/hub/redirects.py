@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from service.hub.errors import HubError, HubUnreachable
-from service.hub.identity import check_model_id, check_revision
-from service.hub.wanted import MODEL_INFO
+from service.hub.model_ids import check_model_id, check_revision
+from service.hub.requests import MODEL_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import httpx2
 
-    from service.hub.wanted import Wanted
+    from service.hub.requests import HubRequest
 
 STORAGE_HOSTS: Final = ("huggingface.co", "hf.co")
 """Domains of the Hub's stores of large files (cdn-lfs.huggingface.co, cas-bridge.xethub.hf.co and others)."""
@@ -50,7 +50,7 @@ class Redirects:
         self._storage_hosts = tuple(storage_hosts)
         self.limit = limit
 
-    def next(self, response: httpx2.Response, wanted: Wanted, before: Hop) -> Hop:
+    def next(self, response: httpx2.Response, wanted: HubRequest, before: Hop) -> Hop:
         """Return where an answer sends on to.
 
         Raises:
@@ -73,7 +73,7 @@ class Redirects:
         place = url.host if url.port is None else f"{url.host}:{url.port}"
         return any(place == host or place.endswith(f".{host}") for host in self._storage_hosts)
 
-    def _same_file(self, url: httpx2.URL, wanted: Wanted) -> bool:
+    def _same_file(self, url: httpx2.URL, wanted: HubRequest) -> bool:
         path = url.raw_path.decode("ascii", "replace").partition("?")[0]
         above = self._endpoint.raw_path.decode("ascii", "replace").rstrip("/")
         if not path.startswith(above):
@@ -84,7 +84,7 @@ class Redirects:
         return match is not None and _names(match.groupdict(), wanted)
 
 
-def _names(parts: dict[str, str], wanted: Wanted) -> bool:
+def _names(parts: dict[str, str], wanted: HubRequest) -> bool:
     try:
         check_model_id(parts["id"])
         check_revision(parts["id"], unquote(parts["revision"]))
@@ -93,7 +93,7 @@ def _names(parts: dict[str, str], wanted: Wanted) -> bool:
     return unquote(parts.get("file", wanted.file)) == wanted.file
 
 
-def _refused(wanted: Wanted, whither: str, status: int) -> HubUnreachable:
+def _refused(wanted: HubRequest, whither: str, status: int) -> HubUnreachable:
     return HubUnreachable(wanted.model_id, f"it redirected {whither}", status=status)
 
 

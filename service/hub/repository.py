@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from huggingface_hub import hf_hub_url
 
+from service.hub.allowed_files import is_allowed
 from service.hub.cache import Key
 from service.hub.errors import (
     ConfigNotFound,
@@ -22,17 +23,16 @@ from service.hub.errors import (
     ModelNotFound,
 )
 from service.hub.fetched import CONFIG
-from service.hub.flights import Flights
-from service.hub.identity import commit_or_none
 from service.hub.info import EXPAND, ModelInfo, read_info
 from service.hub.json_object import parse_object
-from service.hub.names import may_be_asked_for
-from service.hub.wanted import MODEL_INFO, Wanted
+from service.hub.model_ids import commit_or_none
+from service.hub.requests import MODEL_INFO, HubRequest
+from service.hub.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from service.hub.cache import Cache
+    from service.hub.cache import HubCache
     from service.hub.credential import Credential
     from service.hub.transfer import Download
 
@@ -46,10 +46,10 @@ ABSENT: Final = b"\0"
 """Kept for a file that the repository does not hold at a commit; no JSON is like it."""
 
 
-class Asked(Protocol):
+class RequestedModel(Protocol):
     """Who is asked for what is not kept."""
 
-    async def get(self, wanted: Wanted, credential: Credential) -> Download:
+    async def get(self, wanted: HubRequest, credential: Credential) -> Download:
         """Download one file, or the span of it that is wanted.
 
         Raises:
@@ -59,25 +59,25 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class HubSilent:
     """Answers nothing, for a reason."""
 
     reason: HubError
 
-    async def get(self, wanted: Wanted, credential: Credential) -> Download:
+    async def get(self, wanted: HubRequest, credential: Credential) -> Download:
         """Raise the reason."""
         del wanted, credential
         raise self.reason
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
+class CacheKeys:
     """Where answers are kept: those that all may see, and those of callers' own tokens."""
 
-    shared: Cache
-    own: Cache
+    shared: HubCache
+    own: HubCache
 
-    def of(self, credential: Credential) -> Cache:
+    def of(self, credential: Credential) -> HubCache:
         """Return where what a credential opens is kept."""
         return self.own if credential.own else self.shared
 
@@ -96,16 +96,21 @@ class Repositories:
     """
 
     def __init__(
-        self, asked: Asked, endpoint: str, shelves: Shelves, depth: int, fresh_seconds: float = FRESH_SECONDS
+        self,
+        requested: RequestedModel,
+        endpoint: str,
+        cache_keys: CacheKeys,
+        depth: int,
+        fresh_seconds: float = FRESH_SECONDS,
     ) -> None:
-        self._asked = asked
+        self._requested = requested
         self._endpoint = endpoint
-        self._cache = shelves.of
+        self._cache = cache_keys.of
         self._depth = depth
         self._fresh_seconds = fresh_seconds
-        self._infos: Flights[ModelInfo] = Flights()
-        self._documents: Flights[Mapping[str, Any] | None] = Flights()
-        self._parts: Flights[bytes] = Flights()
+        self._infos: SingleFlight[ModelInfo] = SingleFlight()
+        self._documents: SingleFlight[Mapping[str, Any] | None] = SingleFlight()
+        self._parts: SingleFlight[bytes] = SingleFlight()
 
     async def info(self, credential: Credential, model_id: str, revision: str) -> ModelInfo:
         """Return what the Hub says of a model at a revision.
@@ -116,7 +121,7 @@ class Repositories:
         key = Key(credential.owner, model_id, revision, MODEL_INFO)
         return await self._infos.join(key, lambda: self._info(credential, key))
 
-    async def told(self, credential: Credential, model_id: str, revision: str) -> float:
+    async def specified(self, credential: Credential, model_id: str, revision: str) -> float:
         """Return when the Hub said what is kept of a revision, in seconds since the epoch."""
         kept = await self._cache(credential).get(Key(credential.owner, model_id, revision, MODEL_INFO))
         return 0.0 if kept is None else kept.stored
@@ -163,7 +168,7 @@ class Repositories:
         """
         key = Key(credential.owner, *place, name)
 
-        async def kept_or_derived() -> bytes:
+        async def stored_or_derived() -> bytes:
             kept = await self._cache(credential).get(key)
             if kept is not None:
                 return kept.body
@@ -171,7 +176,7 @@ class Repositories:
             await self._cache(credential).put(key, body)
             return body
 
-        return await self._parts.join(key, kept_or_derived)
+        return await self._parts.join(key, stored_or_derived)
 
     async def span(
         self, credential: Credential, place: tuple[str, str], file: str, span: tuple[int, int]
@@ -192,36 +197,38 @@ class Repositories:
             for_ever = commit_or_none(key.revision) is not None and known.fault is None
             if for_ever or 0 <= cache.clock() - kept.stored < self._fresh_seconds:
                 return known
-        info = await self._asked_info(credential, key)
+        info = await self._requested_info(credential, key)
         await cache.put(key, info.to_json())
         if info.commit is not None and info.fault is None:
             await cache.put(replace(key, revision=info.commit), info.to_json())
         return info
 
-    async def _asked_info(self, credential: Credential, key: Key) -> ModelInfo:
+    async def _requested_info(self, credential: Credential, key: Key) -> ModelInfo:
         revision = quote(key.revision, safe="")
         url = f"{self._endpoint}/api/models/{key.model}/revision/{revision}?{EXPAND}"
         try:
-            download = await self._asked.get(Wanted(key.model, key.revision, MODEL_INFO, url), credential)
+            download = await self._requested.get(
+                HubRequest(key.model, key.revision, MODEL_INFO, url), credential
+            )
             answer = parse_object(download.body, model_id=key.model, file=MODEL_INFO, depth=self._depth)
         except HubError as error:
             if not _of_the_info_alone(error):
                 raise
             return await self._info_by_config(credential, key, error)
         info = read_info(answer)
-        asked = commit_or_none(key.revision)
-        if asked is not None and info.commit not in {None, asked}:
+        requested = commit_or_none(key.revision)
+        if requested is not None and info.commit not in {None, requested}:
             raise HubUnreachable(key.model, "it answered for another commit")
-        return replace(info, commit=info.commit or asked)
+        return replace(info, commit=info.commit or requested)
 
     async def _info_by_config(self, credential: Credential, key: Key, fault: HubError) -> ModelInfo:
         """Learn the commit from the config's own answer, where the Hub (mostly a mirror) says no more."""
-        asked = commit_or_none(key.revision)
+        requested = commit_or_none(key.revision)
         try:
-            download = await self._asked.get(self._wanted(key, CONFIG), credential)
+            download = await self._requested.get(self._wanted(key, CONFIG), credential)
         except ConfigNotFound:
-            return ModelInfo(commit=asked, fault=str(fault))
-        commit = download.commit or asked
+            return ModelInfo(commit=requested, fault=str(fault))
+        commit = download.commit or requested
         config = replace(key, revision=commit or key.revision, file=CONFIG)
         await self._parsed(config, download.body)
         if commit is not None:
@@ -242,10 +249,10 @@ class Repositories:
     async def _download(
         self, credential: Credential, key: Key, file: str, span: tuple[int, int] | None = None
     ) -> bytes:
-        if not may_be_asked_for(file):
+        if not is_allowed(file):
             raise ConfigNotFound(key.model, file)
         try:
-            download = await self._asked.get(self._wanted(key, file, span), credential)
+            download = await self._requested.get(self._wanted(key, file, span), credential)
         except ModelNotFound as error:
             if isinstance(error, ConfigNotFound) or (not error.named and file != CONFIG):
                 return ABSENT
@@ -255,9 +262,9 @@ class Repositories:
             raise HubUnreachable(key.model, "it answered for another commit")
         return download.body
 
-    def _wanted(self, key: Key, file: str, span: tuple[int, int] | None = None) -> Wanted:
+    def _wanted(self, key: Key, file: str, span: tuple[int, int] | None = None) -> HubRequest:
         url = hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
-        return Wanted(key.model, key.revision, file, url, span)
+        return HubRequest(key.model, key.revision, file, url, span)
 
     async def _parsed(self, key: Key, body: bytes) -> Mapping[str, Any] | None:
         if body == ABSENT:

@@ -28,7 +28,7 @@ _METADATA: Final = "__metadata__"
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class HeaderTensors:
     """What tensors there are.
 
     Attributes:
@@ -41,8 +41,8 @@ class Tensors:
     parameters: Mapping[str, int] = field(default_factory=dict)
     stored_bytes: Mapping[str, int] = field(default_factory=dict)
 
-    def __add__(self, other: Tensors) -> Tensors:
-        return Tensors(
+    def __add__(self, other: HeaderTensors) -> HeaderTensors:
+        return HeaderTensors(
             self.count + other.count,
             dict(sorted((Counter(self.parameters) + Counter(other.parameters)).items())),
             dict(sorted((Counter(self.stored_bytes) + Counter(other.stored_bytes)).items())),
@@ -69,7 +69,7 @@ def header_bytes(beginning: bytes, *, model_id: str, file: str) -> int:
     return length
 
 
-def read_header(header: bytes, *, model_id: str, file: str) -> Tensors:
+def read_header(header: bytes, *, model_id: str, file: str) -> HeaderTensors:
     """Read a header, without the eight bytes before it.
 
     Raises:
@@ -86,7 +86,7 @@ def read_header(header: bytes, *, model_id: str, file: str) -> Tensors:
             raise ConfigNotJson(model_id, file, "a tensor of its header is not described as one") from None
         parameters[dtype] += elements
         stored[dtype] += size
-    return Tensors(len(tensors), dict(sorted(parameters.items())), dict(sorted(stored.items())))
+    return HeaderTensors(len(tensors), dict(sorted(parameters.items())), dict(sorted(stored.items())))
 
 
 def _tensor(tensor: Mapping[str, Any]) -> tuple[str, int, int]:

@@ -25,14 +25,14 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
-from service.hub.identity import DEFAULT_REVISION, check_model_id, check_revision
+from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 
 if TYPE_CHECKING:
-    from service.hub.client import HubClient
+    from service.hub.checkpoint_weights import Weights
     from service.hub.credential import Credential
     from service.hub.fetched import FetchedConfig
+    from service.hub.hub_client import HubClient
     from service.hub.snapshot import BundledSnapshot
-    from service.hub.weights import Weights
 
 FEW_FILES: Final = 4
 """Headers that a plan may wait for, where its verdict depends on them."""

@@ -12,7 +12,6 @@ import stamina
 from huggingface_hub.constants import HUGGINGFACE_HEADER_X_REPO_COMMIT
 
 from service import __version__
-from service.hub.answers import quota_wait, refusal, token_refused
 from service.hub.errors import (
     ConfigNotJson,
     ConfigTooLarge,
@@ -21,16 +20,17 @@ from service.hub.errors import (
     HubTokenRefused,
     HubUnreachable,
 )
-from service.hub.identity import commit_or_none
+from service.hub.model_ids import commit_or_none
 from service.hub.redirects import Hop, Redirects
+from service.hub.response_errors import quota_wait, response_error, token_refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.hub.circuit_breaker import CircuitBreaker
     from service.hub.credential import Credential
     from service.hub.endpoint import Endpoint
-    from service.hub.gate import Gate
-    from service.hub.wanted import Wanted
+    from service.hub.requests import HubRequest
 
 ATTEMPTS: Final = 2
 FIRST_WAIT_SECONDS: Final = 0.1
@@ -44,7 +44,7 @@ stamina.instrumentation.set_on_retry_hooks(())
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransferLimits:
     """How much of a server's behaviour one fetch puts up with; times in seconds."""
 
     connect_seconds: float = 2.0
@@ -55,7 +55,7 @@ class Limits:
     depth: int = 64
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = TransferLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ def _may_pass(error: Exception) -> bool:
 class Transfer:
     """Downloads small files, or spans of large ones, from one endpoint."""
 
-    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint, limits: Limits, gate: Gate) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, endpoint: Endpoint, limits: TransferLimits, gate: CircuitBreaker
+    ) -> None:
         self._http = http
         self._endpoint = endpoint.address
         self._redirects = Redirects(httpx2.URL(endpoint.address), endpoint.storage_hosts, limits.redirects)
@@ -106,7 +108,7 @@ class Transfer:
             limits.read_seconds, connect=limits.connect_seconds, pool=limits.total_seconds
         )
 
-    async def get(self, wanted: Wanted, credential: Credential) -> Download:
+    async def get(self, wanted: HubRequest, credential: Credential) -> Download:
         """Download one file, or the span of it that is wanted.
 
         Raises:
@@ -122,10 +124,10 @@ class Transfer:
         wait_initial=FIRST_WAIT_SECONDS,
         wait_jitter=FIRST_WAIT_SECONDS,
     )
-    async def _try(self, wanted: Wanted, credential: Credential) -> Download:
+    async def _try(self, wanted: HubRequest, credential: Credential) -> Download:
         return await self._follow(wanted, credential)
 
-    async def _follow(self, wanted: Wanted, credential: Credential) -> Download:
+    async def _follow(self, wanted: HubRequest, credential: Credential) -> Download:
         hop = Hop(httpx2.URL(wanted.url), trusted=True)
         for _ in range(self._redirects.limit + 1):
             answer = await self._get_once(hop, wanted, credential)
@@ -135,7 +137,7 @@ class Transfer:
         reason = f"it redirected more than {self._redirects.limit} times"
         raise HubUnreachable(wanted.model_id, reason, status=httpx2.codes.FOUND)
 
-    async def _get_once(self, hop: Hop, wanted: Wanted, credential: Credential) -> Download | Hop:
+    async def _get_once(self, hop: Hop, wanted: HubRequest, credential: Credential) -> Download | Hop:
         headers: Mapping[str, str] = request_headers(credential.token if hop.trusted else None)
         try:
             async with self._http.stream(
@@ -146,7 +148,7 @@ class Transfer:
                 follow_redirects=False,
             ) as response:
                 if hop.trusted:
-                    self._heed(response, credential, wanted)
+                    self._honour_quota(response, credential, wanted)
                 if response.has_redirect_location:
                     return self._redirects.next(response, wanted, hop)
                 if credential.own and hop.trusted and token_refused(response):
@@ -165,7 +167,7 @@ class Transfer:
         if hop.trusted and not isinstance(error, httpx2.PoolTimeout):
             self._gate.failed(connected=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout))
 
-    def _heed(self, response: httpx2.Response, credential: Credential, wanted: Wanted) -> None:
+    def _honour_quota(self, response: httpx2.Response, credential: Credential, wanted: HubRequest) -> None:
         """Note what an answer says of the Hub's state.
 
         Raises:
@@ -181,15 +183,15 @@ class Transfer:
         if wait is not None:
             self._gate.spent(credential.owner, wanted.quota, wait)
 
-    async def _read(self, response: httpx2.Response, wanted: Wanted) -> Download:
+    async def _read(self, response: httpx2.Response, wanted: HubRequest) -> Download:
         expected = httpx2.codes.OK if wanted.span is None else httpx2.codes.PARTIAL_CONTENT
         if response.status_code not in {httpx2.codes.OK, expected}:
-            raise refusal(response, wanted, self._endpoint)
+            raise response_error(response, wanted, self._endpoint)
         _check_form(response, wanted)
         body = await self._body(response, wanted)
         return Download(body, commit_or_none(response.headers.get(HUGGINGFACE_HEADER_X_REPO_COMMIT)))
 
-    async def _body(self, response: httpx2.Response, wanted: Wanted) -> bytes:
+    async def _body(self, response: httpx2.Response, wanted: HubRequest) -> bytes:
         enough = None if wanted.span is None else wanted.span[1] - wanted.span[0] + 1
         body = bytearray()
         async for chunk in response.aiter_bytes():
@@ -201,7 +203,7 @@ class Transfer:
         return bytes(body)
 
 
-def _check_form(response: httpx2.Response, wanted: Wanted) -> None:
+def _check_form(response: httpx2.Response, wanted: HubRequest) -> None:
     """Refuse what is no plain file, or another span of it than asked for, before any of it is read."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in {"text/html", "application/xhtml+xml"}:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, GroupMembers
-from service.kv_cache.formats import CacheFormat, Plain, unpacked
+from service.engines.rules.groups import GroupMembers
+from service.kv_cache.formats import CacheFormat, PlainFormat, unpacked
 from service.kv_cache.groups import Group, type_key
 from service.kv_cache.packing import pack_layers
 from service.kv_cache.specs import (
@@ -40,7 +41,7 @@ def group_layers(
         caches = _promote(caches, rules)
     if len(distinct_specs(caches)) == 1:
         return (Group.of(caches),)
-    if rules.uniform_type and _of_one_type(caches):
+    if rules.groups.uniform_type and _of_one_type(caches):
         return (Group.of(caches, uniform_type=True),)
     packed = pack_layers(caches, rules)
     if packed is not None:
@@ -48,7 +49,7 @@ def group_layers(
     try:
         unified = unify_page_sizes(caches, rules)
     except EngineRefusal:
-        fallback = _as_full(caches, rules) if rules.windows_become_full else None
+        fallback = _as_full(caches, rules) if rules.groups.windows_become_full else None
         if fallback is None:
             raise
         return fallback
@@ -78,14 +79,14 @@ def _of_one_type(caches: Sequence[LayerCache]) -> bool:
 
 def _of_one_kind(caches: Sequence[LayerCache], rules: EngineRules) -> bool:
     """Whether the layers can be one group without bringing pages to one size."""
-    return len(distinct_specs(caches)) == 1 or (rules.uniform_type and _of_one_type(caches))
+    return len(distinct_specs(caches)) == 1 or (rules.groups.uniform_type and _of_one_type(caches))
 
 
 def _of_one_page_size(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Group, ...]:
     buckets = _by_spec(caches)
     smallest, largest = min(map(len, buckets)), max(map(len, buckets))
-    size = largest if largest * 100 < smallest * rules.group_size_percent else smallest
-    split = _CUTS[rules.group_members]
+    size = largest if largest * 100 < smallest * rules.groups.size_percent else smallest
+    split = _CUTS[rules.groups.members]
     return tuple(Group.of(tuple(part)) for bucket in buckets for part in split(bucket, size))
 
 
@@ -120,12 +121,14 @@ def _promote(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerC
         return caches
     full_blocks = {spec.block_size for spec in distinct_specs(caches) if spec.kind in FULL_KINDS}
     if full_blocks:
-        if rules.window_promotion_failure and any(_is_latent_window(cache.spec) for cache in caches):
-            raise EngineRefusal(Stage.GROUPING, rules.window_promotion_failure, type="TypeError")
-        block_size = full_blocks.pop() if rules.promotion_takes_full_block and len(full_blocks) == 1 else None
+        if rules.groups.window_promotion_failure and any(_is_mla_window(cache.spec) for cache in caches):
+            raise EngineRefusal(Stage.GROUPING, rules.groups.window_promotion_failure, type="TypeError")
+        block_size = (
+            full_blocks.pop() if rules.groups.promotion_takes_full_block and len(full_blocks) == 1 else None
+        )
         caches = tuple(replace(cache, spec=_promoted(cache.spec, block_size, rules)) for cache in caches)
     if not _of_one_kind(caches, rules):
-        raise EngineRefusal(Stage.GROUPING, rules.promotion_refusal)
+        raise EngineRefusal(Stage.GROUPING, rules.groups.promotion_refusal)
     return caches
 
 
@@ -137,7 +140,7 @@ def _whole_format(spec: AttentionSpec) -> CacheFormat:
     return spec.format if spec.whole_format is None else spec.whole_format
 
 
-def _is_latent_window(spec: LayerSpec) -> bool:
+def _is_mla_window(spec: LayerSpec) -> bool:
     return spec.kind is CacheKind.SLIDING_WINDOW_MLA
 
 
@@ -146,12 +149,15 @@ def _promoted(spec: LayerSpec, block_size: int | None, rules: EngineRules) -> La
         return spec
     return replace(
         spec,
-        kind=CacheKind.MLA_ATTENTION if _is_latent_window(spec) else CacheKind.FULL_ATTENTION,
+        kind=CacheKind.MLA_ATTENTION if _is_mla_window(spec) else CacheKind.FULL_ATTENTION,
         block_size=block_size or spec.block_size,
-        format=_whole_format(spec) if spec.kind in rules.promotion_keeps_packing else unpacked(spec.format),
+        format=_whole_format(spec)
+        if spec.kind in rules.groups.promotion_keeps_packing
+        else unpacked(spec.format),
         whole_format=None,
-        quantization_forgotten=spec.kind in rules.promotion_forgets_quantization and spec.format == Plain(1),
+        quantization_forgotten=spec.kind in rules.groups.promotion_forgets_quantization
+        and spec.format == PlainFormat(1),
         sliding_window=None,
         attention_chunk_size=None,
-        strided=spec.strided and rules.promotion_keeps_stride,
+        indexes_by_block_stride=spec.indexes_by_block_stride and rules.groups.promotion_keeps_block_stride,
     )

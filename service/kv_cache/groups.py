@@ -4,9 +4,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from service.engines.rules import EngineRules
-from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec, distinct_specs
-from service.launch.serving import Demand
+from service.engine_config.engine_config import ParallelSizes
+from service.engines.engine_rules import EngineRules
+from service.kv_cache.specs import (
+    WINDOWED_KINDS,
+    CacheKind,
+    LayerCache,
+    LayerSpec,
+    StateSpec,
+    distinct_specs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Group:
     def within(self, stage: tuple[LayerCache, ...], rules: EngineRules) -> "Group":
         """Return the group as one pipeline stage holds it; it may be empty."""
         indices = {cache.index for cache in stage}
-        whole = self.page_size if self.uniform_type and not rules.uniform_type_per_stage else None
+        whole = self.page_size if self.uniform_type and not rules.groups.uniform_type_per_stage else None
         layers = tuple(layer for layer in self.layers if layer.index in indices)
         return replace(self, layers=layers, whole_page_size=whole)
 
@@ -73,7 +80,7 @@ class Group:
         """Bytes that one block id costs in this group."""
         return self.page_size if self.uniform_type else len(self.layers) * self.spec.page_size
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: ParallelSizes) -> int:
         """Return the block ids that one request takes from the pool for this group."""
         if not self.uniform_type:
             return self.spec.blocks_per_request(demand)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import lcm
 from typing import assert_never
 
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import BlockBytes, EngineRules, PackedGroups
+from service.engines.rules.pages import BlockBytes, PackedGroups
 from service.kv_cache.groups import Group, type_key
 from service.kv_cache.specs import (
     WINDOWED_KINDS,
@@ -19,7 +20,7 @@ from service.kv_cache.specs import (
 )
 from service.units import ceil_div, round_up
 
-LATENT_FIRST = frozenset({PackedGroups.LATENT_FIRST_PADDED, PackedGroups.LATENT_FIRST})
+MLA_FIRST = frozenset({PackedGroups.MLA_FIRST_PADDED, PackedGroups.MLA_FIRST})
 PACKED_KINDS = frozenset({CacheKind.SLIDING_WINDOW_MLA, CacheKind.CIRCULAR_BUFFER})
 """Kinds whose backends want all layers of a block side by side."""
 
@@ -31,7 +32,7 @@ class _Bucket:
     layers: tuple[LayerCache, ...]
 
     @property
-    def latent(self) -> bool:
+    def mla(self) -> bool:
         """Whether these are the compressed tokens."""
         return self.layers[0].spec.kind is CacheKind.MLA_ATTENTION
 
@@ -86,17 +87,17 @@ def pack_layers(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[Gro
     """
     if all(spec.kind not in PACKED_KINDS for spec in distinct_specs(caches)):
         return None
-    if rules.packed_groups not in LATENT_FIRST:
+    if rules.pages.packed_groups not in MLA_FIRST:
         return None if len(page_sizes(caches)) == 1 else tuple(_in_order(_buckets(caches), rules))
-    buckets = sorted(_buckets(caches), key=lambda bucket: not bucket.latent)
-    if rules.packed_groups is PackedGroups.LATENT_FIRST_PADDED:
+    buckets = sorted(_buckets(caches), key=lambda bucket: not bucket.mla)
+    if rules.pages.packed_groups is PackedGroups.MLA_FIRST_PADDED:
         sizes = sorted(page_sizes(buckets[0].layers))
         buckets = [buckets[0], *(_padded(bucket, sizes) for bucket in buckets[1:])]
     repeats = _least_padding([bucket.repeats for bucket in buckets], buckets[0].repeats)
     return tuple(
         Group.of(part, uniform_type=True)
         for bucket in buckets
-        for part in _parts(bucket, 1 if bucket.latent else _count(bucket, repeats))
+        for part in _parts(bucket, 1 if bucket.mla else _count(bucket, repeats))
     )
 
 
@@ -122,7 +123,7 @@ def _in_order(buckets: Sequence[_Bucket], rules: EngineRules) -> Iterable[Group]
 def _is_state(bucket: _Bucket, repeats: int | None, rules: EngineRules) -> bool:
     """Say whether a bucket may be split down to one layer: of windows, only where no pattern splits any."""
     kind = bucket.layers[0].spec.kind
-    return kind in rules.packed_states and (repeats is None or kind not in WINDOWED_KINDS)
+    return kind in rules.pages.packed_states and (repeats is None or kind not in WINDOWED_KINDS)
 
 
 def _count(bucket: _Bucket, repeats: int | None) -> int:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from service.engine_config.engine_config import ParallelSizes
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat
-from service.launch.serving import Demand
 from service.units import ceil_div, round_up
 
 
@@ -46,7 +46,7 @@ class AttentionSpec:
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
     page_size_padded: int | None = None
-    strided: bool = True
+    indexes_by_block_stride: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
     tokens_per_state: int = 1
     """Tokens that are compressed into one entry of the cache."""
@@ -74,7 +74,7 @@ class AttentionSpec:
         """Bytes of one block of this layer on one rank."""
         return self.page_size_padded or round_up(self.unpadded_page_size, self.alignment)
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: ParallelSizes) -> int:
         """Return the blocks that one request holds at most.
 
         Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec,
@@ -89,7 +89,7 @@ class AttentionSpec:
             return ceil_div(demand.encoder_tokens, self.block_size)
         if self.is_windowed and demand.context_parallel > 1:
             raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
-        blocks = ceil_div(ceil_div(self.kept_tokens(demand), demand.context_parallel), self.block_size)
+        blocks = ceil_div(ceil_div(self.retained_tokens(demand), demand.context_parallel), self.block_size)
         # One more block, since a window need not start where a block does.
         return blocks + 1 if self.is_windowed else blocks
 
@@ -98,7 +98,7 @@ class AttentionSpec:
         """Whether the layer keeps a window of tokens."""
         return self.kind in WINDOWED_KINDS and self.sliding_window is not None
 
-    def kept_tokens(self, demand: Demand) -> int:
+    def retained_tokens(self, demand: ParallelSizes) -> int:
         """Return the tokens of one request that are kept at most, those in flight included."""
         kept = demand.max_model_len
         if self.is_windowed and self.sliding_window is not None:
@@ -146,7 +146,7 @@ class StateSpec:
         """Bytes of one state as allocated."""
         return self.page_size_padded or self.state_bytes
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: ParallelSizes) -> int:
         """Return the states that one request holds."""
         if self.pages_per_request is None:
             return ceil_div(demand.max_model_len, self.block_size) + self.speculative_pages

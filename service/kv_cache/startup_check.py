@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import assert_never
 
+from service.engine_config.engine_config import EngineConfig
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, StartupCheck
+from service.engines.rules.capacity import StartupCheck
 from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import LayerCache
-from service.launch.serving import Serving
 from service.units import GIB
 
 
@@ -20,18 +21,18 @@ class StartupMemory:
 
     needed: Callable[[int], int]
     """Bytes that a request of some length needs."""
-    serving: Serving
+    engine_config: EngineConfig
     block_bytes: int | None = None
     """What one block id costs, where the release counts in blocks what is there."""
 
     def available(self, given_bytes: int) -> int:
         """Return the bytes that one request may take of those given to the cache."""
-        rules, override = self.serving.rules, self.serving.num_gpu_blocks_override
+        rules, override = self.engine_config.rules, self.engine_config.num_gpu_blocks_override
         if self.block_bytes is None:
             return given_bytes
-        if override is not None and rules.override_counts_as_available:
+        if override is not None and rules.capacity.override_counts_as_available:
             given_bytes = override * self.block_bytes
-        reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
+        reserved = rules.capacity.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
         return given_bytes - (self.block_bytes if reserved else 0)
 
     def longest(self, given_bytes: int, limit: int) -> int:
@@ -56,9 +57,9 @@ class StartupMemory:
         Raises:
             EngineRefusal: stage ``memory``.
         """
-        rules, available = self.serving.rules, self.available(given_bytes)
+        rules, available = self.engine_config.rules, self.available(given_bytes)
         if available <= 0:
-            raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
+            raise EngineRefusal(Stage.MEMORY, rules.capacity.no_memory_refusal)
         needed = self.needed(length)
         if needed > available:
             longest = self.longest(given_bytes, length)
@@ -69,22 +70,26 @@ def startup_memories(
     layers: tuple[tuple[LayerCache, ...], ...],
     groups: tuple[Group, ...],
     stages: tuple[tuple[Group, ...], ...],
-    serving: Serving,
+    engine_config: EngineConfig,
 ) -> tuple[StartupMemory, ...]:
     """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
-    match serving.rules.startup_check:
+    match engine_config.rules.capacity.startup_check:
         case StartupCheck.LAYERS:
-            return tuple(StartupMemory(cache(_of_layers(stage, serving)), serving) for stage in layers)
+            return tuple(
+                StartupMemory(cache(_of_layers(stage, engine_config)), engine_config) for stage in layers
+            )
         case StartupCheck.FIRST_GROUP_OF_MODEL:
-            return (StartupMemory(cache(_of_first_group(groups, serving)), serving),)
+            return (StartupMemory(cache(_of_first_group(groups, engine_config)), engine_config),)
         case StartupCheck.FIRST_GROUP:
-            needs = [_of_first_group(stage, serving) for stage in stages]
+            needs = [_of_first_group(stage, engine_config) for stage in stages]
         case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
-            needs = [_of_all_groups(stage, serving) for stage in stages]
+            needs = [_of_all_groups(stage, engine_config) for stage in stages]
         case _:
-            assert_never(serving.rules.startup_check)
+            assert_never(engine_config.rules.capacity.startup_check)
     return tuple(
-        StartupMemory(cache(needed), serving, bytes_per_block(stage, serving.rules.packed_block_bytes))
+        StartupMemory(
+            cache(needed), engine_config, bytes_per_block(stage, engine_config.rules.pages.packed_block_bytes)
+        )
         for needed, stage in zip(needs, stages, strict=True)
     )
 
@@ -93,7 +98,7 @@ def _refusal(rules: EngineRules, length: int, needed: int, available: int, longe
     estimate = (
         f"Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
     )
-    return rules.memory_refusal.format(
+    return rules.capacity.memory_refusal.format(
         length=length,
         needed=_printed_gib(needed),
         available=_printed_gib(available),
@@ -107,12 +112,12 @@ def _printed_gib(size_bytes: int) -> float:
     return round(size_bytes / GIB, 2)
 
 
-def _of_all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
+def _of_all_groups(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
     alike = _counted((group.uniform_type, id(group.spec), tuple(map(id, group.specs))) for group in stage)
 
     def needed(length: int) -> int:
-        demand = serving.demand(length)
+        demand = engine_config.demand(length)
         return per_block * sum(
             count * stage[first].blocks_per_request(demand) for first, count in alike.values()
         )
@@ -129,16 +134,16 @@ def _counted(keys: Iterable[Hashable]) -> Mapping[Hashable, tuple[int, int]]:
     return found
 
 
-def _of_first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-    return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
+def _of_first_group(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
+    return lambda length: per_block * stage[0].blocks_per_request(engine_config.demand(length))
 
 
-def _of_layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
+def _of_layers(stage: tuple[LayerCache, ...], engine_config: EngineConfig) -> Callable[[int], int]:
     alike = _counted(id(layer.spec) for layer in stage)
 
     def needed(length: int) -> int:
-        demand = serving.demand(length)
+        demand = engine_config.demand(length)
         return sum(
             count * stage[first].spec.blocks_per_request(demand) * stage[first].spec.page_size
             for first, count in alike.values()

@@ -5,8 +5,9 @@ from dataclasses import replace
 from math import lcm
 from typing import Final, TypeAlias
 
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, PageUnification
+from service.engines.rules.pages import PageUnification
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
@@ -26,15 +27,15 @@ def _refuse(spec: LayerSpec, largest: int) -> None:  # noqa: ARG001 - a Pad that
     return None
 
 
-def _pad_strided(spec: LayerSpec, largest: int) -> LayerSpec | None:
-    return spec.padded(largest) if isinstance(spec, AttentionSpec) and spec.strided else None
+def _pad_block_strided(spec: LayerSpec, largest: int) -> LayerSpec | None:
+    return spec.padded(largest) if isinstance(spec, AttentionSpec) and spec.indexes_by_block_stride else None
 
 
-def _pad_strided_and_states(spec: LayerSpec, largest: int) -> LayerSpec | None:
-    return spec.padded(largest) if isinstance(spec, StateSpec) else _pad_strided(spec, largest)
+def _pad_block_strided_and_states(spec: LayerSpec, largest: int) -> LayerSpec | None:
+    return spec.padded(largest) if isinstance(spec, StateSpec) else _pad_block_strided(spec, largest)
 
 
-def _pad_unless_latent(spec: LayerSpec, largest: int) -> LayerSpec | None:
+def _pad_unless_mla(spec: LayerSpec, largest: int) -> LayerSpec | None:
     return None if spec.kind is CacheKind.MLA_ATTENTION else spec.padded(largest)
 
 
@@ -47,14 +48,14 @@ def _pad_to_divisor(spec: LayerSpec, largest: int) -> LayerSpec | None:
 
 PADDINGS: Final[Mapping[PageUnification, Pad]] = {
     PageUnification.DIVIDE: _refuse,
-    PageUnification.DIVIDE_OR_PAD_STRIDED: _pad_strided,
-    PageUnification.DIVIDE_OR_PAD_STRIDED_AND_STATES: _pad_strided_and_states,
-    PageUnification.DIVIDE_OR_PAD_UNLESS_LATENT: _pad_unless_latent,
+    PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED: _pad_block_strided,
+    PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED_AND_STATES: _pad_block_strided_and_states,
+    PageUnification.DIVIDE_OR_PAD_UNLESS_MLA: _pad_unless_mla,
     PageUnification.DIVIDE_OR_PAD_TO_DIVISOR: _pad_to_divisor,
     PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE: _refuse,
 }
 STATES_NEVER_DIVIDE: Final = frozenset(
-    {PageUnification.DIVIDE_OR_PAD_STRIDED_AND_STATES, PageUnification.DIVIDE_OR_PAD_UNLESS_LATENT}
+    {PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED_AND_STATES, PageUnification.DIVIDE_OR_PAD_UNLESS_MLA}
 )
 """Regimes that pad a recurrent state even where its page divides the largest."""
 
@@ -74,9 +75,9 @@ def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tupl
             raise EngineRefusal(Stage.PAGE_SIZE, "", type="AssertionError", detail=detail)
     if len({spec.page_size for spec in specs}) == 1:
         return caches
-    if rules.page_unification is PageUnification.NONE:
+    if rules.pages.unification is PageUnification.NONE:
         raise _refusal(caches, caches[0], rules)
-    if rules.page_unification is PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE:
+    if rules.pages.unification is PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE:
         caches = _grow_states(caches)
     largest = max(page_sizes(caches))
     unified: dict[int, LayerSpec] = {}
@@ -92,11 +93,11 @@ def _unified(
     spec = cache.spec
     if spec.page_size == largest:
         return spec
-    if isinstance(spec, StateSpec) and rules.page_unification in STATES_NEVER_DIVIDE:
+    if isinstance(spec, StateSpec) and rules.pages.unification in STATES_NEVER_DIVIDE:
         return spec.padded(largest)
     if isinstance(spec, AttentionSpec) and largest % spec.page_size == 0:
         return spec.scaled(largest // spec.page_size)
-    padded = PADDINGS[rules.page_unification](spec, largest)
+    padded = PADDINGS[rules.pages.unification](spec, largest)
     if padded is None:
         raise _refusal(caches, cache, rules)
     return padded
@@ -118,7 +119,7 @@ def _refusal(caches: tuple[LayerCache, ...], cache: LayerCache, rules: EngineRul
     name = f"model.layers.{cache.index}.self_attn.attn"
     return EngineRefusal(
         Stage.PAGE_SIZE,
-        rules.page_refusal.format(layer=name),
+        (rules.pages.refusal or "").format(layer=name),
         type="NotImplementedError",
         detail=f"Pages of {sizes} B: the largest is no multiple of every other.",
     )

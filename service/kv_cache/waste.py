@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from service.engine_config.engine_config import ParallelSizes
 from service.kv_cache.groups import Group
 from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
-from service.launch.serving import Demand
 from service.units import ceil_div
 
 
@@ -53,12 +53,12 @@ class Waste:
         return 100 * (self.taken_bytes - self.ideal_bytes) / self.taken_bytes if self.taken_bytes else 0.0
 
 
-def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: Demand) -> Waste:
+def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: ParallelSizes) -> Waste:
     """Return what a request of the maximum length wastes on a stage where a block costs ``block_bytes``."""
     return Waste(tuple(_group_waste(group, block_bytes, demand) for group in stage if group.layers))
 
 
-def _group_waste(group: Group, block_bytes: int, demand: Demand) -> GroupWaste:
+def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> GroupWaste:
     blocks = group.blocks_per_request(demand)
     used = [_layer_bytes(layer, blocks, demand) for layer in group.layers]
     ideal, kept = sum(needed for needed, _ in used), sum(held for _, held in used)
@@ -74,7 +74,7 @@ def _group_waste(group: Group, block_bytes: int, demand: Demand) -> GroupWaste:
     )
 
 
-def _layer_bytes(layer: LayerCache, blocks: int, demand: Demand) -> tuple[int, int]:
+def _layer_bytes(layer: LayerCache, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
     """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
     spec = layer.spec
     if isinstance(spec, StateSpec):
@@ -84,7 +84,7 @@ def _layer_bytes(layer: LayerCache, blocks: int, demand: Demand) -> tuple[int, i
     elif spec.kind is CacheKind.CIRCULAR_BUFFER:
         needed = kept = spec.block_size
     else:
-        kept = ceil_div(spec.kept_tokens(demand), demand.context_parallel)
+        kept = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
         local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size
         needed = kept if local is None else min(local, kept)
     entry = spec.bytes_per_token

@@ -7,8 +7,8 @@ from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
     DenseFeedForward,
-    LatentAttention,
     MixtureOfExperts,
+    MultiHeadLatentAttention,
     NoAttention,
     NoFeedForward,
 )
@@ -29,15 +29,20 @@ from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
 from service.memory.encoders import encoders
-from service.memory.estimates import around, exact, from_range, total
-from service.memory.modules import Shards
+from service.memory.interval import (
+    around,
+    exact,
+    from_range,
+    total,
+)
 from service.memory.profile_run import ProfileRun
-from service.memory.quantized import FLOAT32
+from service.memory.weights.modules import Shards
+from service.memory.weights.quantized import FLOAT32
 
 INT32: Final = 4
 
-LATENT_CONTEXTS: Final = 8
-LATENT_TOKENS: Final = 64 * 1024
+MLA_CONTEXTS: Final = 8
+MLA_TOKENS: Final = 64 * 1024
 """Contexts, and tokens at most, whose keys latent attention gathers at once."""
 COMPRESSED_CHUNK: Final = 4
 """Prompts whose keys compressed attention gathers at once."""
@@ -45,7 +50,7 @@ COMPRESSED_CHUNK: Final = 4
 
 def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
     """Return the peak of the profile run on one rank."""
-    second = run.second_runner
+    second = run.v2_model_runner
     copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
     peak = _peak(architecture, run, copies if run.samples else None)
     below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
@@ -77,7 +82,7 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
     if sampler_copies is None:
         return forward
     # Where tokens are guessed, logits are made up for the guesses as well.
-    made_up = 2 if run.guesses and not run.second_runner else 0
+    made_up = 2 if run.draft_tokens and not run.v2_model_runner else 0
     logit_bytes = sampler_copies * FLOAT32 + (1 + made_up) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     still_there = 0 if _frees_work_space(architecture) else experts
@@ -91,8 +96,8 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
     """
     sizes = [0]
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
-        if isinstance(mixer, LatentAttention):
-            tokens = min(LATENT_CONTEXTS * run.max_model_len, LATENT_TOKENS)
+        if isinstance(mixer, MultiHeadLatentAttention):
+            tokens = min(MLA_CONTEXTS * run.max_model_len, MLA_TOKENS)
             sizes.append(tokens * mixer.head_size)
         elif isinstance(mixer, CompressedAttention):
             groups = -(-run.max_model_len // mixer.compress_ratio) if mixer.compresses else 0
@@ -133,7 +138,7 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             heads = shards.share(mixer.num_heads)
             keys = shards.kv_heads(mixer.num_kv_heads) * (mixer.head_size + mixer.head_size_v)
             mixed = heads * (mixer.head_size + mixer.head_size_v) + keys
-        case LatentAttention() as mixer:
+        case MultiHeadLatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
             mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
         case CompressedAttention() as mixer:

@@ -12,9 +12,15 @@ from math import sqrt
 from typing import Any, Final, assert_never
 
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate, Evidence, Level, MemoryBudget
-from service.memory.estimates import difference
-from service.memory.estimation import REMAINDER, BudgetInputs
+from service.memory.budget import (
+    Basis,
+    Estimate,
+    Evidence,
+    Level,
+    MemoryBudget,
+)
+from service.memory.budget_estimator import REMAINDER, BudgetInputs
+from service.memory.interval import difference
 from service.units import GIB, MIB
 
 TENTH: Final = 1.2816
@@ -73,7 +79,7 @@ class Circumstances:
                 several, staged = inputs.tensor_parallel_size > 1, inputs.pipeline_parallel_size > 1
                 return (self.gpu_name, release, several, staged)
             case Level.RELEASE:
-                return (release, inputs.second_runner)
+                return (release, inputs.v2_model_runner)
         assert_never(level)
 
 
@@ -140,10 +146,10 @@ def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
         return term
     exact = residual.evidence.level is Level.EXACT
     # Logs move a term as far as they are known, even those of the very start; a probe settles it.
-    settled = exact and not residual.evidence.by_logs_alone
+    resolved = exact and not residual.evidence.by_logs_alone
     own = (term.high - term.low) / 2 / TENTH
     prior = max(own, PRIOR_SIGMA) ** 2
-    share = 1.0 if settled else prior / (prior + residual.variance)
+    share = 1.0 if resolved else prior / (prior + residual.variance)
     # Another model's residual differs from this one's by as much as two measurements do, or more.
     others = 0.0 if exact else FLOORS[residual.evidence.level] ** 2
     sigma = sqrt(share * residual.variance + others)
@@ -155,7 +161,7 @@ def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
         bytes=size,
         low=max(0, size - round(TENTH * sigma)),
         high=size + round(TENTH * sigma),
-        basis=Basis.MEASURED if settled else Basis.CALIBRATED,
+        basis=Basis.MEASURED if resolved else Basis.CALIBRATED,
         source=f"{term.source}; {_words(residual.evidence)}",
         evidence=residual.evidence,
     )

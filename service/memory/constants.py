@@ -8,7 +8,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from service.engines.timeline import Change, Timeline
-from service.memory.layout import bundled
+from service.memory.weights.weight_layout import bundled
 from service.units import MIB
 
 

@@ -10,7 +10,7 @@ from service.architecture.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
-from service.memory.estimates import around
+from service.memory.interval import around
 from service.memory.profile_run import ProfileRun
 
 FRAMES_OF_A_PATCH: Final = 2

@@ -7,7 +7,7 @@ from service.architecture.layers import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
-from service.memory.estimates import around, exact
+from service.memory.interval import around, exact
 from service.units import MIB
 
 DATA_CENTER_BLACKWELL: Final = 10
@@ -29,7 +29,7 @@ class Capture:
     compute_capability: tuple[int, int]
     eager: bool
     """Nothing is captured."""
-    second_runner: bool
+    v2_model_runner: bool
     largest: int | None
     """Tokens of the largest graph, where the caller says."""
 
@@ -57,7 +57,7 @@ def cuda_graphs(architecture: ModelArchitecture, constants: Constants, capture: 
     """Return what is set aside on a pipeline stage."""
     if not capture.captures:
         return _NOTHING
-    reserved = "graphs_reserved_v2" if capture.second_runner else "graphs_reserved"
+    reserved = "graphs_reserved_v2" if capture.v2_model_runner else "graphs_reserved"
     if not getattr(constants, reserved):
         return exact(0, Basis.COMPUTED, constants.sources[reserved])
     middle = _mib(architecture, constants, capture) * MIB

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.memory.modules import Shards
+from service.memory.weights.modules import Shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class ProfileRun:
     """The rank is on the last pipeline stage."""
     encodes: bool
     """The rank runs the towers."""
-    second_runner: bool
+    v2_model_runner: bool
     """The engine's second model runner runs it."""
-    guesses: bool
+    draft_tokens: bool
     """Tokens are guessed ahead."""
     max_model_len: int

@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
 
 from service.engines.flags import ServeFlags
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 from service.startup_log.lines import MAX_LINE, LogLine
 from service.startup_log.literals import read_pairs, read_value
 
@@ -96,9 +96,9 @@ def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
             found = f"model={rest}"
     if found is None:
         return None
-    told = read_pairs(found, "=")
-    settled = [(IN_CONFIG[name], value) for name, value in told.items() if name in IN_CONFIG]
-    return _arguments([("model", told.get("model")), *settled])
+    specified = read_pairs(found, "=")
+    resolved = [(IN_CONFIG[name], value) for name, value in specified.items() if name in IN_CONFIG]
+    return _arguments([("model", specified.get("model")), *resolved])
 
 
 def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
@@ -106,13 +106,13 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     command: list[str] = []
     continued = False
     for line in lines:
-        begun = _COMMAND.search(line.text)
-        if begun is not None and _BEFORE.search(line.text[: begun.start()]) is None:
-            begun = None
-        if begun is None and not continued:
+        started = _COMMAND.search(line.text)
+        if started is not None and _BEFORE.search(line.text[: started.start()]) is None:
+            started = None
+        if started is None and not continued:
             continue
-        text = line.text if begun is None else line.text[begun.end() :]
-        command = [text] if begun is not None else [*command, text]
+        text = line.text if started is None else line.text[started.end() :]
+        command = [text] if started is not None else [*command, text]
         continued = text.endswith("\\") and sum(map(len, command)) < MAX_LINE
     if not command:
         return None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.startup_log.lines import LogLine
-from service.startup_log.phrases import CAUSES, WRAPPERS, Cause
-from service.startup_log.retold import retold_shortage
+from service.startup_log.paraphrases import paraphrased_shortage
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.templates import lines_saying
 
 MAX_MESSAGE: Final = 2000
@@ -31,11 +31,11 @@ class Failure:
     message: str
     """The engine's own words, at most ``MAX_MESSAGE`` characters."""
     line: int
-    cause: Cause | None
+    cause: FailureCause | None
     """``None`` for words that are not known."""
     values: Mapping[str, float | str]
     """Numbers in the words."""
-    retold: bool = False
+    paraphrased: bool = False
     """The words are a person's."""
 
 
@@ -53,10 +53,10 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if roots:
         line, match = roots[-1]
         return Failure(match[1], _words(match[2], lines, line), line.number, None, {})
-    shortage = retold_shortage(lines)
+    shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
-        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, retold=True)
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
     for line in lines:
         if _wraps(line.text):
             return Failure("", line.text[:MAX_MESSAGE], line.number, None, {})
@@ -66,15 +66,15 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
 def _known(lines: Sequence[LogLine]) -> Failure | None:
     """Return the first line that tells a cause, with all that it tells."""
     sentences = [(cause, template) for cause in CAUSES for template in cause.templates]
-    root: tuple[LogLine, Cause] | None = None
+    root: tuple[LogLine, FailureCause] | None = None
     values: dict[str, float | str] = {}
     for at, which in lines_saying([line.text for line in lines], [each.start for _, each in sentences]):
         cause, template = sentences[which]
         if root is not None and root != (lines[at], cause):
             continue
-        for told in template.find(lines[at].text):
+        for specified in template.find(lines[at].text):
             root = (lines[at], cause)
-            values |= told
+            values |= specified
     if root is None:
         return None
     line, cause = root

@@ -16,7 +16,13 @@ from service.startup_log.arguments import (
 )
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import LogLine, read_lines
-from service.startup_log.phrases import BEGINNINGS, MILESTONES, OF_RANKS, STATEMENTS, TEMPLATES
+from service.startup_log.phrases import (
+    BEGINNINGS,
+    MILESTONES,
+    OF_RANKS,
+    STATEMENTS,
+    TEMPLATES,
+)
 from service.startup_log.templates import Template, lines_saying
 
 MAX_READINGS: Final = 4096
@@ -24,7 +30,7 @@ MAX_READINGS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """One value that the engine logged."""
 
     name: str
@@ -46,18 +52,18 @@ class StartupLog:
     model: str | None
     flags: Mapping[str, Any]
     """Flags that were given, by the names of ``ServeFlags``; fit for nothing until they are checked."""
-    settled: Mapping[str, Any]
+    resolved: Mapping[str, Any]
     """What the engine's own configuration made of flags."""
-    flags_told: bool
+    flags_logged: bool
     """The log holds the command or its arguments: a flag that is not among them was left at its default."""
     unmodelled: tuple[str, ...]
     """Names of flags that were given and that are not modelled."""
-    readings: tuple[Reading, ...]
+    readings: tuple[LogReading, ...]
     milestone: str
     """The last point that the start reached; empty before the first."""
     failure: Failure | None
     """Why it ended, or that it did; ``None`` for a start that the log does not see fail."""
-    named: Mapping[str, Reading] = field(default_factory=dict)
+    named: Mapping[str, LogReading] = field(default_factory=dict)
     """The value that counts of each name."""
 
     def number(self, name: str) -> float | None:
@@ -75,7 +81,7 @@ def read_log(log: str) -> StartupLog:
     """Read a log; of several starts the last. Any text has an answer, if an empty one."""
     lines = read_lines(log)
     start = _last_start(lines)
-    told = command_arguments(lines)
+    specified = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
     config = logged_config(start)
     readings = tuple(islice(_readings(start), MAX_READINGS))
@@ -88,11 +94,11 @@ def read_log(log: str) -> StartupLog:
         lines=len(lines),
         release=str(release.value) if release else None,
         releases=_releases(start),
-        model=_first(logged, told, config) or (str(model.value) if model else None),
-        flags={**(told.flags if told else {}), **(logged.flags if logged else {})},
-        settled=config.flags if config else {},
-        flags_told=told is not None or logged is not None,
-        unmodelled=(logged or told or Arguments(None, {}, ())).unmodelled,
+        model=_first(logged, specified, config) or (str(model.value) if model else None),
+        flags={**(specified.flags if specified else {}), **(logged.flags if logged else {})},
+        resolved=config.flags if config else {},
+        flags_logged=specified is not None or logged is not None,
+        unmodelled=(logged or specified or Arguments(None, {}, ())).unmodelled,
         readings=readings,
         milestone=milestone,
         failure=None if milestone == MILESTONES[-1].name else failure,
@@ -106,14 +112,14 @@ def _first(*places: Arguments | None) -> str | None:
 
 def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """Return the lines from where the last start begins."""
-    begun = lines_saying([line.text for line in lines], BEGINNINGS)
-    return lines[begun[-1][0] :] if begun else lines
+    started = lines_saying([line.text for line in lines], BEGINNINGS)
+    return lines[started[-1][0] :] if started else lines
 
 
-def _readings(lines: Sequence[LogLine]) -> Iterator[Reading]:
+def _readings(lines: Sequence[LogLine]) -> Iterator[LogReading]:
     for line, template in _said(lines):
         for values in template.find(line.text):
-            yield from (Reading(name, value, line.number) for name, value in values.items())
+            yield from (LogReading(name, value, line.number) for name, value in values.items())
 
 
 def _said(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, Template]]:
@@ -122,14 +128,14 @@ def _said(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, Template]]:
         yield lines[at], TEMPLATES[which]
 
 
-def _of_failure(failure: Failure | None) -> Iterator[Reading]:
+def _of_failure(failure: Failure | None) -> Iterator[LogReading]:
     if failure is not None:
-        yield from (Reading(name, value, failure.line) for name, value in failure.values.items())
+        yield from (LogReading(name, value, failure.line) for name, value in failure.values.items())
 
 
-def _named(readings: Iterable[Reading]) -> dict[str, Reading]:
+def _named(readings: Iterable[LogReading]) -> dict[str, LogReading]:
     """Return the reading that counts of each name: the tightest rank's, else the last."""
-    named: dict[str, Reading] = {}
+    named: dict[str, LogReading] = {}
     for reading in readings:
         before = named.get(reading.name)
         if before is None or _counts(reading, before):
@@ -137,7 +143,7 @@ def _named(readings: Iterable[Reading]) -> dict[str, Reading]:
     return named
 
 
-def _counts(reading: Reading, before: Reading) -> bool:
+def _counts(reading: LogReading, before: LogReading) -> bool:
     if not isinstance(reading.value, float) or not isinstance(before.value, float):
         return True
     match OF_RANKS.get(reading.name):

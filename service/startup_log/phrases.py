@@ -20,7 +20,7 @@ class Milestone:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """One way in which a start ends."""
 
     name: str
@@ -38,9 +38,9 @@ def _load(name: str) -> Mapping[str, Any]:
     return tomllib.loads(files("service.startup_log").joinpath(name).read_text("utf-8"))
 
 
-def _cause(table: Mapping[str, Any]) -> Cause:
-    told = {key: table[key] for key in ("name", "stage", "type", "means", "remedy", "source")}
-    return Cause(**told, templates=tuple(map(Template.parse, table["says"])))
+def _cause(table: Mapping[str, Any]) -> FailureCause:
+    specified = {key: table[key] for key in ("name", "stage", "type", "means", "remedy", "source")}
+    return FailureCause(**specified, templates=tuple(map(Template.parse, table["says"])))
 
 
 _PHRASES: Final = _load("phrases.toml")

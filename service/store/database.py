@@ -71,7 +71,7 @@ class Database:
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _told_apart():
+        with _distinct_errors():
             await self._migrate()
             async with self._engine.begin() as connection:
                 yield connection
@@ -83,7 +83,7 @@ class Database:
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _told_apart():
+        with _distinct_errors():
             await self._migrate()
             async with self._engine.connect() as connection:
                 yield await connection.execution_options(reads_only=True)
@@ -105,7 +105,7 @@ class Database:
             self._migrated = True
 
 
-class _told_apart:  # noqa: N801 - reads as the statement it is
+class _distinct_errors:  # noqa: N801 - reads as the statement it is
     """Turns a database that is out of reach into our own fault."""
 
     def __enter__(self) -> None:

@@ -10,11 +10,16 @@ from sqlalchemy import Row, Select, and_, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.documents import SPEC, written
-from service.probe import life
-from service.probe.jobs import Kind, Spec
-from service.probe.life import Ending, Job, Lease, Rule
-from service.probe.states import ENDED, HELD, State
+from service.probes import lifecycle
+from service.probes.job_spec import JobSpec, ProbeKind
+from service.probes.job_state import ENDED, HELD, State
+from service.probes.lifecycle import (
+    Job,
+    JobEnding,
+    Lease,
+    Rule,
+)
+from service.serialization import SPEC, written
 from service.store.database import Database
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
@@ -59,7 +64,7 @@ class Offer:
     """What a worker can run."""
 
     worker: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ProbeKind, ...]
     gpu_names: tuple[str, ...] = ()
     gpu_uuids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -76,7 +81,7 @@ class JobStore:
         database: Database,
         clock: Clock = time.time,
         *,
-        lease_seconds: float = life.LEASE_SECONDS,
+        lease_seconds: float = lifecycle.LEASE_SECONDS,
         queue_limit: int = QUEUE_LIMIT,
     ) -> None:
         """Take how many jobs may wait: what is asked for at one moment may exceed it by its own number."""
@@ -85,7 +90,7 @@ class JobStore:
         self._queue_limit = queue_limit
         self.lease_seconds = lease_seconds
 
-    async def add(self, spec: Spec, key: str | None, request_digest: str) -> tuple[Job, bool]:
+    async def add(self, spec: JobSpec, key: str | None, request_digest: str) -> tuple[Job, bool]:
         """Queue a job, or return the one that the same key queued before; and whether it is new.
 
         Raises:
@@ -93,7 +98,7 @@ class JobStore:
             QueueFull: too many jobs wait.
         """
         now = self._clock()
-        job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + life.QUEUE_SECONDS)
+        job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + lifecycle.QUEUE_SECONDS)
         try:
             async with self._database.writing() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is not None:
@@ -146,7 +151,7 @@ class JobStore:
             if found is None:
                 return None
             return await _save(
-                connection, life.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
+                connection, lifecycle.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
             )
 
     async def heartbeat(self, job_id: str, lease: Lease, phase: str) -> Job:
@@ -157,9 +162,11 @@ class JobStore:
             LeaseLost: it is not this worker's.
         """
         seconds = self.lease_seconds
-        return await self._change(job_id, lambda job, now: life.heartbeat(job, lease, phase, now, seconds))
+        return await self._change(
+            job_id, lambda job, now: lifecycle.heartbeat(job, lease, phase, now, seconds)
+        )
 
-    async def finish(self, job_id: str, lease: Lease, ending: Ending) -> Job:
+    async def finish(self, job_id: str, lease: Lease, ending: JobEnding) -> Job:
         """End a job, and keep what it measured in the same transaction.
 
         Raises:
@@ -169,7 +176,7 @@ class JobStore:
         """
         async with self._database.writing() as connection:
             job = await _locked(connection, job_id)
-            after = life.finished(job, lease, ending, self._clock())
+            after = lifecycle.finished(job, lease, ending, self._clock())
             if after is not job:
                 await _save(connection, after)
                 if (measurement := measurement_of(ending)) is not None:
@@ -182,7 +189,7 @@ class JobStore:
         Raises:
             JobNotFound: there is no such job.
         """
-        return await self._change(job_id, life.cancelled)
+        return await self._change(job_id, lifecycle.cancelled)
 
     async def sweep(self) -> int:
         """Move on the jobs whose time has run out; return how many there were."""
@@ -195,7 +202,7 @@ class JobStore:
         async with self._database.writing() as connection:
             found = list(map(_job, await connection.execute(query.with_for_update(skip_locked=True))))
             for job in found:
-                await _save(connection, life.swept(job, now))
+                await _save(connection, lifecycle.swept(job, now))
             return len(found)
 
     async def prune(self, seconds: float) -> int:

@@ -7,10 +7,15 @@ from typing import Final
 
 import structlog
 
+from service.calibration.learning import (
+    Learned,
+    Sample,
+    learn,
+    sample_of,
+)
+from service.calibration.measurement import SECONDS_PER_DAY, Measurement
+from service.calibration.prediction import NotPredicted, predict
 from service.memory.calibration import NOTHING_LEARNED, Calibration
-from service.probe.learning import Learned, Sample, learn, sample_of
-from service.probe.measurements import SECONDS_PER_DAY, Measurement
-from service.probe.prediction import NotPredicted, predict
 from service.store.database import StoreUnavailable
 from service.store.measurements import MeasurementStore
 

@@ -7,9 +7,14 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.documents import MEASUREMENT, RESULT, identity, written
-from service.probe.life import Ending
-from service.probe.measurements import Measurement
+from service.calibration.measurement import Measurement
+from service.probes.lifecycle import JobEnding
+from service.serialization import (
+    MEASUREMENT,
+    RESULT,
+    identity,
+    written,
+)
 from service.store.database import Database
 from service.store.tables import MEASUREMENTS
 
@@ -47,7 +52,7 @@ class MeasurementStore:
         return number, newest
 
 
-def measurement_of(ending: Ending) -> Measurement | None:
+def measurement_of(ending: JobEnding) -> Measurement | None:
     """Return what a result measured, if anything."""
     return RESULT.validate_json(ending.result).measurement
 

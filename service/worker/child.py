@@ -45,9 +45,9 @@ class Child:
         environment: Mapping[str, str],
     ) -> "Child":
         """Start a command in a folder, with its job written there."""
-        told = {"command": list(command), "environment": dict(environment), "wall_seconds": wall_seconds}
+        specified = {"command": list(command), "environment": dict(environment), "wall_seconds": wall_seconds}
         (folder / "job.json").write_text(json.dumps(job, default=dict), "utf-8")
-        (folder / "child.json").write_text(json.dumps(told), "utf-8")
+        (folder / "child.json").write_text(json.dumps(specified), "utf-8")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",

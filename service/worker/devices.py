@@ -98,13 +98,15 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
         pynvml.nvmlDeviceGetGraphicsRunningProcesses,
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
     )
-    pids = {process.pid for running in lists for process in _asked(running, handle, ())}
-    mode = _asked(pynvml.nvmlDeviceGetComputeMode, handle, pynvml.NVML_COMPUTEMODE_DEFAULT)
-    ecc = _asked(pynvml.nvmlDeviceGetEccMode, handle, None)
-    virtual = _asked(pynvml.nvmlDeviceGetVirtualizationMode, handle, pynvml.NVML_GPU_VIRTUALIZATION_MODE_NONE)
-    rates = _asked(pynvml.nvmlDeviceGetUtilizationRates, handle, None)
-    remapped = _asked(pynvml.nvmlDeviceGetRemappedRows, handle, (0, 0, 0, 0))
-    retired = _asked(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle, 0)
+    pids = {process.pid for running in lists for process in _requested(running, handle, ())}
+    mode = _requested(pynvml.nvmlDeviceGetComputeMode, handle, pynvml.NVML_COMPUTEMODE_DEFAULT)
+    ecc = _requested(pynvml.nvmlDeviceGetEccMode, handle, None)
+    virtual = _requested(
+        pynvml.nvmlDeviceGetVirtualizationMode, handle, pynvml.NVML_GPU_VIRTUALIZATION_MODE_NONE
+    )
+    rates = _requested(pynvml.nvmlDeviceGetUtilizationRates, handle, None)
+    remapped = _requested(pynvml.nvmlDeviceGetRemappedRows, handle, (0, 0, 0, 0))
+    retired = _requested(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle, 0)
     return DeviceState(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
@@ -115,14 +117,14 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
         utilization=0 if rates is None else rates.gpu,
         pids=tuple(sorted(pids)),
         exclusive=mode != pynvml.NVML_COMPUTEMODE_DEFAULT,
-        mig=_asked(pynvml.nvmlDeviceGetMigMode, handle, (0, 0))[0] != 0,
+        mig=_requested(pynvml.nvmlDeviceGetMigMode, handle, (0, 0))[0] != 0,
         virtual=virtual in VIRTUAL_MODES,
         awaits_reset=bool(remapped[2] or remapped[3] or retired) or (ecc is not None and ecc[0] != ecc[1]),
         ecc=None if ecc is None else bool(ecc[0]),
     )
 
 
-def _asked(question: Callable[[Any], Any], handle: Any, otherwise: Any) -> Any:  # noqa: ANN401 - NVML has no types
+def _requested(question: Callable[[Any], Any], handle: Any, otherwise: Any) -> Any:  # noqa: ANN401 - NVML has no types
     """Return what a GPU answers, or what holds where it does not know the question."""
     try:
         return question(handle)

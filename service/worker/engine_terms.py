@@ -68,10 +68,10 @@ def cache_bytes(made: Raw) -> int:
 
 def cache(reports: Sequence[Raw]) -> dict[str, int] | None:
     """Return the cache as it would be without the override, by the rank with the least room."""
-    told = [raw for raw in reports if raw.get("cache") and raw.get("available_kv_cache_memory_bytes")]
-    if not told:
+    specified = [raw for raw in reports if raw.get("cache") and raw.get("available_kv_cache_memory_bytes")]
+    if not specified:
         return None
-    least = min(told, key=lambda raw: int(raw["available_kv_cache_memory_bytes"]))
+    least = min(specified, key=lambda raw: int(raw["available_kv_cache_memory_bytes"]))
     made = least["cache"]
     per_block = cache_bytes(made) // made["num_blocks"]
     return {

@@ -17,7 +17,7 @@ UNEXPLAINED_BYTES: Final = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ProbeDemand:
     """What a probe wants of each of its GPUs."""
 
     bytes: int
@@ -29,13 +29,13 @@ class Demand:
     """Both the job and the node allow it to run beside others."""
 
 
-def reserve_of(state: DeviceState, node_reserve: int | None, demand: Demand) -> int:
+def reserve_of(state: DeviceState, node_reserve: int | None, demand: ProbeDemand) -> int:
     """Return the bytes of a device that stay free, whatever a probe wants: the most that anyone asks for."""
     least = max(LEAST_RESERVE, int(state.total * RESERVE_SHARE)) if node_reserve is None else node_reserve
     return max(least, demand.reserve or 0)
 
 
-def refusal(samples: Sequence[DeviceState], demand: Demand, reserve: int) -> str | None:
+def guard_refusal(samples: Sequence[DeviceState], demand: ProbeDemand, reserve: int) -> str | None:
     """Say why a probe must not start on a device, by several looks at it; ``None`` where it may.
 
     ``samples``: the same device, the last look last.

@@ -37,14 +37,14 @@ NOT_STARTED = 126
 def main() -> None:
     """Run the child of a folder to its end, or to ours."""
     folder = Path(sys.argv[1])
-    told = json.loads((folder / "child.json").read_text("utf-8"))
+    specified = json.loads((folder / "child.json").read_text("utf-8"))
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     with (folder / "log").open("wb") as log:
         try:
             child = subprocess.Popen(  # noqa: S603 - the worker's own words
-                told["command"],
+                specified["command"],
                 cwd=folder,
-                env=_environment(folder, told["environment"]),
+                env=_environment(folder, specified["environment"]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -54,7 +54,7 @@ def main() -> None:
         except OSError as error:
             log.write(f"{type(error).__name__}: {error}\n".encode())
             sys.exit(NOT_STARTED)
-        code = _wait(child, time.monotonic() + told["wall_seconds"])
+        code = _wait(child, time.monotonic() + specified["wall_seconds"])
     _kill_everyone()
     sys.exit(code)
 
@@ -76,13 +76,13 @@ def _environment(folder: Path, extra: dict[str, str]) -> dict[str, str]:
 
 def _kill_everyone() -> None:
     """End every process below, politely first; orphans have become our own children."""
-    asked = time.monotonic()
+    requested = time.monotonic()
     while below := _descendants():
-        polite = time.monotonic() < asked + TERM_SECONDS
+        polite = time.monotonic() < requested + TERM_SECONDS
         for pid in below:
             _signal(pid, signal.SIGTERM if polite else signal.SIGKILL)
         _reap()
-        if time.monotonic() > asked + KILL_SECONDS:
+        if time.monotonic() > requested + KILL_SECONDS:
             return
         time.sleep(TICK_SECONDS)
 

@@ -8,11 +8,18 @@ from typing import Any, Final
 
 import structlog
 
-from service.probe.jobs import Spec
-from service.worker.client import WAIT_SECONDS, Assignment, Denied, Rejected, ServiceClient, Unreachable
+from service.probes.job_spec import JobSpec
 from service.worker.devices import Devices
 from service.worker.node import Node
-from service.worker.running import CANCELLED, Run, installed
+from service.worker.running import CANCELLED, ProbeRun, installed
+from service.worker.service_client import (
+    WAIT_SECONDS,
+    Assignment,
+    Denied,
+    Rejected,
+    ServiceClient,
+    Unreachable,
+)
 from service.worker.spool import Spool, Spooled
 
 SHORTEST_PAUSE: Final = 0.2
@@ -24,20 +31,20 @@ FENCE_SECONDS: Final = 5.0
 
 _log = structlog.stdlib.get_logger("dryserve.worker")
 LONGEST_DETAIL: Final = 2000
-RunOf = Callable[[Node, Devices, Spec], Run]
+RunOf = Callable[[Node, Devices, JobSpec], ProbeRun]
 
 
 class Worker:
     """One worker of a node."""
 
-    def __init__(self, node: Node, devices: Devices, client: ServiceClient, run_of: RunOf = Run) -> None:
+    def __init__(self, node: Node, devices: Devices, client: ServiceClient, run_of: RunOf = ProbeRun) -> None:
         self._node = node
         self._devices = devices
         self._client = client
         self._run_of = run_of
         self._spool = Spool(node.state_folder / "results")
         self._stopping = asyncio.Event()
-        self._run: Run | None = None
+        self._run: ProbeRun | None = None
 
     def stop(self) -> None:
         """Take no more jobs, and end the one that runs."""
@@ -114,14 +121,14 @@ class Worker:
             with suppress(asyncio.CancelledError):
                 await beating
 
-    async def _keep_alive(self, assignment: Assignment, run: Run) -> None:
+    async def _keep_alive(self, assignment: Assignment, run: ProbeRun) -> None:
         """Prolong the lease; stop the job when that is cancelled, lost, or can no longer be known."""
         clock = asyncio.get_running_loop().time
         good_until = clock() + assignment.ttl_seconds - min(FENCE_SECONDS, assignment.ttl_seconds / 2)
         while True:
-            told = run.phase
+            specified = run.phase
             try:
-                wanted = await self._client.heartbeat(assignment.probe_id, assignment.fence, told)
+                wanted = await self._client.heartbeat(assignment.probe_id, assignment.fence, specified)
             except Unreachable:
                 if clock() >= good_until:
                     run.stop("the service could not be reached before the lease ended")
@@ -135,7 +142,7 @@ class Worker:
                 run.stop(CANCELLED)
             due = clock() + assignment.heartbeat_seconds
             # What it does next is told at once.
-            while clock() < due and run.phase == told:  # noqa: ASYNC110 - a file of the child says so
+            while clock() < due and run.phase == specified:  # noqa: ASYNC110 - a file of the child says so
                 await asyncio.sleep(min(PHASE_SECONDS, max(0, due - clock())))
 
     async def _hand_in(self, spooled: Spooled) -> bool:
@@ -172,7 +179,7 @@ class Worker:
         return min(2 * seconds, LONGEST_PAUSE)
 
 
-async def _result(run: Run) -> dict[str, Any]:
+async def _result(run: ProbeRun) -> dict[str, Any]:
     """Run a job; whatever goes wrong with it is its result, and no end of the worker."""
     try:
         result = await run.result()

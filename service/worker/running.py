@@ -10,23 +10,40 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from service.api.schemas.serve import ServeInput
-from service.probe.jobs import (
+from service.application.schemas.serve import ServeInput
+from service.probes.job_spec import (
     CONTEXT_BYTES,
     MAX_WALL_SECONDS,
     NOT_PROBED,
     Alloc,
     Engine,
     Inventory,
-    Limits,
-    Spec,
+    JobSpec,
+    ProbeLimits,
 )
 from service.units import GIB
 from service.worker import engine_terms
-from service.worker.child import CHILDREN, TIMED_OUT, Child, ChildEnd
-from service.worker.devices import HOST_NAME, Devices, DeviceState, host_memory
+from service.worker.child import (
+    CHILDREN,
+    TIMED_OUT,
+    Child,
+    ChildEnd,
+)
+from service.worker.devices import (
+    HOST_NAME,
+    Devices,
+    DeviceState,
+    host_memory,
+)
 from service.worker.excerpt import excerpt, last_error
-from service.worker.guard import HIDDEN_BYTES, Demand, disturbed, endangered, refusal, reserve_of
+from service.worker.guard import (
+    HIDDEN_BYTES,
+    ProbeDemand,
+    disturbed,
+    endangered,
+    guard_refusal,
+    reserve_of,
+)
 from service.worker.node import Node
 from service.worker.process_tree import descendants
 
@@ -38,14 +55,14 @@ WATCHED_BYTES: Final = GIB // 4
 Result = dict[str, Any]
 
 
-class Refused(Exception):
+class ProbeRefused(Exception):
     """The probe must not run here now."""
 
 
-class Run:
+class ProbeRun:
     """One job on this node; ``stop`` may be called while it runs."""
 
-    def __init__(self, node: Node, devices: Devices, spec: Spec) -> None:
+    def __init__(self, node: Node, devices: Devices, spec: JobSpec) -> None:
         self._node = node
         self._devices = devices
         self._spec = spec
@@ -71,7 +88,7 @@ class Run:
                     return await self._alloc(work)
                 case Engine() as work:
                     return await self._engine(work)
-        except Refused as refused:
+        except ProbeRefused as refused:
             return {"outcome": "refused", "detail": str(refused)}
 
     async def _alloc(self, work: Alloc) -> Result:
@@ -91,9 +108,9 @@ class Run:
             end, bad = await self._run_child("alloc.py", job, [device], reserve)
         if bad is not None:
             return bad
-        told = dict(end.result or {})
-        outcome, detail = told.pop("outcome"), told.pop("detail", "")
-        return {"outcome": outcome, "detail": detail, "allocation": told}
+        specified = dict(end.result or {})
+        outcome, detail = specified.pop("outcome"), specified.pop("detail", "")
+        return {"outcome": outcome, "detail": detail, "allocation": specified}
 
     def _largest_tensor(self, device: DeviceState, reserve: int) -> int:
         """Return up to what size the largest tensor is looked for: nothing on the host, or beside others."""
@@ -107,7 +124,7 @@ class Run:
         # A second reading by the closed list: what is not on it does not reach the engine.
         flags = ServeInput.model_validate(dict(work.flags)).model_dump(exclude_none=True)
         if unfit := sorted(NOT_PROBED & flags.keys()):
-            raise Refused(f"no probe takes {', '.join(unfit)}")
+            raise ProbeRefused(f"no probe takes {', '.join(unfit)}")
         with ExitStack() as held:
             devices, reserve = await self._claim(work.ranks, work.bytes, held)
             job = {
@@ -147,14 +164,14 @@ class Run:
             reserve = reserve_of(states[-1], self._node.reserve_bytes, demand)
             # Ranks of one engine on the host share its memory.
             share = number if states[-1].name == HOST_NAME else 1
-            reason = refusal(states, demand, reserve) or self._lock(states[-1], held)
+            reason = guard_refusal(states, demand, reserve) or self._lock(states[-1], held)
             if reason is None:
                 found += [states[-1]] * share
             else:
                 reasons.append(reason)
         if len(found) < number:
             absent = self._devices.absence or "no GPU of the node is the one that was asked for"
-            raise Refused("; ".join(dict.fromkeys(reasons)) or absent)
+            raise ProbeRefused("; ".join(dict.fromkeys(reasons)) or absent)
         return found[:number], reserve
 
     async def _looks(self) -> Mapping[str, Sequence[DeviceState]]:
@@ -239,13 +256,15 @@ CANCELLED: Final = "cancelled"
 
 def _inventory(devices: Devices) -> Result:
     if devices.absence:
-        raise Refused(devices.absence)
+        raise ProbeRefused(devices.absence)
     found = [{**state.document(), "driver": devices.driver} for state in devices.states()]
     return {"outcome": "measured", "inventory": found}
 
 
-def _demand(limits: Limits, needed: int, node: Node) -> Demand:
-    return Demand(needed, limits.reserve_bytes, limits.max_bytes, force=limits.force and node.allows_force)
+def _demand(limits: ProbeLimits, needed: int, node: Node) -> ProbeDemand:
+    return ProbeDemand(
+        needed, limits.reserve_bytes, limits.max_bytes, force=limits.force and node.allows_force
+    )
 
 
 def _largest_share(devices: Sequence[DeviceState], reserve: int) -> float:
@@ -270,8 +289,8 @@ def environment_of(folder: Path, devices: Sequence[DeviceState]) -> dict[str, st
 
 
 def _measured(end: ChildEnd, device: DeviceState, driver: str | None, *, contaminated: bool) -> Result:
-    told = end.result or {}
-    seen = told["device"] or {
+    specified = end.result or {}
+    seen = specified["device"] or {
         "name": device.name,
         "compute_capability": device.compute_capability,
         "total_bytes": device.total,
@@ -279,12 +298,12 @@ def _measured(end: ChildEnd, device: DeviceState, driver: str | None, *, contami
     measurement = {
         "measured_at": time.time(),
         "device": {**seen, "uuid": device.uuid},
-        "utilization": told["utilization"],
-        "ranks": engine_terms.ranks(told["ranks"], end.log),
-        "stack": {"driver": driver, **{name: told[name] for name in ("cuda", "torch", "nccl")}},
-        "cache": engine_terms.cache(told["ranks"]),
+        "utilization": specified["utilization"],
+        "ranks": engine_terms.ranks(specified["ranks"], end.log),
+        "stack": {"driver": driver, **{name: specified[name] for name in ("cuda", "torch", "nccl")}},
+        "cache": engine_terms.cache(specified["ranks"]),
         "contaminated": contaminated,
-        "timings": told["timings"],
+        "timings": specified["timings"],
     }
     return {"outcome": "measured", "measurement": measurement}
 

@@ -41,7 +41,7 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
     if logged.non_torch_gib is not None:
         yield f"growth_mib, {_ranks(startup)}", logged.non_torch_gib * GIB / MIB
     if logged.weights_gib is not None:
-        yield from _kept(startup, budget, logged.weights_gib * GIB)
+        yield from _stored(startup, budget, logged.weights_gib * GIB)
     if logged.graph_estimate_gib is not None:
         later = replace(startup, releases=(max(release, RESERVING),))
         reserved = _budget(later)
@@ -52,7 +52,7 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
             )
 
 
-def _kept(startup: Startup, budget: MemoryBudget, logged: float) -> Iterator[tuple[str, float]]:
+def _stored(startup: Startup, budget: MemoryBudget, logged: float) -> Iterator[tuple[str, float]]:
     slack = constants_at(startup.releases[0]).slack
     quantization = startup.known.model.architecture.quantization
     if quantization is None and startup.flags.quantization is None:

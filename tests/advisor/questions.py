@@ -1,8 +1,14 @@
 """Questions as tests ask them."""
 
-from service.advisor.answer import Candidate, GpuPlan
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, Objective, PlanRequest, Workload
+from service.advisor.plan import plan
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
+from service.advisor.plan_types import Candidate, GpuPlan
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

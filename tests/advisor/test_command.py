@@ -16,8 +16,14 @@ from packaging.version import Version
 
 from service.advisor.command import DEFAULTS, serve_command
 from service.engines.flags import ServeFlags
-from service.engines.releases import FLAG_SINCE, RELEASES, UnavailableFlag, check_flags, rules_for
-from service.engines.speculation import SpeculativeConfig
+from service.engines.releases import (
+    FLAG_SINCE,
+    RELEASES,
+    UnavailableFlag,
+    check_flags,
+    rules_for,
+)
+from service.engines.speculative_config import SpeculativeConfig
 from service.startup_log.arguments import command_arguments
 from service.startup_log.lines import read_lines
 
@@ -155,11 +161,11 @@ FLAGS = st.builds(
 @given(FLAGS)
 def test_a_command_says_all_that_was_told(flags: ServeFlags) -> None:
     """Read back as a log's command, it tells the same flags."""
-    told = command_arguments(read_lines(serve_command("org/model", flags, RULES)))
+    specified = command_arguments(read_lines(serve_command("org/model", flags, RULES)))
 
-    assert told is not None
-    assert told.model == "org/model"
-    given: dict[str, Any] = {**told.flags}
+    assert specified is not None
+    assert specified.model == "org/model"
+    given: dict[str, Any] = {**specified.flags}
     given["kv_cache_dtype_skip_layers"] = tuple(given.get("kv_cache_dtype_skip_layers", ()))
     left_out = {"gpu_memory_utilization": 0.9} if flags.gpu_memory_utilization == 0.9 else {}
     assert ServeFlags(**{**left_out, **given}) == flags

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.plan import plan
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

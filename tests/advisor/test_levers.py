@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Candidate, Lever
-from service.advisor.request import Workload
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Candidate, Lever
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
-from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask, ask_all
+from tests.advisor.questions import (
+    GEMMA,
+    LLAMA,
+    QWEN,
+    ask,
+    ask_all,
+)
 
 MODELS = (GEMMA, LLAMA, QWEN, "openai/gpt-oss-20b", "mistralai/Mistral-7B-v0.1", "deepseek-ai/DeepSeek-V3")
 GPUS = ("h100-sxm-80gb", "rtx-3090-24gb", "b200-180gb", "h200-sxm-141gb")

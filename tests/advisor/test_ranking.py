@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.advisor.answer import Candidate, GpuPlan, Verdict
+from service.advisor.plan_request import Objective, Workload
+from service.advisor.plan_types import Candidate, GpuPlan, Verdict
 from service.advisor.ranking import serves
-from service.advisor.request import Objective, Workload
 from service.engines.cache_quality import QUALITIES, UNKNOWN, quality_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
@@ -81,4 +81,4 @@ def test_every_quality_has_a_source_and_plain_types_lose_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", sorted(QUALITIES))
 def test_every_quality_is_of_a_dtype_that_some_release_has(dtype: str) -> None:
-    assert any(dtype in rules_for(release).kv_cache_dtypes for release in RELEASES)
+    assert any(dtype in rules_for(release).dtypes.accepted for release in RELEASES)

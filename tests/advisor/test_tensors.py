@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.answer import Candidate
-from service.advisor.candidates import dry_run
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import EngineChoice, PlanRequest
+from service.advisor.plan_types import Candidate
 from service.advisor.tensors import planned_tensors
-from service.api.questions import read_model
+from service.application.plan_requests import read_model
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -1,8 +1,8 @@
 """What changes between releases, against the engine's own history."""
 
-from service.advisor.answer import Upgrade, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.plan import plan
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Upgrade, Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
@@ -62,5 +62,7 @@ def test_nothing_changes_where_nothing_changed() -> None:
 
 def test_every_step_between_the_versions_is_told() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30)
-    told = [(s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")]
-    assert told == [("0.19.0", "0.24.0"), ("0.24.0", "0.32.0")]
+    specified = [
+        (s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")
+    ]
+    assert specified == [("0.19.0", "0.24.0"), ("0.24.0", "0.32.0")]

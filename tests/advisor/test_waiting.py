@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.advisor.answer import Admission, Waiting
-from service.advisor.request import Workload
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Admission, Waiting
 from service.engines.flags import ServeFlags
 from tests.advisor.questions import GEMMA, LLAMA, ask
 
@@ -11,8 +11,8 @@ SESSION = Workload(16_000, 160, 8)
 
 
 def admission(workload: Workload, version: str = "0.32.0", model: str = LLAMA, **flags: int) -> Admission:
-    asked = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto", **flags)  # type: ignore[arg-type]
-    found = ask(model, version, asked, gpu="h200-sxm-141gb", workload=workload).admission
+    requested = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto", **flags)  # type: ignore[arg-type]
+    found = ask(model, version, requested, gpu="h200-sxm-141gb", workload=workload).admission
     assert found is not None
     return found
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from service import __version__
 from service.__main__ import cli
-from service.api.schemas.serve import ServeInput
+from service.application.schemas.serve import ServeInput
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
 README = Path(__file__).parents[2] / "README.md"

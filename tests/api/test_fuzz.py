@@ -15,8 +15,8 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.generation import GenerationMode
 from starlette.testclient import TestClient
 
-from service.api.schemas.serve import ServeInput
-from service.api.services import Services
+from service.application.schemas.serve import ServeInput
+from service.application.services import Services
 from service.store.tokens import Scope
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 

@@ -9,10 +9,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
-from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.serve import ServeInput
+from service.application.schemas.plan import PlanAnswer
+from service.application.schemas.serve import ServeInput
 from service.engines.flags import ServeFlags
-from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
+from tests.api.questions import (
+    GEMMA,
+    GEMMA_QUERY,
+    LLAMA_CONFIG,
+    with_engine,
+    with_serve,
+)
 
 
 def _candidate(client: TestClient, question: dict[str, Any]) -> dict[str, Any]:
@@ -253,11 +259,11 @@ def test_the_example_of_the_documentation_is_the_logged_start() -> None:
 
 
 def test_a_draft_is_counted_and_commanded(client: TestClient) -> None:
-    guessing = {"method": "mtp", "num_speculative_tokens": 2}
+    speculative = {"method": "mtp", "num_speculative_tokens": 2}
     plain = with_serve({**GEMMA, "model": "Qwen/Qwen3.6-35B-A3B", "engine": {"version": "0.32.0"}})
-    asked = with_serve(plain, speculative_config=guessing)
+    requested = with_serve(plain, speculative_config=speculative)
 
-    before, after = (client.post("/plan", json=question).json() for question in (plain, asked))
+    before, after = (client.post("/plan", json=question).json() for question in (plain, requested))
 
     (without,), (drafted,) = before["plans"][0]["candidates"], after["plans"][0]["candidates"]
     layers = [
@@ -271,27 +277,27 @@ def test_a_draft_is_counted_and_commanded(client: TestClient) -> None:
 
 def test_a_query_says_a_draft_as_json(client: TestClient) -> None:
     text = '{"method": "ngram", "num_speculative_tokens": 3}'
-    asked = with_serve(GEMMA, speculative_config={"method": "ngram", "num_speculative_tokens": 3})
+    requested = with_serve(GEMMA, speculative_config={"method": "ngram", "num_speculative_tokens": 3})
     query = {**GEMMA_QUERY, "speculative_config": text}
-    assert client.get("/plan", params=query).json() == client.post("/plan", json=asked).json()
+    assert client.get("/plan", params=query).json() == client.post("/plan", json=requested).json()
 
 
 def test_a_draft_can_be_given_along(client: TestClient) -> None:
     head = {**LLAMA_CONFIG, "num_hidden_layers": 1}
-    guessing = {"method": "eagle", "model": "my/head", "num_speculative_tokens": 3}
+    speculative = {"method": "eagle", "model": "my/head", "num_speculative_tokens": 3}
     question = {
         "config": {**LLAMA_CONFIG},
         "draft_config": head,
         "gpus": ["h100-sxm-80gb"],
-        "serve": {"speculative_config": guessing, "kv_cache_dtype": "auto", "tensor_parallel_size": 1},
+        "serve": {"speculative_config": speculative, "kv_cache_dtype": "auto", "tensor_parallel_size": 1},
     }
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert [group["layers"] for group in candidate["kv_cache"]["groups"]] == [33]
 
 
 def test_a_draft_that_is_not_modelled_is_uncertain(client: TestClient) -> None:
-    guessing = {"method": "medusa", "model": "openai/gpt-oss-20b", "num_speculative_tokens": 3}
-    question = with_serve({**GEMMA, "engine": {"version": "0.32.0"}}, speculative_config=guessing)
+    speculative = {"method": "medusa", "model": "openai/gpt-oss-20b", "num_speculative_tokens": 3}
+    question = with_serve({**GEMMA, "engine": {"version": "0.32.0"}}, speculative_config=speculative)
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert candidate["verdict"] == "uncertain"
     assert "Medusa" in candidate["warnings"][0]

@@ -6,10 +6,20 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.problem_kinds import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
-from service.api.services import Services
+from service.api.problems.problem_types import (
+    INTERNAL_ERROR,
+    KINDS,
+    PROBLEM_TYPES,
+    problem_type_of,
+)
+from service.application.services import Services
 from service.hub.errors import HubError
-from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve
+from tests.api.questions import (
+    GEMMA,
+    LLAMA_CONFIG,
+    with_engine,
+    with_serve,
+)
 
 BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
     ({**GEMMA, "gpus": ["rtx-3090"]}, "unknown-gpu", "/gpus/0", "rtx-3090-24gb"),
@@ -216,14 +226,14 @@ def test_an_unknown_address_and_method(client: TestClient) -> None:
 
 def test_every_kind_explains_itself(client: TestClient) -> None:
     listed = client.get("/problems").json()["problems"]
-    assert [one["type"] for one in listed] == [kind.type for kind in ALL_KINDS]
+    assert [one["type"] for one in listed] == [kind.type for kind in PROBLEM_TYPES]
     for one in listed:
         assert client.get(one["type"]).json() == one
     assert client.get("/problems/none").json()["type"] == "/problems/unknown-problem"
 
 
 def test_kinds_are_told_apart_by_their_type() -> None:
-    assert len({kind.slug for kind in ALL_KINDS}) == len(ALL_KINDS)
+    assert len({kind.slug for kind in PROBLEM_TYPES}) == len(PROBLEM_TYPES)
 
 
 def _causes(base: type[HubError]) -> list[type[HubError]]:
@@ -246,4 +256,4 @@ def test_what_nobody_foresaw_is_logged_and_not_told(
     assert (reply.status_code, reply.json()["type"]) == (500, INTERNAL_ERROR.type)
     assert "secret" not in reply.text
     assert reply.headers["x-request-id"] in reply.json()["instance"]
-    assert kind_of(RuntimeError()) is INTERNAL_ERROR
+    assert problem_type_of(RuntimeError()) is INTERNAL_ERROR

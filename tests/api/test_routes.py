@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from service import __version__
 from service.api.app import create_app
-from service.api.services import Services
+from service.application.services import Services
 from tests.api.questions import GEMMA
 
 

@@ -36,7 +36,7 @@ def draft(document: dict[str, Any]) -> DraftCheckpoint:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "specified",
     [
         {},
         {"target_hidden_size": 5120},
@@ -44,29 +44,31 @@ def draft(document: dict[str, Any]) -> DraftCheckpoint:
         {"fc_norm": True, "target_hidden_size": 6144},
     ],
 )
-def test_the_speculators_format_is_the_plain_one_written_around_its_layer(told: dict[str, Any]) -> None:
+def test_the_speculators_format_is_the_plain_one_written_around_its_layer(specified: dict[str, Any]) -> None:
     """vLLM 0.32.0, configs/speculators/algos.py update_eagle3."""
-    around = draft({**SPECULATORS, **told})
-    plain = draft({**LAYER, **told, "draft_vocab_size": 32000, "architectures": ["Eagle3LlamaForCausalLM"]})
+    around = draft({**SPECULATORS, **specified})
+    plain = draft(
+        {**LAYER, **specified, "draft_vocab_size": 32000, "architectures": ["Eagle3LlamaForCausalLM"]}
+    )
 
     assert around.eagle3 is not None
     assert around == plain
     # Three states of the target model are joined, by a layer with an input for each of their elements.
-    assert [joint.inputs for joint in around.eagle3.joints] == [3 * told.get("target_hidden_size", 4096)]
+    assert [joint.inputs for joint in around.eagle3.joints] == [3 * specified.get("target_hidden_size", 4096)]
     assert (around.eagle3.output_rows, around.eagle3.mapped_rows) == (32000, 32000)
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("specified", "kind"),
     [
         ({"speculators_model_type": "dflash"}, "dflash"),
         ({"transformer_layer_config": None}, "eagle3"),
         ({"transformer_layer_config": {**LAYER, "model_type": "qwen3"}}, "eagle3"),
     ],
 )
-def test_speculators_that_are_not_modelled_are_named(told: dict[str, Any], kind: str) -> None:
+def test_speculators_that_are_not_modelled_are_named(specified: dict[str, Any], kind: str) -> None:
     with pytest.raises(InvalidConfig, match=f"speculators of type '{kind}' are not modelled") as caught:
-        draft({**SPECULATORS, **told})
+        draft({**SPECULATORS, **specified})
 
     assert caught.value.pointer == "/speculators_model_type"
 

@@ -14,16 +14,16 @@ from service.architecture.families.config_classes import config_class
 from service.architecture.layers import (
     Attention,
     DenseFeedForward,
-    LatentAttention,
     MixtureOfExperts,
+    MultiHeadLatentAttention,
     NoAttention,
     NoFeedForward,
     QueryKeyNorm,
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.engine_config.release_reading import as_read_by
 from service.engines.releases import rules_for
-from service.launch.release_reading import as_read_by
 from tests.accuracy.recorded import RECORDINGS
 from tests.memory.recorded import records
 
@@ -176,7 +176,7 @@ def test_deepseek_ocr_keeps_its_text_model_in_a_section_of_its_own() -> None:
     text = {"model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "num_experts_per_tok": 6}
     model = read(architectures=["DeepseekVLV2ForCausalLM"], model_type="deepseek_vl_v2", language_config=text)
 
-    assert isinstance(model.lead_attention, LatentAttention)
+    assert isinstance(model.lead_attention, MultiHeadLatentAttention)
 
 
 JUNK: tuple[object, ...] = (None, 0, -1, 1, 3, 2.5, 1 << 40, True, "x", [], [0, 0], ["x"], {}, {"a": 1})
@@ -228,7 +228,7 @@ def test_a_version_of_minicpm_that_the_engine_does_not_know_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("told", "window"),
+    ("specified", "window"),
     [
         ({"use_sliding_window": False, "max_window_layers": 0}, None),
         ({"use_sliding_window": True, "max_window_layers": 0}, 512),
@@ -237,9 +237,9 @@ def test_a_version_of_minicpm_that_the_engine_does_not_know_is_refused(
         ({"use_sliding_window": True, "max_window_layers": 4}, None),
     ],
 )
-def test_qwen_2_slides_on_all_layers_or_on_none(told: dict[str, Any], window: int | None) -> None:
+def test_qwen_2_slides_on_all_layers_or_on_none(specified: dict[str, Any], window: int | None) -> None:
     """vLLM 0.32.0, EngineArgs.create_engine_config: a window of the model needs all layers to slide."""
-    model = read(architectures=["Qwen2ForCausalLM"], **PLAIN, sliding_window=512, **told)
+    model = read(architectures=["Qwen2ForCausalLM"], **PLAIN, sliding_window=512, **specified)
 
     assert [getattr(layer.mixer, "sliding_window", 0) for layer in model.layers] == [window] * 4
 
@@ -253,7 +253,7 @@ def test_a_window_of_the_whole_model_is_none_where_some_layers_see_everything() 
 
 
 @pytest.mark.parametrize(
-    ("class_name", "told", "sparse"),
+    ("class_name", "specified", "sparse"),
     [
         ("Qwen2MoeForCausalLM", {"mlp_only_layers": [1]}, [0, 2, 3]),
         ("Qwen3MoeForCausalLM", {"mlp_only_layers": [0, 3]}, [1, 2]),
@@ -269,8 +269,8 @@ def test_a_window_of_the_whole_model_is_none_where_some_layers_see_everything() 
         ("MiniMaxText01ForCausalLM", {"num_local_experts": 4}, [0, 1, 2, 3]),
     ],
 )
-def test_which_layers_have_experts(class_name: str, told: dict[str, Any], sparse: list[int]) -> None:
-    model = read(architectures=[class_name], **PLAIN, **{**EXPERTS, **told})
+def test_which_layers_have_experts(class_name: str, specified: dict[str, Any], sparse: list[int]) -> None:
+    model = read(architectures=[class_name], **PLAIN, **{**EXPERTS, **specified})
 
     assert [
         index for index, layer in enumerate(model.layers) if isinstance(layer.feed_forward, MixtureOfExperts)
@@ -279,8 +279,8 @@ def test_which_layers_have_experts(class_name: str, told: dict[str, Any], sparse
 
 def test_hunyuan_tells_widths_for_all_layers_or_for_each() -> None:
     """vLLM 0.32.0, HunYuanDecoderLayer: a number, or a list with one for each layer."""
-    told = {"num_experts": 1, "intermediate_size": [256, 512, 768, 1024]}
-    model = read(architectures=["HunYuanMoEV1ForCausalLM"], **{**PLAIN, **told})
+    specified = {"num_experts": 1, "intermediate_size": [256, 512, 768, 1024]}
+    model = read(architectures=["HunYuanMoEV1ForCausalLM"], **{**PLAIN, **specified})
 
     assert [getattr(layer.feed_forward, "intermediate_size", 0) for layer in model.layers] == [
         256,
@@ -315,10 +315,12 @@ def test_a_pattern_tells_which_layers_pick_tokens_anew() -> None:
     picking = {"index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128, "num_hidden_layers": 4}
     document = {**config, **picking, "architectures": ["DeepseekV32ForCausalLM"], "first_k_dense_replace": 1}
 
-    def reuses(**told: object) -> list[bool | None]:
-        layers = read_architecture(read_document({**document, **told})).layers
-        indexers = [layer.mixer.indexer for layer in layers if isinstance(layer.mixer, LatentAttention)]
-        return [None if indexer is None else indexer.reuses_picks for indexer in indexers]
+    def reuses(**specified: object) -> list[bool | None]:
+        layers = read_architecture(read_document({**document, **specified})).layers
+        indexers = [
+            layer.mixer.indexer for layer in layers if isinstance(layer.mixer, MultiHeadLatentAttention)
+        ]
+        return [None if indexer is None else indexer.reuses_selection for indexer in indexers]
 
     assert reuses(index_topk_pattern="FSSF") == [False, True, True, False]
     # Every second layer from the second on: (1 - 2 + 1) and (3 - 2 + 1) are multiples of two.
@@ -329,11 +331,15 @@ def test_a_pattern_tells_which_layers_pick_tokens_anew() -> None:
 def test_pangus_layers_attend_by_what_their_config_tells() -> None:
     """vLLM 0.32.0, OpenPanguDecoderLayer: latent attention where all four of its sizes are there."""
     config = next(c for c in CONFIGS if c["architectures"] == ["PanguProMoEV2ForCausalLM"])
-    latent = {"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "kv_lora_rank": 512}
+    mla = {"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "kv_lora_rank": 512}
 
-    for missing, kind in ((None, LatentAttention), ("kv_lora_rank", Attention), ("v_head_dim", Attention)):
-        told = {name: size for name, size in latent.items() if name != missing}
-        assert isinstance(read_architecture(read_document({**config, **told})).layers[0].mixer, kind)
+    for missing, kind in (
+        (None, MultiHeadLatentAttention),
+        ("kv_lora_rank", Attention),
+        ("v_head_dim", Attention),
+    ):
+        specified = {name: size for name, size in mla.items() if name != missing}
+        assert isinstance(read_architecture(read_document({**config, **specified})).layers[0].mixer, kind)
 
 
 def test_a_pruned_network_is_as_wide_as_told_or_a_share_of_the_hidden_size() -> None:
@@ -383,7 +389,7 @@ def test_glm_5_next_may_do_without_an_indexer_or_copies_of_its_residuals() -> No
 
     def indexers(model: ModelArchitecture) -> set[bool]:
         mixers = [layer.mixer for layer in model.layers]
-        return {mixer.indexer is None for mixer in mixers if isinstance(mixer, LatentAttention)}
+        return {mixer.indexer is None for mixer in mixers if isinstance(mixer, MultiHeadLatentAttention)}
 
     assert (indexers(whole), indexers(plain)) == ({False}, {True})
     assert whole.hyper_connections is not None
@@ -393,7 +399,7 @@ def test_glm_5_next_may_do_without_an_indexer_or_copies_of_its_residuals() -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "dense", "expert"),
+    ("specified", "dense", "expert"),
     [
         # vLLM 0.33.0, models/inkling/configs.py: the plain name is the experts' width, or the dense one's.
         ({"dense_intermediate_size": 6144, "intermediate_size": 768}, 6144, 768),
@@ -401,8 +407,8 @@ def test_glm_5_next_may_do_without_an_indexer_or_copies_of_its_residuals() -> No
         ({"intermediate_size": 768}, 768, 768),
     ],
 )
-def test_inkling_spells_its_widths_in_two_ways(told: dict[str, Any], dense: int, expert: int) -> None:
-    widths = {"dense_intermediate_size": None, "moe_intermediate_size": None, **told}
+def test_inkling_spells_its_widths_in_two_ways(specified: dict[str, Any], dense: int, expert: int) -> None:
+    widths = {"dense_intermediate_size": None, "moe_intermediate_size": None, **specified}
     model = read_architecture(read_document({**config_of("InklingForCausalLM"), **widths}))
     # dense_mlp_idx: the first two layers.
     networks = [getattr(layer.feed_forward, "intermediate_size", 0) for layer in model.layers]
@@ -412,8 +418,8 @@ def test_inkling_spells_its_widths_in_two_ways(told: dict[str, Any], dense: int,
 
 def test_gemma_3n_tells_one_width_for_all_layers_or_one_for_each() -> None:
     config = config_of("Gemma3nForCausalLM")
-    for told in (8192, [8192] * 35):
-        model = read_architecture(read_document({**config, "intermediate_size": told}))
+    for specified in (8192, [8192] * 35):
+        model = read_architecture(read_document({**config, "intermediate_size": specified}))
         assert {getattr(layer.feed_forward, "intermediate_size", 0) for layer in model.layers} == {8192}
 
 
@@ -443,8 +449,8 @@ def test_tables_of_n_grams_are_those_that_a_config_tells() -> None:
 
 def test_a_minimax_without_full_attention_has_its_heads_all_the_same() -> None:
     """As transformers runs it, each layer has the config's heads, linear ones too (4 of 256 / 4 each)."""
-    told = {"attn_type_list": [0, 0, 0, 0], "num_local_experts": 4, "num_experts_per_tok": 2}
-    model = read(architectures=["MiniMaxForCausalLM"], **{**PLAIN, **told})
+    specified = {"attn_type_list": [0, 0, 0, 0], "num_local_experts": 4, "num_experts_per_tok": 2}
+    model = read(architectures=["MiniMaxForCausalLM"], **{**PLAIN, **specified})
     attending = as_read_by(model, rules_for(Version("0.24.0")))
 
     mixers = [layer.mixer for layer in attending.layers if isinstance(layer.mixer, Attention)]

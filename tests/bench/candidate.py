@@ -6,9 +6,9 @@ from typing import Final
 
 from rich.table import Table
 
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
-from service.advisor.shared_work import SharedWork
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_cache import SharedWork
+from service.advisor.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -41,7 +41,7 @@ def _figures(model: str, flags: ServeFlags) -> tuple[str, str, str]:
     times: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(RUNS):
         for again, taken in times.items():
-            begun = time.process_time()
+            started = time.process_time()
             dry_run(request, flags, rules, gpu, shared if again else None)
-            taken.append((time.process_time() - begun) * 1000)
+            taken.append((time.process_time() - started) * 1000)
     return str(len(architecture.layers)), f"{median(times[False]):.2f}", f"{median(times[True]):.2f}"

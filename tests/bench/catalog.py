@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 
 from rich.table import Table
 
-from service.advisor.answer import Plan
-from service.advisor.planning import plan
-from service.advisor.request import Model, PlanRequest
-from service.advisor.shared_work import RecentWork
-from service.api.questions import read_model
-from service.api.schemas.brief import BriefPlanAnswer
+from service.advisor.plan import plan
+from service.advisor.plan_cache import RecentWork
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Plan
+from service.application.plan_requests import read_model
+from service.application.schemas.brief import BriefPlanAnswer
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog

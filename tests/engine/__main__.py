@@ -103,11 +103,11 @@ async def run(release: Version, python: Path, console: Console) -> int:
             block_size = BLOCKS.get(title, BLOCK)
             engine = await started(python, config, block_size)
             plan = await planned(way.http, release, config, block_size)
-            faults += _told(console, title, differences(plan, engine))
+            faults += _specified(console, title, differences(plan, engine))
     return faults + await allocation.run(python, str(release), console)
 
 
-def _told(console: Console, title: str, found: list[str]) -> int:
+def _specified(console: Console, title: str, found: list[str]) -> int:
     console.print(f"{title}: {'; '.join(found) or 'agrees'}", markup=False, highlight=False)
     return len(found)
 

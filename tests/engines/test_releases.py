@@ -1,10 +1,10 @@
-from dataclasses import fields
 from importlib.metadata import version
 
 import pytest
 from packaging.version import Version
 
 from service.engines import releases
+from service.engines.dated import parse_value
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -17,7 +17,8 @@ from service.engines.releases import (
     find_release,
     rules_for,
 )
-from service.engines.rules import RULE_PARSERS, AdmissionGate, EngineRules, PageUnification
+from service.engines.rules.admission import AdmissionGate
+from service.engines.rules.pages import PageUnification
 from service.engines.timeline import InvalidTimeline
 
 CACHE_DTYPES_IN_0_20_2 = [
@@ -49,7 +50,7 @@ def test_every_timeline_reaches_back_to_the_oldest_release() -> None:
 
 
 def test_the_cache_dtypes_of_0_20_2_are_those_that_it_lists() -> None:
-    assert list(rules_for(Version("0.20.2")).kv_cache_dtypes) == CACHE_DTYPES_IN_0_20_2
+    assert list(rules_for(Version("0.20.2")).dtypes.accepted) == CACHE_DTYPES_IN_0_20_2
 
 
 @pytest.mark.parametrize(
@@ -89,18 +90,14 @@ def test_an_unknown_release_names_the_newest_and_nearest(text: str, nearest: str
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_patch_changes_only_what_it_claims(patch: str, release: Version) -> None:
     plain, patched = rules_for(release), rules_for(release, [patch])
-    changed = {
-        field.name
-        for field in fields(EngineRules)
-        if getattr(plain, field.name) != getattr(patched, field.name)
-    }
+    changed = {rule.name for rule in RULES if rule.of(plain) != rule.of(patched)}
     assert changed <= set(PATCHES[patch].rules)
 
 
 def test_patches_lay_over_in_the_order_given() -> None:
     rules = rules_for(Version("0.20.2"), ["vllm#40391", "vllm#39866"])
-    assert rules.page_unification is PageUnification.DIVIDE_OR_PAD_TO_DIVISOR
-    assert rules.admission is AdmissionGate.WINDOW_PLUS_CHUNK
+    assert rules.pages.unification is PageUnification.DIVIDE_OR_PAD_TO_DIVISOR
+    assert rules.admission.gate is AdmissionGate.WINDOW_PLUS_CHUNK
 
 
 def test_an_unknown_patch_names_the_nearest() -> None:
@@ -117,16 +114,15 @@ def test_a_flag_that_came_later_is_named() -> None:
     assert (caught.value.flag, caught.value.since) == ("kv_cache_dtype_skip_layers", "0.19.0")
 
 
-def test_rules_and_readers_must_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "RULE_PARSERS", {**RULE_PARSERS, "new_rule": str})
-    with pytest.raises(InvalidTimeline, match="new_rule"):
-        releases._read_rules({})  # noqa: SLF001 - what loading does
+def test_every_rule_has_a_field_and_every_field_a_rule() -> None:
+    with pytest.raises(InvalidTimeline, match="gate"):
+        list(releases._read_rules("admission", {}))  # noqa: SLF001 - what loading does
 
 
 @pytest.mark.parametrize("value", [1, "true", None])
 def test_a_truth_value_must_be_one(value: object) -> None:
     with pytest.raises(TypeError):
-        RULE_PARSERS["uniform_type"](value)
+        parse_value(bool, value)
 
 
 def test_the_package_states_its_version() -> None:

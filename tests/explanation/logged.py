@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.plan_request import EngineChoice, PlanRequest
 from service.engines.releases import RELEASES
-from service.explanation.answer import Explanation
 from service.explanation.explain import explain
+from service.explanation.explanation_types import Explanation
 from service.startup_log.log import read_log
 from tests.accuracy.startups_rows import Row
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
@@ -35,8 +35,8 @@ def _explained() -> Iterator[Explained]:
         log = read_log(logged_lines()[row["id"]])
         startup = _startup(row)
         request = None if startup is None else _request(startup)
-        told = startup is not None and startup.gpu_told and startup.utilization_told
-        yield Explained(row, startup if request else None, explain(log, request, gpu_told=told))
+        specified = startup is not None and startup.gpu_specified and startup.utilization_told
+        yield Explained(row, startup if request else None, explain(log, request, gpu_specified=specified))
 
 
 def _startup(row: Row) -> Startup | None:

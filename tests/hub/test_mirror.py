@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from service.hub.client import HubClient
 from service.hub.endpoint import Endpoint
 from service.hub.errors import ModelNotFound
+from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
 from tests.bench.server import free_port
 from tests.hub.fake_hub import COMMIT, LLAMA, MODEL
-from tests.hub.hub_server import serving
+from tests.hub.hub_server import engine_config
 from tests.hub.test_weights import FILES, SHARDS, hub_of
 
 OLAH = shutil.which("olah-cli")
@@ -63,7 +63,7 @@ async def until_it_answers(address: str) -> None:
 @pytest.mark.skipif(OLAH is None, reason="olah-cli is not on the path")
 async def test_a_mirror_is_as_good_as_the_hub(tmp_path: Path) -> None:
     with (
-        serving(hub_of({**FILES, "config.json": CONFIG})) as server,
+        engine_config(hub_of({**FILES, "config.json": CONFIG})) as server,
         mirror(server.port, tmp_path) as address,
     ):
         await until_it_answers(address)

@@ -146,14 +146,14 @@ async def test_a_silent_hub_is_left_alone_for_a_minute() -> None:
     stage = Stage()
     stage.cut_off()
     await stage.source.resolve(BUNDLED)
-    asked = len(stage.hub.requests)
+    requested = len(stage.hub.requests)
     stage.hub.faults.clear()
     stage.clock.now += 59.5
     assert (await stage.source.resolve(BUNDLED)).source == "bundled"
     with pytest.raises(HubUnreachable) as refusal:
         await stage.source.resolve(MODEL)
     assert refusal.value.retry_after == 1
-    assert len(stage.hub.requests) == asked
+    assert len(stage.hub.requests) == requested
     stage.clock.now += 0.5
     assert (await stage.source.resolve(MODEL)).config == LLAMA
 

@@ -19,15 +19,27 @@ from starlette.testclient import TestClient
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.client import HubClient
 from service.hub.endpoint import Endpoint
-from service.hub.errors import ConfigNotFound, ConfigNotJson, ConfigTooLarge, HubError, HubUnreachable
+from service.hub.errors import (
+    ConfigNotFound,
+    ConfigNotJson,
+    ConfigTooLarge,
+    HubError,
+    HubUnreachable,
+)
 from service.hub.gguf import HeaderGoesOn, NotAHeader, read_gguf
-from service.hub.safetensors import Tensors, read_header
-from service.hub.transfer import Limits, hub_http
+from service.hub.hub_client import HubClient
+from service.hub.safetensors import HeaderTensors, read_header
+from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
-from tests.hub.fake_hub import COMMIT, MODEL, TOKEN, FakeHub, Repository
-from tests.hub.hub_server import HubServer, serving, shard_name
+from tests.hub.fake_hub import (
+    COMMIT,
+    MODEL,
+    TOKEN,
+    FakeHub,
+    Repository,
+)
+from tests.hub.hub_server import HubServer, engine_config, shard_name
 from tests.hub.test_contract import environment_of
 
 WIDTHS = {"BF16": 2, "F32": 4, "F8_E4M3": 1, "I32": 4}
@@ -69,7 +81,7 @@ def hub_of(files: dict[str, bytes]) -> FakeHub:
 
 @contextmanager
 def storing(files: dict[str, bytes]) -> Iterator[HubServer]:
-    with serving(hub_of(files)) as server:
+    with engine_config(hub_of(files)) as server:
         server.hub.storage = server.storage
         yield server
 
@@ -83,13 +95,15 @@ async def test_headers_are_read_from_the_store_without_the_token() -> None:
         async with hub_http() as http:
             client = HubClient(http, endpoint=endpoint(server))
             commit, weights = await client.weights(MODEL)
-            asked = len(server.hub.requests)
+            requested = len(server.hub.requests)
             assert await client.weights(MODEL, COMMIT) == (commit, weights)
-            assert len(server.hub.requests) == asked
+            assert len(server.hub.requests) == requested
             await client.close()
     assert (commit, weights.files, weights.whole) == (COMMIT, tuple(SHARDS), True)
     # 3 x 5 + 2 of two bytes, 7 of four, 2 x 2 x 2 of four.
-    assert weights.tensors == Tensors(4, {"BF16": 17, "F32": 7, "I32": 8}, {"BF16": 34, "F32": 28, "I32": 32})
+    assert weights.tensors == HeaderTensors(
+        4, {"BF16": 17, "F32": 7, "I32": 8}, {"BF16": 34, "F32": 28, "I32": 32}
+    )
     stored = [request for request in server.hub.requests if request.url.path.startswith("/lfs/")]
     assert len(stored) == 3  # the second header is longer than the first span
     assert not any("Authorization" in request.headers for request in stored)
@@ -193,13 +207,13 @@ async def test_an_index_that_stalls_does_not_hold_up_a_config() -> None:
         raise AssertionError
 
     hub.faults["/model.safetensors.index.json"] = stall
-    client = hub.client(limits=Limits(total_seconds=2.0))
+    client = hub.client(limits=TransferLimits(total_seconds=2.0))
     before = time.monotonic()
     assert (await client.fetch(MODEL)).config == {}
     assert time.monotonic() - before < 2.0
-    asked = len(hub.requests)
+    requested = len(hub.requests)
     assert (await client.fetch(MODEL)).config == {}
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == requested
 
 
 async def test_what_a_quota_cuts_off_goes_on_later() -> None:
@@ -278,7 +292,7 @@ def gguf(vocabulary: int = 3) -> bytes:
 
 
 # 512 x 8 elements in blocks of 256 of 144 bytes; 512 of four bytes.
-GGUF_TENSORS = Tensors(2, {"F32": 512, "Q4_K": 4096}, {"F32": 2048, "Q4_K": 2304})
+GGUF_TENSORS = HeaderTensors(2, {"F32": 512, "Q4_K": 4096}, {"F32": 2048, "Q4_K": 2304})
 
 
 async def test_a_gguf_header_of_megabytes_is_read_by_spans() -> None:

@@ -15,17 +15,28 @@ from fastapi import FastAPI
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.cache import Cache
-from service.hub.client import HubClient
+from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
+from service.hub.hub_client import HubClient
 from service.hub.snapshot import BundledSnapshot
 from service.hub.source import ModelSource
-from service.hub.transfer import Limits, hub_http
+from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
-from tests.hub.fake_hub import COMMIT, MODEL, TOKEN, FakeHub, Repository
-from tests.hub.hub_server import FAULTS, index_of, serving, shard_name
+from tests.hub.fake_hub import (
+    COMMIT,
+    MODEL,
+    TOKEN,
+    FakeHub,
+    Repository,
+)
+from tests.hub.hub_server import (
+    FAULTS,
+    engine_config,
+    index_of,
+    shard_name,
+)
 
-QUICK = Limits(connect_seconds=1.0, read_seconds=1.0, total_seconds=2.0)
+QUICK = TransferLimits(connect_seconds=1.0, read_seconds=1.0, total_seconds=2.0)
 LLAMA = BundledSnapshot().get("meta-llama/Llama-3.1-8B")
 assert LLAMA is not None
 CONFIG = json.dumps(LLAMA.config).encode()
@@ -48,11 +59,15 @@ class WallClock:
 
 
 @asynccontextmanager
-async def face(endpoint: str, clock: WallClock, limits: Limits = QUICK) -> AsyncIterator[httpx2.AsyncClient]:
+async def face(
+    endpoint: str, clock: WallClock, limits: TransferLimits = QUICK
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client of the real application before a Hub."""
     async with await asyncio.to_thread(hub_http) as http:
         services = await asyncio.to_thread(build_services, Settings(), http)
-        client = HubClient(http, endpoint=Endpoint(endpoint, TOKEN), limits=limits, cache=Cache(clock=clock))
+        client = HubClient(
+            http, endpoint=Endpoint(endpoint, TOKEN), limits=limits, cache=HubCache(clock=clock)
+        )
         services = replace(services, models=ModelSource(client, services.snapshot))
         app: FastAPI = await asyncio.to_thread(create_app, services)
         transport = httpx2.ASGITransport(app=app)
@@ -94,7 +109,7 @@ async def ask(asking: httpx2.AsyncClient) -> httpx2.Response:
 @pytest.mark.parametrize("of", ["", "/config.json"])
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
-    with serving(hub_with_llama()) as server:
+    with engine_config(hub_with_llama()) as server:
         server.fault, server.of = FAULTS[fault], of
         async with face(server.endpoint, WallClock()) as asking:
             reply = await ask(asking)
@@ -105,14 +120,14 @@ async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> None:
     clock = WallClock()
-    with serving(hub_with_llama()) as server:
+    with engine_config(hub_with_llama()) as server:
         async with face(server.endpoint, clock) as asking:
             assert (await ask(asking)).json()["stale"] is False
             server.fault = FAULTS[fault]
-            asked = len(server.hub.requests)
+            requested = len(server.hub.requests)
             clock.now += 299
             assert (await ask(asking)).json()["stale"] is False
-            assert len(server.hub.requests) == asked
+            assert len(server.hub.requests) == requested
             clock.now += 2
             reply = await ask(asking)
             if fault in DEFINITE:
@@ -132,9 +147,9 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
 @pytest.mark.parametrize("address", ["http://hub.invalid", "https://127.0.0.1:{port}"])
 async def test_no_such_name_and_no_tls(address: str, warm: bool) -> None:
     clock = WallClock()
-    with serving(hub_with_llama()) as server:
+    with engine_config(hub_with_llama()) as server:
         async with await asyncio.to_thread(hub_http) as http:
-            cache = Cache(clock=clock)
+            cache = HubCache(clock=clock)
             if warm:
                 await HubClient(http, endpoint=Endpoint(server.endpoint), cache=cache).fetch(MODEL)
                 clock.now += 301
@@ -159,7 +174,7 @@ async def test_no_such_name_and_no_tls(address: str, warm: bool) -> None:
 
 
 async def test_nothing_is_asked_before_a_quota_is_renewed() -> None:
-    with serving(hub_with_llama()) as server:
+    with engine_config(hub_with_llama()) as server:
         server.fault = FAULTS["429"]
         async with face(server.endpoint, WallClock()) as asking:
             first = await ask(asking)
@@ -174,7 +189,7 @@ async def test_a_spent_quota_of_questions_leaves_that_of_files() -> None:
     hub.repositories["acme/other"] = hub.repositories[MODEL]
     spent = {"RateLimit": '"api";r=0;t=200', "X-Repo-Commit": COMMIT}
     hub.play("/revision/main", lambda: httpx2.Response(200, headers=spent, json={"sha": COMMIT}))
-    with serving(hub) as server:
+    with engine_config(hub) as server:
         async with face(server.endpoint, WallClock()) as asking:
             assert (await ask(asking)).status_code == 200
             other = await asking.get("/models/acme/other")
@@ -183,7 +198,7 @@ async def test_a_spent_quota_of_questions_leaves_that_of_files() -> None:
 
 
 async def test_a_flood_is_not_kept_in_memory() -> None:
-    with serving(hub_with_llama()) as server:
+    with engine_config(hub_with_llama()) as server:
         server.fault = FAULTS["50 MB"]
         async with face(server.endpoint, WallClock()) as asking:
             tracemalloc.start()
@@ -196,16 +211,16 @@ async def test_a_flood_is_not_kept_in_memory() -> None:
 
 
 async def test_a_thousand_cold_callers_cost_one_request_for_each_file() -> None:
-    with serving(hub_with_llama(), seconds=0.05) as server:
+    with engine_config(hub_with_llama(), seconds=0.05) as server:
         async with await asyncio.to_thread(hub_http) as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
             callers = [asyncio.create_task(client.fetch(MODEL)) for _ in range(1000)]
             await asyncio.sleep(0.01)
             callers[0].cancel()
-            told = await asyncio.gather(*callers, return_exceptions=True)
+            specified = await asyncio.gather(*callers, return_exceptions=True)
             await client.close()
-    assert isinstance(told[0], asyncio.CancelledError)
-    assert all(fetched == told[1] for fetched in told[1:])
+    assert isinstance(specified[0], asyncio.CancelledError)
+    assert all(fetched == specified[1] for fetched in specified[1:])
     assert server.hub.paths() == [
         f"/{MODEL}/resolve/{COMMIT}/config.json",
         f"/api/models/{MODEL}/revision/main",
@@ -223,7 +238,7 @@ def hub_of_shards(models: int, shards: int = 163) -> FakeHub:
 
 async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_requests() -> None:
     waits: list[float] = []
-    with serving(hub_of_shards(5), seconds=0.06) as server:
+    with engine_config(hub_of_shards(5), seconds=0.06) as server:
         async with await asyncio.to_thread(hub_http) as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
             for number in range(5):
@@ -240,8 +255,8 @@ async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_
 
 
 async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
-    with serving(hub_of_shards(24), seconds=0.06) as server:
-        async with face(server.endpoint, WallClock(), Limits()) as asking:
+    with engine_config(hub_of_shards(24), seconds=0.06) as server:
+        async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             await asking.get("/livez")
             fetches = [asyncio.create_task(asking.get(f"/models/acme/large-{n}")) for n in range(24)]
             waits: list[float] = []
@@ -257,8 +272,8 @@ async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
 
 
 async def test_a_plan_of_a_cold_model_never_holds_the_loop_for_a_file() -> None:
-    with serving(hub_with_llama()) as server:
-        async with face(server.endpoint, WallClock(), Limits()) as asking:
+    with engine_config(hub_with_llama()) as server:
+        async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             question = {"model": MODEL, "gpus": ["h100-sxm-80gb"], "serve": {"tensor_parallel_size": 1}}
             answer = await asking.post("/plan", json=question)
     assert (answer.status_code, answer.json()["model"]["source"]) == (200, "hub")

@@ -12,7 +12,7 @@ from service.kv_cache.grouping import group_layers
 from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
 
 HALVES = cache_format("auto", "bfloat16")
-LATENT = AttentionSpec(CacheKind.MLA_ATTENTION, 16, 1, 576, 0, HALVES, strided=False)
+LATENT = AttentionSpec(CacheKind.MLA_ATTENTION, 16, 1, 576, 0, HALVES, indexes_by_block_stride=False)
 """Pages of 16 x 576 x 2 = 18,432 bytes, which do not divide others; the backend reads no padded ones."""
 WINDOW = AttentionSpec(CacheKind.SLIDING_WINDOW, 16, 8, 128, 128, HALVES, sliding_window=4096)
 """Pages of 16 x 8 x 256 x 2 = 65,536 bytes."""
@@ -53,7 +53,7 @@ def test_other_mixtures_stay_refused(others: tuple[AttentionSpec, ...]) -> None:
 
 def test_windows_beside_full_attention_are_no_such_mixture() -> None:
     """Pages of three heads do not divide those of eight, and there is no MLA."""
-    full = AttentionSpec(CacheKind.FULL_ATTENTION, 16, 3, 128, 128, HALVES, strided=False)
+    full = AttentionSpec(CacheKind.FULL_ATTENTION, 16, 3, 128, 128, HALVES, indexes_by_block_stride=False)
     with pytest.raises(EngineRefusal) as caught:
         group_layers(layers(full, WINDOW), rules_for(Version("0.27.0")))
     assert caught.value.stage is Stage.PAGE_SIZE

@@ -6,19 +6,25 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.advisor.start import Start, dry_start
+from service.advisor.engine_start import Start, dry_start
 from service.architecture.pipeline import stage_layers
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import first_releases
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules import EngineRules, TokenReport
+from service.engines.rules.capacity import TokenReport
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.formats import QUANTIZED, cache_format
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    LayerCache,
+    StateSpec,
+)
 from tests.accuracy.oracle import bundled_architecture
 
 MODELS = (
@@ -52,12 +58,12 @@ def start(model: str, of: EngineRules, *, ranks: int = 1, length: int = 8192) ->
 @given(supported, sizes, sizes)
 def test_more_memory_never_gives_fewer_blocks(case: tuple[str, EngineRules], one: int, other: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        small = size_cache(begun.layout, begun.serving, min(one, other))
+        small = size_cache(started.layout, started.engine_config, min(one, other))
     except EngineRefusal:
         return
-    large = size_cache(begun.layout, begun.serving, max(one, other))
+    large = size_cache(started.layout, started.engine_config, max(one, other))
     assert small.num_blocks <= large.num_blocks
     assert small.tokens <= large.tokens
     assert small.max_concurrency <= large.max_concurrency
@@ -66,9 +72,9 @@ def test_more_memory_never_gives_fewer_blocks(case: tuple[str, EngineRules], one
 @given(supported, sizes)
 def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        cache = size_cache(begun.layout, begun.serving, available)
+        cache = size_cache(started.layout, started.engine_config, available)
     except EngineRefusal:
         return
     assert cache.num_blocks * cache.largest_bytes_per_block <= available
@@ -78,18 +84,18 @@ def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules]
 @given(supported, sizes)
 def test_the_estimated_length_is_the_longest_that_fits(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of, length=131072 if "Mistral" not in model else 32768)
-    fitted = replace(begun.serving, fit_max_model_len=True)
+    started = start(model, of, length=131072 if "Mistral" not in model else 32768)
+    fitted = replace(started.engine_config, fit_max_model_len=True)
     try:
-        cache = size_cache(begun.layout, fitted, available)
+        cache = size_cache(started.layout, fitted, available)
     except EngineRefusal:
         return
     assert cache.max_model_len == cache.estimated_max_model_len
-    size_cache(begun.layout, replace(begun.serving, max_model_len=cache.max_model_len), available)
-    if cache.max_model_len < begun.serving.max_model_len:
-        longer = replace(begun.serving, max_model_len=cache.max_model_len + 1)
+    size_cache(started.layout, replace(started.engine_config, max_model_len=cache.max_model_len), available)
+    if cache.max_model_len < started.engine_config.max_model_len:
+        longer = replace(started.engine_config, max_model_len=cache.max_model_len + 1)
         with pytest.raises(EngineRefusal):
-            size_cache(begun.layout, longer, available)
+            size_cache(started.layout, longer, available)
 
 
 @given(supported)
@@ -117,7 +123,7 @@ def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, Engin
 )
 def test_tensor_parallelism_divides_what_a_block_costs(model: str, of: EngineRules, ranks: int) -> None:
     whole, part = start(model, of).layout, start(model, of, ranks=ranks).layout
-    packed = of.packed_block_bytes
+    packed = of.pages.packed_block_bytes
     assert bytes_per_block(part.stages[0], packed) * ranks == bytes_per_block(whole.stages[0], packed)
 
 
@@ -126,8 +132,8 @@ def test_latent_attention_is_not_divided_by_tensor_parallelism(of: EngineRules, 
     model = "deepseek-ai/DeepSeek-V3"
     assume(available > 1 << 32)
     one, eight = start(model, of), start(model, of, ranks=8)
-    assert size_cache(one.layout, one.serving, available).num_blocks == (
-        size_cache(eight.layout, eight.serving, available).num_blocks
+    assert size_cache(one.layout, one.engine_config, available).num_blocks == (
+        size_cache(eight.layout, eight.engine_config, available).num_blocks
     )
 
 
@@ -225,12 +231,12 @@ def test_states_and_attention_need_the_hybrid_manager() -> None:
 @given(supported, sizes)
 def test_the_report_says_what_the_numbers_say(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        cache = size_cache(begun.layout, begun.serving, available)
+        cache = size_cache(started.layout, started.engine_config, available)
     except EngineRefusal:
         return
     assert f"{cache.tokens:,} tokens" in " ".join(cache.log_lines)
     assert f"{cache.max_concurrency:.2f}x" in " ".join(cache.log_lines)
-    if of.token_report is TokenReport.CONCURRENCY:
+    if of.capacity.token_report is TokenReport.CONCURRENCY:
         assert cache.tokens == int(cache.max_concurrency * cache.max_model_len)

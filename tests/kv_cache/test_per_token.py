@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from service.advisor.start import dry_start
+from service.advisor.engine_start import dry_start
 from service.architecture.layers import Attention, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
@@ -52,7 +52,7 @@ def test_a_token_costs_what_the_layers_caches_are_made_of() -> None:
         mixers = [mixer for _, mixer in architecture.attention_layers]
         # The engine turns the type of compressed caches to that of their kernels.
         compresses = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
-        kept = tokens.get("fp8_ds_mla" if compresses else start.serving.kv_cache_dtype)
+        kept = tokens.get("fp8_ds_mla" if compresses else start.engine_config.kv_cache_dtype)
         if kept is None:
             assert not tokens
             continue

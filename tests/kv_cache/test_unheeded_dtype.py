@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Verdict
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture

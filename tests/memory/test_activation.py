@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, Mixer, NoFeedForward
+from service.architecture.layers import (
+    Attention,
+    CompressedAttention,
+    DecoderLayer,
+    Mixer,
+    NoFeedForward,
+)
 from service.architecture.recurrence import (
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -16,7 +22,7 @@ from service.architecture.recurrence import (
     ShortConvolution,
 )
 from service.memory.activation import layer_width
-from service.memory.modules import Shards
+from service.memory.weights.modules import Shards
 from tests.memory.recorded import bundled
 
 MODEL = bundled("meta-llama/Llama-3.1-8B")

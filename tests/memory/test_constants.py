@@ -5,14 +5,14 @@ from packaging.version import Version
 
 from service.engines.releases import RELEASES
 from service.memory.constants import Range, constants_at
-from service.memory.layout import layout_at
+from service.memory.weights.weight_layout import weight_layout_at
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_every_modelled_release_has_its_constants_with_a_source(release: Version) -> None:
     constants = constants_at(release)
 
-    assert layout_at(release).mxfp4_rounding
+    assert weight_layout_at(release).mxfp4_rounding
     assert all(constants.sources.values())
 
 

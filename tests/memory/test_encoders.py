@@ -9,11 +9,11 @@ from packaging.version import Version
 from service.architecture.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
 from service.memory.constants import constants_at
 from service.memory.encoders import EncodedItems, encoded_items, encoders
-from service.memory.estimation import BudgetInputs, estimate_budget
-from service.memory.modules import Shards
 from service.memory.profile_run import ProfileRun
+from service.memory.weights.modules import Shards
 from service.units import GIB
 from tests.memory.recorded import altered, bundled
 
@@ -62,8 +62,8 @@ def _run(tokens: int, max_model_len: int, ranks: int = 1) -> ProfileRun:
         sequences=256,
         samples=True,
         encodes=True,
-        second_runner=False,
-        guesses=False,
+        v2_model_runner=False,
+        draft_tokens=False,
         max_model_len=max_model_len,
     )
 
@@ -198,7 +198,7 @@ def test_logged_starts_lie_inside(
 
 @pytest.mark.parametrize(("release", "encodes"), [("0.26.0", False), ("0.27.0", True)])
 def test_the_second_runner_encodes_since_0_27(release: str, encodes: bool) -> None:
-    inputs = replace(_inputs(release, 79.25, (9, 0), 0.9), second_runner=True)
+    inputs = replace(_inputs(release, 79.25, (9, 0), 0.9), v2_model_runner=True)
     budget = estimate_budget(bundled(QWEN3_VL), inputs)
     blind = estimate_budget(bundled(QWEN3_VL), replace(inputs, language_model_only=True))
 

@@ -13,13 +13,13 @@ from service.architecture.config import InvalidConfig, read_document
 from service.architecture.pipeline import stage_layers
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.memory.budget import Basis, Estimate
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
 from service.memory.constants import constants_at
-from service.memory.deployment import Deployment
-from service.memory.estimates import difference, total
-from service.memory.estimation import BudgetInputs, estimate_budget
 from service.memory.graphs import Capture, capture_sizes, cuda_graphs
-from service.memory.modules import Shards
-from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
+from service.memory.interval import difference, total
+from service.memory.parallelism import Parallelism
+from service.memory.weights.modules import Shards
+from service.memory.weights.parameters import parameter_bytes, parameter_bytes_per_stage
 from tests.memory.recorded import SNAPSHOT, bundled
 
 RELEASE = Version("0.24.0")
@@ -41,7 +41,7 @@ MODELS = (DENSE, "Qwen/Qwen3-30B-A3B-Instruct-2507", "deepseek-ai/DeepSeek-V2-Li
 
 @pytest.mark.parametrize("model", MODELS)
 def test_more_ranks_never_hold_more_each_nor_less_together(model: str) -> None:
-    sizes = [parameter_bytes(bundled(model), Deployment(ranks), RELEASE) for ranks in (1, 2, 4, 8)]
+    sizes = [parameter_bytes(bundled(model), Parallelism(ranks), RELEASE) for ranks in (1, 2, 4, 8)]
 
     assert sizes == sorted(sizes, reverse=True)
     assert all(size * ranks >= sizes[0] for size, ranks in zip(sizes, (1, 2, 4, 8), strict=True))
@@ -50,7 +50,7 @@ def test_more_ranks_never_hold_more_each_nor_less_together(model: str) -> None:
 def test_two_ranks_halve_all_but_what_every_rank_has_in_full() -> None:
     architecture = bundled(DENSE)
     norms = (2 * len(architecture.layers) + 1) * architecture.hidden_size * 2
-    one, two = (parameter_bytes(architecture, Deployment(ranks), RELEASE) for ranks in (1, 2))
+    one, two = (parameter_bytes(architecture, Parallelism(ranks), RELEASE) for ranks in (1, 2))
 
     assert 2 * (two - norms) == one - norms
 
@@ -61,7 +61,7 @@ def test_a_tied_output_is_not_counted_again() -> None:
     tied = replace(architecture, tie_word_embeddings=True)
     embedding = architecture.vocab_size * architecture.hidden_size * 2
 
-    apart, together = (parameter_bytes(each, Deployment(), RELEASE) for each in (architecture, tied))
+    apart, together = (parameter_bytes(each, Parallelism(), RELEASE) for each in (architecture, tied))
 
     assert apart - together == embedding
 
@@ -70,8 +70,8 @@ def test_each_stage_of_a_tied_model_that_needs_the_embedding_has_it() -> None:
     tied = replace(bundled(DENSE), tie_word_embeddings=True)
     embedding = tied.vocab_size * tied.hidden_size * 2
 
-    whole = parameter_bytes(tied, Deployment(), RELEASE)
-    stages = parameter_bytes_per_stage(tied, Deployment(pipeline_parallel_size=2), RELEASE)
+    whole = parameter_bytes(tied, Parallelism(), RELEASE)
+    stages = parameter_bytes_per_stage(tied, Parallelism(pipeline_parallel_size=2), RELEASE)
 
     assert sum(stages) == whole + embedding
 
@@ -169,7 +169,7 @@ CAPTURE = Capture(
     step_tokens=1,
     compute_capability=(9, 0),
     eager=False,
-    second_runner=False,
+    v2_model_runner=False,
     largest=None,
 )
 
@@ -203,7 +203,7 @@ def test_as_many_sizes_are_captured_as_a_log_counts(release: str, sizes: int) ->
 def test_graphs_are_reserved_as_the_release_and_runner_say(
     release: str, second: bool, reserves: bool
 ) -> None:
-    capture = replace(CAPTURE, second_runner=second)
+    capture = replace(CAPTURE, v2_model_runner=second)
 
     size = cuda_graphs(bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), capture)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.memory.module_names import ModuleNames, is_safe
+from service.memory.weights.module_names import ModuleNames, is_safe
 
 NAME = "layers.3.mlp.experts.0.gate_proj"
 

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 from service.architecture.model import ModelArchitecture
+from service.engine_config.release_reading import as_read_by
 from service.engines.releases import find_release, rules_for
-from service.launch.release_reading import as_read_by
-from service.memory.deployment import Deployment
-from service.memory.weights import parameter_bytes_per_stage
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.units import round_up
 from tests.accuracy.oracle import gpu_of
-from tests.accuracy.recorded import LATE, RECORDINGS, RECURRENT, Recorded
+from tests.accuracy.recorded import (
+    LATE,
+    RECORDINGS,
+    RECURRENT,
+    Recorded,
+)
 
 
 def has_host_tables(model: ModelArchitecture) -> bool:
@@ -31,10 +36,10 @@ ROWS = [
 ]
 
 
-def deployment_of(row: Mapping[str, Any]) -> Deployment:
+def deployment_of(row: Mapping[str, Any]) -> Parallelism:
     serve, capability = row["serve"], gpu_of(row).compute_capability
     assert capability is not None
-    return Deployment(
+    return Parallelism(
         tensor_parallel_size=serve.get("tensor_parallel_size", 1),
         pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
         enable_expert_parallel=serve.get("enable_expert_parallel", False),

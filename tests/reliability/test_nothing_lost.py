@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.probe.states import State
+from service.probes.job_state import State
 from tests.reliability.campaign import Account, campaign
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from service.units import GIB
 from service.worker.devices import DeviceState, Nvml
-from service.worker.guard import Demand, refusal
+from service.worker.guard import ProbeDemand, guard_refusal
 
 HANDLE = object()
 Answers = dict[str, Any]
@@ -65,7 +65,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Nvml]:
 
 
 def reason(state: DeviceState, *, force: bool = False) -> str | None:
-    return refusal([state] * 3, Demand(20 * GIB, force=force), 4 * GIB)
+    return guard_refusal([state] * 3, ProbeDemand(20 * GIB, force=force), 4 * GIB)
 
 
 def test_an_idle_gpu_is_read_and_may_be_probed(library: Callable[..., Nvml]) -> None:

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.auth import Operator, Reader
-from service.api.importing import LINES, read_lines, written_lines
-from service.api.routes.parts import Parts
-from service.api.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.api.dependencies import Parts
+from service.application.measurements_ndjson import LINES, read_lines, written_lines
+from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.memory.budget import Level
 
 router = APIRouter(tags=["calibrations"])

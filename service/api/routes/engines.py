@@ -4,7 +4,7 @@ from functools import cache
 
 from fastapi import APIRouter
 
-from service.api.schemas.engine import (
+from service.application.schemas.engine import (
     EngineDescription,
     EngineList,
     FlagAnswer,
@@ -12,7 +12,13 @@ from service.api.schemas.engine import (
     ReleaseAnswer,
     RuleAnswer,
 )
-from service.engines.releases import FLAG_SINCE, PATCHES, RELEASES, RULES, rules_for
+from service.engines.releases import (
+    FLAG_SINCE,
+    PATCHES,
+    RELEASES,
+    RULES,
+    rules_for,
+)
 
 router = APIRouter(tags=["engines"])
 
@@ -29,7 +35,7 @@ def _vllm() -> EngineDescription:
         name="vllm",
         newest=str(RELEASES[-1]),
         releases=[
-            ReleaseAnswer(version=str(release), kv_cache_dtypes=list(rules_for(release).kv_cache_dtypes))
+            ReleaseAnswer(version=str(release), kv_cache_dtypes=list(rules_for(release).dtypes.accepted))
             for release in RELEASES
         ],
         patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],

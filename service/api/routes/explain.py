@@ -7,12 +7,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
-from service.api.keeping import keep_log
-from service.api.logged import logged_question
-from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import HUB_TOKEN, CallersParts
-from service.api.schemas.explanation import ExplainBody, ExplanationAnswer
-from service.api.text.explanation import render_explanation
+from service.api.dependencies import HUB_TOKEN, CallersParts
+from service.api.responses import (
+    TEXT,
+    json_response,
+    negotiated_format,
+    text_response,
+)
+from service.application.log_evidence import store_log
+from service.application.log_requests import log_request
+from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
+from service.application.text.explanation import render_explanation
 from service.startup_log.log import read_log
 
 router = APIRouter(tags=["explain"])
@@ -50,12 +55,12 @@ async def explain_log(
     """
     operator = operator_of(caller) if body.keep else None
     log = await run_in_threadpool(read_log, body.log)
-    question = await logged_question(log, body, services)
+    question = await log_request(log, body, services)
     explanation = await run_in_threadpool(question.explain, log)
     kept = None
     if operator is not None:
-        witness, private = f"logs/{operator.name}", hub_token is not None
-        kept = await keep_log(explanation, body, services, witness=witness, private=private)
-    if wanted_format(accept) == "table":
+        reporter, private = f"logs/{operator.name}", hub_token is not None
+        kept = await store_log(explanation, body, services, reporter=reporter, private=private)
+    if negotiated_format(accept) == "table":
         return text_response(render_explanation(explanation, kept))
     return json_response(ExplanationAnswer.of(explanation, kept))

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from service.api.routes.parts import Parts
-from service.api.schemas.hardware import GpuAnswer, GpuList
+from service.api.dependencies import Parts
+from service.application.schemas.hardware import GpuAnswer, GpuList
 
 router = APIRouter(tags=["gpus"])
 

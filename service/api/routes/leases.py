@@ -7,10 +7,10 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from service.api.auth import Worker
-from service.api.probing import ending_of
-from service.api.routes.parts import Parts
+from service.api.dependencies import Parts
 from service.api.routes.probes import POLL_SECONDS, ProbeId
-from service.api.schemas.lease import (
+from service.application.probe_jobs import ending_of
+from service.application.schemas.lease import (
     HeartbeatAnswer,
     HeartbeatBody,
     LeaseAnswer,
@@ -18,9 +18,9 @@ from service.api.schemas.lease import (
     ResultAnswer,
     ResultBody,
 )
-from service.documents import SPEC
-from service.probe.jobs import Kind
-from service.probe.life import BEATS_PER_LEASE, Lease
+from service.probes.job_spec import ProbeKind
+from service.probes.lifecycle import BEATS_PER_LEASE, Lease
+from service.serialization import SPEC
 from service.store.jobs import Offer
 from service.store.tokens import Token
 
@@ -38,7 +38,7 @@ async def create_lease(
     """Hand a job over to a worker that can run it, waiting for one for a while."""
     offer = Offer(
         worker=_name(worker, body.node),
-        kinds=tuple(map(Kind, body.kinds)),
+        kinds=tuple(map(ProbeKind, body.kinds)),
         gpu_names=tuple(body.gpu_names),
         gpu_uuids=tuple(body.gpu_uuids),
         labels=tuple(body.labels),
@@ -50,11 +50,11 @@ async def create_lease(
         left = until - monotonic()
         if left <= 0:
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        await services.probes.bell.heard(min(left, POLL_SECONDS))
-        if services.probes.bell.closed or await request.is_disconnected():
+        await services.probes.job_events.heard(min(left, POLL_SECONDS))
+        if services.probes.job_events.closed or await request.is_disconnected():
             # A job that it were given would lie there until its lease ran out.
             return Response(status_code=HTTPStatus.NO_CONTENT)
-    services.probes.bell.ring()
+    services.probes.job_events.ring()
     return LeaseAnswer(
         probe_id=job.id,
         fence=job.fence,
@@ -71,7 +71,7 @@ async def heartbeat(
     """Say that a worker is alive, and hear whether its job is still wanted."""
     lease = Lease(_name(worker, body.node), body.fence)
     job = await services.probes.jobs.heartbeat(probe_id, lease, body.phase)
-    services.probes.bell.ring()
+    services.probes.job_events.ring()
     return HeartbeatAnswer(ttl_seconds=services.probes.jobs.lease_seconds, cancel=job.cancel_requested)
 
 
@@ -81,7 +81,7 @@ async def put_result(probe_id: ProbeId, body: ResultBody, services: Parts, worke
     jobs = services.probes.jobs
     ending = ending_of(await jobs.get(probe_id), body.node, body.result)
     job = await jobs.finish(probe_id, Lease(_name(worker, body.node), body.fence), ending)
-    services.probes.bell.ring()
+    services.probes.job_events.ring()
     await services.probes.learned.refresh()
     return ResultAnswer(state=job.state, digest=ending.digest)
 

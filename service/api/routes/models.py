@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from service.api.questions import read_model
-from service.api.routes.parts import CallersParts, Parts
-from service.api.schemas.model import ExplainedModel, ModelList, WeightsAnswer
-from service.api.turns import in_turn
+from service.api.dependencies import CallersParts, Parts
+from service.application.plan_requests import read_model
+from service.application.run_cpu_bound import run_cpu_bound
+from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
 router = APIRouter(tags=["models"])
 
@@ -30,7 +30,7 @@ async def get_model(
 ) -> ExplainedModel:
     """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
     fetched = await services.models.resolve(f"{org}/{name}", revision)
-    return await in_turn(lambda: ExplainedModel.of(read_model(fetched)))
+    return await run_cpu_bound(lambda: ExplainedModel.of(read_model(fetched)))
 
 
 @router.get("/models/{org}/{name}/weights", summary="Read the headers of a model's weights")
@@ -42,8 +42,8 @@ async def get_weights(
     file: Annotated[
         str | None, Query(max_length=255, description="One file, as GGUF repositories need")
     ] = None,
-) -> WeightsAnswer:
+) -> ModelWeightsAnswer:
     """Say what tensors a model's safetensors or GGUF files hold, without the files."""
     model_id = f"{org}/{name}"
     commit, weights = await services.models.weights(model_id, revision, file)
-    return WeightsAnswer.of(model_id, commit, weights)
+    return ModelWeightsAnswer.of(model_id, commit, weights)

@@ -7,12 +7,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from service import __version__
-from service.api.faults import ProblemTypeNotFound
-from service.api.kind import Kind
-from service.api.problem_kinds import ALL_KINDS
-from service.api.routes.parts import Counts, Parts
-from service.api.schemas.health import Health
-from service.api.schemas.problem import ProblemType, ProblemTypeList
+from service.api.dependencies import Counts, Parts
+from service.api.problems.problem_type import ProblemType
+from service.api.problems.problem_types import PROBLEM_TYPES
+from service.application.errors import ProblemTypeNotFound
+from service.application.schemas.health import Health
+from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
 
 router = APIRouter(tags=["operations"])
 
@@ -52,19 +52,21 @@ def get_metrics(metrics: Counts) -> Response:
 @router.get("/problems", summary="List the kinds of problems")
 def list_problems() -> ProblemTypeList:
     """Explain every kind of fault."""
-    return ProblemTypeList(problems=[_described(kind) for kind in ALL_KINDS])
+    return ProblemTypeList(problems=[_described(kind) for kind in PROBLEM_TYPES])
 
 
 @router.get("/problems/{slug}", summary="Explain a kind of problem")
 def get_problem(
     slug: Annotated[str, Path(max_length=64)],
-) -> ProblemType:
+) -> ProblemTypeAnswer:
     """Explain the kind of fault that a problem's `type` names."""
-    for kind in ALL_KINDS:
+    for kind in PROBLEM_TYPES:
         if kind.slug == slug:
             return _described(kind)
     raise ProblemTypeNotFound(slug)
 
 
-def _described(kind: Kind) -> ProblemType:
-    return ProblemType(type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation)
+def _described(kind: ProblemType) -> ProblemTypeAnswer:
+    return ProblemTypeAnswer(
+        type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation
+    )

@@ -7,17 +7,22 @@ from fastapi import APIRouter, Header, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.advisor.answer import Plan
+from service.advisor.plan_types import Plan
+from service.api.dependencies import CallersParts, Counts
 from service.api.metrics import Metrics
-from service.api.questions import answer_question, plan_request, read_body
-from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import CallersParts, Counts
-from service.api.schemas.brief import BriefPlanAnswer
-from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.question import Format, PlanBody, PlanQuery
-from service.api.services import Services
-from service.api.text.commands import COMMANDS
-from service.api.text.table import render_plan
+from service.api.responses import (
+    TEXT,
+    json_response,
+    negotiated_format,
+    text_response,
+)
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.schemas.brief import BriefPlanAnswer
+from service.application.schemas.plan import PlanAnswer
+from service.application.schemas.question import Format, PlanBody, PlanQuery
+from service.application.services import Services
+from service.application.text.commands import COMMANDS
+from service.application.text.table import render_plan
 
 router = APIRouter(tags=["plan"])
 
@@ -44,7 +49,7 @@ async def create_plan(
     accept: Accept = "",
 ) -> Response:
     """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
-    return await _answer(body, services, metrics, wanted_format(accept))
+    return await _answer(body, services, metrics, negotiated_format(accept))
 
 
 @router.get(
@@ -57,15 +62,15 @@ async def get_plan(
     query: Annotated[PlanQuery, Query()], services: CallersParts, metrics: Counts, accept: Accept = ""
 ) -> Response:
     """Answer the same as a POST does, by flat parameters."""
-    body = read_body(query.document())
-    return await _answer(body, services, metrics, query.format or wanted_format(accept))
+    body = read_plan_body(query.document())
+    return await _answer(body, services, metrics, query.format or negotiated_format(accept))
 
 
 async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Format) -> Response:
     question = await plan_request(body, services)
 
     def answer() -> Response:
-        plan = answer_question(question, services)
+        plan = answer_plan_request(question, services)
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 

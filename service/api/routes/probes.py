@@ -8,11 +8,16 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
-from service.api.probing import spec_of
-from service.api.routes.parts import Parts
-from service.api.schemas.probe import ProbeAnswer, ProbeBody, ProbeList, ProbeQuery
-from service.probe.life import Job
-from service.probe.measurements import digest
+from service.api.dependencies import Parts
+from service.application.probe_jobs import spec_of
+from service.application.schemas.probe import (
+    ProbeAnswer,
+    ProbeBody,
+    ProbeList,
+    ProbeQuery,
+)
+from service.calibration.measurement import digest
+from service.probes.lifecycle import Job
 
 router = APIRouter(tags=["probes"])
 
@@ -42,7 +47,7 @@ async def create_probe(
     spec = await spec_of(body, services)
     job, new = await services.probes.jobs.add(spec, key, digest(body.model_dump(mode="json")))
     if new:
-        services.probes.bell.ring()
+        services.probes.job_events.ring()
     response.headers["Location"] = f"/probes/{job.id}"
     return ProbeAnswer.of(job)
 
@@ -76,14 +81,14 @@ async def follow_probe(
     services: Parts, job: Annotated[Job, Depends(_found)]
 ) -> AsyncIterator[ServerSentEvent]:
     """Send the probe whenever it changes; the last event is its end, unless the service ends before it."""
-    told = None
+    specified = None
     while True:
-        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != told:
-            told = current
+        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != specified:
+            specified = current
             yield ServerSentEvent(event="probe", data=ProbeAnswer.of(job))
-        if job.ended or services.probes.bell.closed:
+        if job.ended or services.probes.job_events.closed:
             return
-        await services.probes.bell.heard(POLL_SECONDS)
+        await services.probes.job_events.heard(POLL_SECONDS)
         job = await services.probes.jobs.get(job.id)
 
 
@@ -92,5 +97,5 @@ async def cancel_probe(probe_id: ProbeId, services: Parts, operator: Operator) -
     """Cancel a probe in the queue at once; a worker that has it is told with its next heartbeat."""
     del operator
     job = await services.probes.jobs.cancel(probe_id)
-    services.probes.bell.ring()
+    services.probes.job_events.ring()
     return ProbeAnswer.of(job)

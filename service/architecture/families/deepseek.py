@@ -6,22 +6,28 @@ from typing import Final
 
 from service.architecture import towers
 from service.architecture.config import Config
-from service.architecture.families.family import Family, dense, head_size, num_kv_heads, num_layers
+from service.architecture.families.family import (
+    Family,
+    dense,
+    head_size,
+    num_kv_heads,
+    num_layers,
+)
 from service.architecture.families.recipe import Sparse
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
     FeedForward,
     Indexer,
-    LatentAttention,
     MixtureOfExperts,
+    MultiHeadLatentAttention,
 )
 from service.architecture.stages import ALL_EVERYWHERE
 
 
-def latent_attention(text: Config) -> LatentAttention:
+def mla_attention(text: Config) -> MultiHeadLatentAttention:
     """Return MLA as DeepSeek writes it."""
-    return LatentAttention(
+    return MultiHeadLatentAttention(
         num_heads=text.count("num_attention_heads"),
         q_lora_rank=text.optional_integer("q_lora_rank"),
         kv_lora_rank=text.integer("kv_lora_rank"),
@@ -49,7 +55,7 @@ def indexer(text: Config, index: int) -> Indexer | None:
         num_heads=text.count("index_n_heads"),
         head_dim=text.integer("index_head_dim"),
         top_k=text.integer("index_topk"),
-        reuses_picks=reuses,
+        reuses_selection=reuses,
     )
 
 
@@ -67,7 +73,7 @@ def deepseek_experts(text: Config) -> MixtureOfExperts:
 
 
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
-    mixer = latent_attention(text)
+    mixer = mla_attention(text)
     first_sparse = text.count("first_k_dense_replace", default=0, minimum=0)
     every = text.count("moe_layer_freq", default=1)
 
@@ -119,7 +125,7 @@ def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.32.0, SarvamMLABlock and SarvamMLAMoE, with the defaults that they have themselves.
     """
-    mixer, plain, count = latent_attention(text), dense(text), num_layers(text)
+    mixer, plain, count = mla_attention(text), dense(text), num_layers(text)
     if "num_experts" not in text:
         return (DecoderLayer(mixer, plain),) * count
     width = text.integer("moe_intermediate_size")
@@ -184,9 +190,9 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.32.0, MiniCPM3Attention.
     """
-    latent = latent_attention(text)
-    heads, size = latent.num_heads, latent.qk_nope_head_dim + latent.qk_rope_head_dim
-    mixer = Attention(heads, heads, size, size, low_rank=latent)
+    mla = mla_attention(text)
+    heads, size = mla.num_heads, mla.qk_nope_head_dim + mla.qk_rope_head_dim
+    mixer = Attention(heads, heads, size, size, low_rank=mla)
     return (DecoderLayer(mixer, dense(text)),) * num_layers(text)
 
 

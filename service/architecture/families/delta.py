@@ -5,10 +5,21 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.deepseek import latent_attention
-from service.architecture.families.family import Family, dense, head_size, layer_types, num_layers
+from service.architecture.families.deepseek import mla_attention
+from service.architecture.families.family import (
+    Family,
+    dense,
+    head_size,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.qwen_gdn import gated_attention
-from service.architecture.layers import DecoderLayer, FeedForward, LatentAttention, MixtureOfExperts
+from service.architecture.layers import (
+    DecoderLayer,
+    FeedForward,
+    MixtureOfExperts,
+    MultiHeadLatentAttention,
+)
 from service.architecture.recurrence import KimiDeltaAttention
 from service.architecture.stages import ModelEnds
 
@@ -38,10 +49,10 @@ def _ling3(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
-def _ling3_attention(text: Config) -> LatentAttention:
+def _ling3_attention(text: Config) -> MultiHeadLatentAttention:
     gate = text.text("gated_attention_proj_granularity_type")
     return replace(
-        latent_attention(text),
+        mla_attention(text),
         qkv_bias=False,
         output_gate=gate == "element_wise",
         head_gate=gate == "head_wise",
@@ -93,7 +104,7 @@ def _alice(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "BailingMoeV3ForCausalLM": Family(_ling3, attention_layers_told=False, tied=False),
+    "BailingMoeV3ForCausalLM": Family(_ling3, attention_layers_specified=False, tied=False),
     "AliceAIForCausalLM": Family(
         _alice,
         tied=False,

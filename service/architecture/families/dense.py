@@ -7,7 +7,12 @@ from typing import Final
 from service.architecture.config import Config
 from service.architecture.families.family import Family
 from service.architecture.families.recipe import LAYER_NORM, Decoder
-from service.architecture.families.windows import by_pattern, by_type, every_layer, no_layer
+from service.architecture.families.windows import (
+    by_pattern,
+    by_type,
+    every_layer,
+    no_layer,
+)
 from service.architecture.layers import DecoderLayer, DenseFeedForward, QueryKeyNorm
 from service.architecture.stages import ALL_EVERYWHERE, ModelEnds
 

@@ -5,10 +5,15 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.deepseek import deepseek_experts, indexer, latent_attention
-from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.deepseek import deepseek_experts, indexer, mla_attention
+from service.architecture.families.family import (
+    Family,
+    dense,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.recipe import after_dense
-from service.architecture.layers import DecoderLayer, LatentAttention
+from service.architecture.layers import DecoderLayer, MultiHeadLatentAttention
 
 
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
@@ -17,7 +22,7 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     if not types:
         raise InvalidConfig(text.at("layer_types"), "is missing")
     windowed = _windowed(text)
-    full = replace(latent_attention(text), qkv_bias=False, row_size=windowed.head_size, rotary_norm=True)
+    full = replace(mla_attention(text), qkv_bias=False, row_size=windowed.head_size, rotary_norm=True)
     full = _gated(full, text.text("attention_gate_type"))
     experts, plain = deepseek_experts(text), dense(text)
     return tuple(
@@ -29,8 +34,8 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
-def _windowed(text: Config) -> LatentAttention:
-    mixer = LatentAttention(
+def _windowed(text: Config) -> MultiHeadLatentAttention:
+    mixer = MultiHeadLatentAttention(
         num_heads=text.count("swa_num_attention_heads"),
         q_lora_rank=text.integer("swa_q_lora_rank"),
         kv_lora_rank=text.integer("swa_kv_lora_rank"),
@@ -43,7 +48,7 @@ def _windowed(text: Config) -> LatentAttention:
     return _gated(mixer, text.text("swa_attention_gate_type"))
 
 
-def _gated(mixer: LatentAttention, kind: str) -> LatentAttention:
+def _gated(mixer: MultiHeadLatentAttention, kind: str) -> MultiHeadLatentAttention:
     """Return attention with a gate per head, or one as wide as the values for any other kind or none."""
     return replace(mixer, head_gate=kind == "headwise", output_gate=kind != "headwise")
 

@@ -8,7 +8,12 @@ from service.architecture import plain_towers
 from service.architecture.config import Config
 from service.architecture.families.family import Family
 from service.architecture.families.recipe import LAYER_NORM
-from service.architecture.layers import Attention, DecoderLayer, DenseFeedForward, NoFeedForward
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    DenseFeedForward,
+    NoFeedForward,
+)
 from service.architecture.stages import ModelEnds
 
 

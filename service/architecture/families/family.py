@@ -4,9 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.layers import DecoderLayer, DenseFeedForward, GatedResiduals, HyperConnections
+from service.architecture.layers import (
+    DecoderLayer,
+    DenseFeedForward,
+    GatedResiduals,
+    HyperConnections,
+)
 from service.architecture.recurrence import Recurrence
-from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
+from service.architecture.stages import (
+    ENDS_ONLY,
+    PLAIN_ENDS,
+    ModelEnds,
+    StageFrame,
+)
 from service.architecture.towers import Tower
 
 
@@ -34,7 +44,7 @@ class Family:
     frame: StageFrame = ENDS_ONLY
     ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
     """Reads what stands before and after the layers from the text part."""
-    attention_layers_told: bool = True
+    attention_layers_specified: bool = True
     """Whether the engine finds by the config which layers of a hybrid attend."""
     tied: bool | None = None
     """Whether the class ties them whatever the config says; ``None`` lets the config decide."""

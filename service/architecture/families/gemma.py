@@ -36,8 +36,8 @@ SANDWICH_NORMS: Final = 4
 
 def _types(text: Config, every: int) -> tuple[str, ...]:
     """Return the kind of each layer: told, or every n-th one full."""
-    told = layer_types(text)
-    return told[: num_layers(text)] or tuple(
+    specified = layer_types(text)
+    return specified[: num_layers(text)] or tuple(
         SLIDING if (index + 1) % every else FULL for index in range(num_layers(text))
     )
 
@@ -86,8 +86,8 @@ def _vault_gemma(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _rnj1(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Rnj-1: Gemma 3 without windows unless types are told (vLLM 0.32.0, Rnj1Attention)."""
-    told = layer_types(text)
-    kinds = told[: num_layers(text)] or (FULL,) * num_layers(text)
+    specified = layer_types(text)
+    kinds = specified[: num_layers(text)] or (FULL,) * num_layers(text)
     feed_forward = dense(text)
     return tuple(
         DecoderLayer(_attention(text, kind, QueryKeyNorm.PER_HEAD), feed_forward, SANDWICH_NORMS)

@@ -5,8 +5,13 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.deepseek import latent_attention
-from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.deepseek import mla_attention
+from service.architecture.families.family import (
+    Family,
+    dense,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.recipe import Sparse
 from service.architecture.layers import DecoderLayer, HyperConnections, Indexer
 from service.architecture.recurrence import KimiDeltaAttention
@@ -19,7 +24,7 @@ _EXPERTS: Final = Sparse(count=("n_routed_experts",), shared_count=("n_shared_ex
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.31.0 to 0.33.0, models/glm5next/common/model.py Glm5NextDecoderLayer."""
     count, types, networks = num_layers(text), layer_types(text), text.texts("mlp_layer_types")
-    full, state = replace(latent_attention(text), indexer=_indexer(text)), _state(text)
+    full, state = replace(mla_attention(text), indexer=_indexer(text)), _state(text)
     experts, plain = _EXPERTS.read(text), dense(text)
     if networks and len(networks) != count:
         words = f"has {len(networks)} entries for {count} layers"
@@ -64,6 +69,6 @@ def _hyper_connections(text: Config) -> HyperConnections | None:
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "Glm5NextForCausalLM": Family(
-        _layers, hyper_connections=_hyper_connections, attention_layers_told=False, tied=False
+        _layers, hyper_connections=_hyper_connections, attention_layers_specified=False, tied=False
     )
 }

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.families.family import Family, head_size, num_kv_heads, num_layers
+from service.architecture.families.family import (
+    Family,
+    head_size,
+    num_kv_heads,
+    num_layers,
+)
 from service.architecture.layers import Attention, DecoderLayer, MixtureOfExperts
 from service.architecture.stages import ALL_EVERYWHERE
 

@@ -5,10 +5,20 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.deepseek import latent_attention
-from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.deepseek import mla_attention
+from service.architecture.families.family import (
+    Family,
+    dense,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.recipe import Sparse
-from service.architecture.layers import DecoderLayer, HyperConnections, Indexer, LatentAttention
+from service.architecture.layers import (
+    DecoderLayer,
+    HyperConnections,
+    Indexer,
+    MultiHeadLatentAttention,
+)
 
 SPARSE_TYPES: Final = frozenset(
     {"sparse_attention", "sparse", "indexed_attention", "deepseek_sparse_attention"}
@@ -23,19 +33,19 @@ _EXPERTS: Final = Sparse(
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.29.0 to 0.33.0, HYV4DecoderLayer and HYV4MLAAttention."""
     mixer, experts, plain = _attention(text), _EXPERTS.read(text), dense(text)
-    picks, routed = _indexers(text), _routed(text)
+    selects, routed = _indexers(text), _routed(text)
     return tuple(
         DecoderLayer(replace(mixer, indexer=indexer), experts if sparse else plain)
-        for indexer, sparse in zip(picks, routed, strict=True)
+        for indexer, sparse in zip(selects, routed, strict=True)
     )
 
 
-def _attention(text: Config) -> LatentAttention:
+def _attention(text: Config) -> MultiHeadLatentAttention:
     gate = text.text("gating_type") if text.boolean("gated_mla") else ""
     if gate not in {"", ELEMENTWISE, HEADWISE}:
         raise InvalidConfig(text.at("gating_type"), f"must be {ELEMENTWISE} or {HEADWISE}")
     return replace(
-        latent_attention(text),
+        mla_attention(text),
         output_gate=gate == ELEMENTWISE,
         head_gate=gate == HEADWISE,
         sinks=text.boolean("learnable_sink"),
@@ -46,26 +56,28 @@ def _indexers(text: Config) -> tuple[Indexer | None, ...]:
     """Return what picks the tokens of each layer; layers of no type that picks look at all."""
     count, types = num_layers(text), layer_types(text)
     anew = Indexer(text.count("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
-    again = replace(anew, reuses_picks=True)
+    again = replace(anew, reuses_selection=True)
     shared = _each(text, "indexer_types", count) or tuple(
         "full" if index == 0 or index % 4 == 1 else "shared" for index in range(count)
     )
-    picks = tuple(again if kind == "shared" else anew for kind in shared)
-    return tuple(pick if types and types[index] in SPARSE_TYPES else None for index, pick in enumerate(picks))
+    selects = tuple(again if kind == "shared" else anew for kind in shared)
+    return tuple(
+        pick if types and types[index] in SPARSE_TYPES else None for index, pick in enumerate(selects)
+    )
 
 
 def _routed(text: Config) -> tuple[bool, ...]:
     """Say which layers have experts: all but the first where the config does not tell."""
     count = num_layers(text)
-    told = _each(text, "mlp_layer_types", count)
-    return tuple(kind != "dense" for kind in told) or tuple(index > 0 for index in range(count))
+    specified = _each(text, "mlp_layer_types", count)
+    return tuple(kind != "dense" for kind in specified) or tuple(index > 0 for index in range(count))
 
 
 def _each(text: Config, name: str, count: int) -> tuple[str, ...]:
-    told = text.texts(name)
-    if told and len(told) != count:
-        raise InvalidConfig(text.at(name), f"has {len(told)} entries for {count} layers")
-    return told
+    specified = text.texts(name)
+    if specified and len(specified) != count:
+        raise InvalidConfig(text.at(name), f"has {len(specified)} entries for {count} layers")
+    return specified
 
 
 def _hyper_connections(text: Config) -> HyperConnections | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.deepseek import latent_attention
+from service.architecture.families.deepseek import mla_attention
 from service.architecture.families.family import (
     Family,
     dense,
@@ -78,7 +78,7 @@ def _lfm2_network(text: Config, index: int) -> FeedForward:
 def _kimi(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.19.0, models/kimi_linear.py and layers/kda.py; 0.32.0, models/kimi_k3."""
     linear = text.section("linear_attn_config") or Config({}, text.at("linear_attn_config"))
-    full = replace(latent_attention(text), output_gate=text.boolean("mla_use_output_gate"))
+    full = replace(mla_attention(text), output_gate=text.boolean("mla_use_output_gate"))
     state, recurrent = _kimi_state(linear), linear.counts("kda_layers")
     # Residuals that attend to earlier blocks take two more norms, and two projections to a number.
     norms = 6 if text.optional_integer("attn_res_block_size") else 2
@@ -123,7 +123,7 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
         shared_intermediate_size=width * text.count("num_shared_experts", default=0, minimum=0),
         router_bias=True,
         latent_size=text.optional_integer("routed_expert_hidden_size"),
-        latent_norms=int(text.boolean("latent_moe_use_norm")),
+        mla_norms=int(text.boolean("latent_moe_use_norm")),
         least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
     )
 
@@ -175,19 +175,19 @@ def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
 def _minimax_kinds(text: Config) -> tuple[bool, ...]:
     """Return which layers attend in full."""
     for key in ("attn_type_list", "decoder_attention_types"):
-        told = text.counts(key)
-        if told:
+        specified = text.counts(key)
+        if specified:
             break
     else:
         types, count = layer_types(text), num_layers(text)
         # transformers 5.19, MiniMaxConfig: every other layer, from the first on.
-        told = tuple(int(kind == "full_attention") for kind in types) or tuple(
+        specified = tuple(int(kind == "full_attention") for kind in types) or tuple(
             (index + 1) % 2 for index in range(count)
         )
         key = "layer_types"
-    if len(told) < num_layers(text):
-        raise InvalidConfig(text.at(key), f"has {len(told)} entries for {num_layers(text)} layers")
-    return tuple(kind == 1 for kind in told)
+    if len(specified) < num_layers(text):
+        raise InvalidConfig(text.at(key), f"has {len(specified)} entries for {num_layers(text)} layers")
+    return tuple(kind == 1 for kind in specified)
 
 
 def _minimax_network(text: Config, index: int) -> FeedForward:
@@ -222,7 +222,7 @@ def _ling(text: Config) -> tuple[DecoderLayer, ...]:
         output_bias=biased,
         query_key_norm=text.boolean("use_qk_norm"),
     )
-    full, group = latent_attention(text), text.count("layer_group_size", default=1)
+    full, group = mla_attention(text), text.count("layer_group_size", default=1)
     return tuple(
         DecoderLayer(
             full if (index + 1) % group == 0 else state, _ling_network(text, index), mixer_name="self_attn"
@@ -278,9 +278,9 @@ _MINIMAX: Final = Family(
 FAMILIES: Final[Mapping[str, Family]] = {
     "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
     "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
-    "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_told=False),
+    "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_specified=False),
     **dict.fromkeys(("MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"), _MINIMAX),
     "MiniMaxForCausalLM": replace(_MINIMAX, attending_layers=_minimax_attending),
-    "BailingMoeV2_5ForCausalLM": Family(_ling, attention_layers_told=False, tied=False),
+    "BailingMoeV2_5ForCausalLM": Family(_ling, attention_layers_specified=False, tied=False),
     "OlmoHybridForCausalLM": Family(_olmo, frame=ALL_EVERYWHERE),
 }

@@ -24,17 +24,17 @@ _EXPERTS: Final = Sparse(
     router_bias=("use_routing_bias",),
     router_float32=True,
 )
-UNTOLD_LAYERS: Final = (0,) * 3 + (1,) * 57
+DEFAULT_LAYERS: Final = (0,) * 3 + (1,) * 57
 """Which layers are sparse, in attention and in experts alike, where a config does not tell.
 
 Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3TextConfig.__init__.
 """
-UNTOLD_INDEXER: Final = Config(
+DEFAULT_INDEXER: Final = Config(
     {
         "sparse_index_dim": 128,
         "sparse_num_index_heads": 4,
         "sparse_topk_blocks": 16,
-        "sparse_attention_freq": list(UNTOLD_LAYERS),
+        "sparse_attention_freq": list(DEFAULT_LAYERS),
     }
 )
 
@@ -42,18 +42,18 @@ UNTOLD_INDEXER: Final = Config(
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3DecoderLayer."""
     count = num_layers(text)
-    routed = text.counts("moe_layer_freq") if "moe_layer_freq" in text else UNTOLD_LAYERS
+    routed = text.counts("moe_layer_freq") if "moe_layer_freq" in text else DEFAULT_LAYERS
     if len(routed) < count:
         raise InvalidConfig(text.at("moe_layer_freq"), f"has {len(routed)} entries for {count} layers")
-    told = text.section("sparse_attention_config") or UNTOLD_INDEXER
+    specified = text.section("sparse_attention_config") or DEFAULT_INDEXER
     full = _DECODER.attention(text)
-    sparse = replace(full, block_indexer=_indexer(told, full))
+    sparse = replace(full, block_indexer=_indexer(specified, full))
     # Layers beyond the list look at all tokens.
-    picks = (*told.counts("sparse_attention_freq")[:count], *(0,) * count)
+    selects = (*specified.counts("sparse_attention_freq")[:count], *(0,) * count)
     experts, dense = _EXPERTS.read(text), DenseFeedForward(text.integer("dense_intermediate_size"))
     return tuple(
         DecoderLayer(
-            sparse if picks[index] else full,
+            sparse if selects[index] else full,
             experts if routed[index] else dense,
             feed_forward_name="block_sparse_moe" if routed[index] else "mlp",
         )
@@ -61,14 +61,14 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
-def _indexer(told: Config, attention: Attention) -> BlockIndexer:
+def _indexer(specified: Config, attention: Attention) -> BlockIndexer:
     """Read the indexer: vLLM 0.24.0 to 0.33.0, MinimaxM3QKVParallelLinearWithIndexer asserts its heads."""
-    heads = told.count("sparse_num_index_heads")
+    heads = specified.count("sparse_num_index_heads")
     if heads != attention.num_kv_heads:
         raise InvalidConfig(
-            told.at("sparse_num_index_heads"), f"must be num_key_value_heads, {attention.num_kv_heads}"
+            specified.at("sparse_num_index_heads"), f"must be num_key_value_heads, {attention.num_kv_heads}"
         )
-    return BlockIndexer(heads, told.integer("sparse_index_dim"), told.count("sparse_topk_blocks"))
+    return BlockIndexer(heads, specified.integer("sparse_index_dim"), specified.count("sparse_topk_blocks"))
 
 
 FAMILIES: Final[Mapping[str, Family]] = {"MiniMaxM3SparseForCausalLM": Family(_layers, tied=False)}

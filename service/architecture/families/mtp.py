@@ -12,7 +12,7 @@ from service.architecture.layers import (
     Attention,
     DecoderLayer,
     DenseFeedForward,
-    LatentAttention,
+    MultiHeadLatentAttention,
 )
 from service.architecture.model import Draft, DraftSources
 
@@ -43,15 +43,15 @@ def _following(text: Config, family: Family, count: int) -> tuple[DecoderLayer, 
     """Return the layers that the family would build after the model's last one."""
     total = num_layers(text)
     longer = replace(text, fields={**text.fields, "num_hidden_layers": total + count})
-    return tuple(map(_picking_anew, family.layers(longer)[total:]))
+    return tuple(map(_selecting_anew, family.layers(longer)[total:]))
 
 
-def _picking_anew(layer: DecoderLayer) -> DecoderLayer:
+def _selecting_anew(layer: DecoderLayer) -> DecoderLayer:
     """Return a layer that has an indexer of its own: vLLM 0.24.0, DeepseekV2MLAAttention is_mtp_layer."""
     mixer = layer.mixer
-    if not isinstance(mixer, LatentAttention) or mixer.indexer is None:
+    if not isinstance(mixer, MultiHeadLatentAttention) or mixer.indexer is None:
         return layer
-    return replace(layer, mixer=replace(mixer, indexer=replace(mixer.indexer, reuses_picks=False)))
+    return replace(layer, mixer=replace(mixer, indexer=replace(mixer.indexer, reuses_selection=False)))
 
 
 def _draft(class_name: str, text: Config, layers: tuple[DecoderLayer, ...]) -> Draft:
@@ -196,7 +196,7 @@ def _like(
             raise InvalidConfig(text.at("layer_types"), "has no layer as the prediction layers are")
         network = family.layers(text)[-1].feed_forward if sparse else dense(text)
         # None attends to residuals of earlier blocks, as Kimi K3's own layers do.
-        built = _picking_anew(replace(layer, feed_forward=network, norms=2))
+        built = _selecting_anew(replace(layer, feed_forward=network, norms=2))
         return replace(
             _draft(class_name, text, (built,) * count),
             joints=(Joint("eh_proj", 2 * hidden, quantizable=False),) * count,
@@ -210,19 +210,19 @@ def _like(
     return read
 
 
-def _is_latent(layer: DecoderLayer) -> bool:
-    return isinstance(layer.mixer, LatentAttention)
+def _is_mla(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, MultiHeadLatentAttention)
 
 
-def _picks_tokens(layer: DecoderLayer) -> bool:
-    return isinstance(layer.mixer, LatentAttention) and layer.mixer.indexer is not None
+def _selects_tokens(layer: DecoderLayer) -> bool:
+    return isinstance(layer.mixer, MultiHeadLatentAttention) and layer.mixer.indexer is not None
 
 
 def _slides(layer: DecoderLayer) -> bool:
-    return isinstance(layer.mixer, LatentAttention) and layer.mixer.sliding_window is not None
+    return isinstance(layer.mixer, MultiHeadLatentAttention) and layer.mixer.sliding_window is not None
 
 
-def _picks_blocks(layer: DecoderLayer) -> bool:
+def _selects_blocks(layer: DecoderLayer) -> bool:
     return isinstance(layer.mixer, Attention) and layer.mixer.block_indexer is not None
 
 
@@ -239,12 +239,12 @@ READERS: Final[Mapping[str, Reader]] = {
     "MiMoV2ForCausalLM": _mimo_v2,
     "Ernie4_5_MoeForCausalLM": _ernie,
     "NemotronHForCausalLM": _nemotron,
-    "Glm5NextForConditionalGeneration": _like("Glm5NextMTPModel", _is_latent),
-    "HYV4ForCausalLM": _like("HYV4MTPModel", _picks_tokens),
-    "KimiK3ForConditionalGeneration": _like("KimiK3MTPModel", _is_latent),
+    "Glm5NextForConditionalGeneration": _like("Glm5NextMTPModel", _is_mla),
+    "HYV4ForCausalLM": _like("HYV4MTPModel", _selects_tokens),
+    "KimiK3ForConditionalGeneration": _like("KimiK3MTPModel", _is_mla),
     "Dots3NoteForCausalLM": _like("Dots3NoteMTPModel", _slides, sparse=False),
     "MiniMaxM3SparseForConditionalGeneration": _like(
-        "MiniMaxM3MTP", _picks_blocks, modules="num_mtp_modules"
+        "MiniMaxM3MTP", _selects_blocks, modules="num_mtp_modules"
     ),
     "Qwen3NextForCausalLM": _qwen("Qwen3NextMTP", MODULES),
     "Qwen3_5ForCausalLM": _qwen("Qwen3_5MTP", "mtp_num_hidden_layers"),

@@ -6,9 +6,20 @@ from typing import Final
 
 from service.architecture import plain_towers
 from service.architecture.config import Config
-from service.architecture.families.family import Family, dense, head_size, num_kv_heads, num_layers
+from service.architecture.families.family import (
+    Family,
+    dense,
+    head_size,
+    num_kv_heads,
+    num_layers,
+)
 from service.architecture.families.recipe import LAYER_NORM, Decoder, Sparse
-from service.architecture.families.windows import by_type, every_layer, model_window, no_layer
+from service.architecture.families.windows import (
+    by_type,
+    every_layer,
+    model_window,
+    no_layer,
+)
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
@@ -58,9 +69,11 @@ def _k2_horizon(text: Config) -> tuple[DecoderLayer, ...]:
 def _muse_glimmer(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Muse Glimmer: layers with positions slide (vLLM 0.32.0, MuseGlimmerAttention)."""
     count, size = num_layers(text), head_size(text)
-    told = text.counts("no_rope_layers")
+    specified = text.counts("no_rope_layers")
     turns = (
-        told if len(told) >= count else tuple(int((count - 1 - i) % FULL_EVERY != 0) for i in range(count))
+        specified
+        if len(specified) >= count
+        else tuple(int((count - 1 - i) % FULL_EVERY != 0) for i in range(count))
     )
     window = text.integer("sliding_window", default=0, minimum=0) or None
     mixer = Attention(
@@ -95,7 +108,7 @@ def _moondream3(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=moe.count("n_experts_per_tok", default=8),
         intermediate_size=moe.integer("expert_inner_dim", default=1024),
         router_bias=True,
-        dealt_out=True,
+        sharded=True,
     )
     network = DenseFeedForward(text.integer("intermediate_size"), gated=False, bias=True)
 
@@ -120,7 +133,7 @@ def _unless_dense(text: Config, index: int) -> bool:
     return index >= len(types) or types[index] == "sparse"
 
 
-def _told_windows(text: Config) -> tuple[int | None, ...]:
+def _declared_windows(text: Config) -> tuple[int | None, ...]:
     """Return windows of sliding layers; untold ones see all (transformers 5.19, CohereCompassTextConfig)."""
     return by_type(text) if text.texts("layer_types") else no_layer(text)
 
@@ -149,7 +162,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "CohereCompassTextModel": Family(
         Decoder(
-            qkv_bias=("attention_bias",), output_bias=("attention_bias",), norms=1, windows=_told_windows
+            qkv_bias=("attention_bias",), output_bias=("attention_bias",), norms=1, windows=_declared_windows
         ),
         tied=True,
         frame=ALL_EVERYWHERE,

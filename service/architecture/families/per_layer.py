@@ -152,7 +152,7 @@ def _step3p5(text: Config) -> tuple[DecoderLayer, ...]:
     types = layer_types(text) or tuple(SLIDING if index % 2 == 0 else "" for index in range(count))
     other = text.section("attention_other_setting")
     enum = text.text("moe_layers_enum")
-    told = {int(part) for part in enum.split(",") if part.strip().isdigit()} if enum else None
+    specified = {int(part) for part in enum.split(",") if part.strip().isdigit()} if enum else None
     sparse = Sparse(
         count=("moe_num_experts",),
         per_token=("moe_top_k",),
@@ -178,7 +178,7 @@ def _step3p5(text: Config) -> tuple[DecoderLayer, ...]:
         )
 
     def network(index: int) -> FeedForward:
-        return sparse.read(text) if (index >= 1 if told is None else index in told) else dense(text)
+        return sparse.read(text) if (index >= 1 if specified is None else index in specified) else dense(text)
 
     return tuple(DecoderLayer(mixer(types[index]), network(index)) for index in range(count))
 
@@ -196,11 +196,12 @@ def _step3(text: Config) -> tuple[DecoderLayer, ...]:
     experts = Sparse(
         count=("moe_num_experts",), per_token=("moe_top_k",), shared_width=("share_expert_dim",)
     ).read(text)
-    told = {int(part) for part in text.text("moe_layers_enum").split(",") if part.strip().isdigit()}
-    if not told:
+    specified = {int(part) for part in text.text("moe_layers_enum").split(",") if part.strip().isdigit()}
+    if not specified:
         raise InvalidConfig(text.at("moe_layers_enum"), "is missing: the engine needs it in words")
     return tuple(
-        DecoderLayer(mixer, experts if index in told else dense(text)) for index in range(num_layers(text))
+        DecoderLayer(mixer, experts if index in specified else dense(text))
+        for index in range(num_layers(text))
     )
 
 
@@ -208,8 +209,8 @@ def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Laguna: heads per layer, gated attention (vLLM 0.32.0, LagunaDecoderLayer)."""
     count = num_layers(text)
     types = layer_types(text)
-    told = text.counts("num_attention_heads_per_layer")
-    heads = told if len(told) >= count else (text.count("num_attention_heads"),) * count
+    specified = text.counts("num_attention_heads_per_layer")
+    heads = specified if len(specified) >= count else (text.count("num_attention_heads"),) * count
     networks = text.texts("mlp_layer_types")
     gating = text.fields.get("gating")
     experts = Sparse(shared_width=("shared_expert_intermediate_size",), router_bias=True).read(text)
@@ -264,9 +265,9 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _own_fields(text: Config, index: int) -> Config:
     """Return what a config says of one layer alone; its keys may have zeros in front."""
-    told = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
-    own = next((part for key, part in told.sections() if key.isdigit() and int(key) == index), None)
-    return own or Config({}, f"{told.pointer}/{index}")
+    specified = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
+    own = next((part for key, part in specified.sections() if key.isdigit() and int(key) == index), None)
+    return own or Config({}, f"{specified.pointer}/{index}")
 
 
 def _earlier_tokens(text: Config, window: object) -> int | None:

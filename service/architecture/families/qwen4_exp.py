@@ -10,7 +10,12 @@ from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import Family, layer_types, num_layers
 from service.architecture.families.qwen import experts
 from service.architecture.families.qwen_gdn import delta_net, gated_attention
-from service.architecture.layers import Attention, DecoderLayer, GatedResiduals, GroupIndexer
+from service.architecture.layers import (
+    Attention,
+    DecoderLayer,
+    GatedResiduals,
+    GroupIndexer,
+)
 from service.architecture.recurrence import NgramConvolution
 from service.architecture.stages import ModelEnds, StageFrame
 

@@ -5,11 +5,21 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
-from service.architecture.families.deepseek import latent_attention
-from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.deepseek import mla_attention
+from service.architecture.families.family import (
+    Family,
+    dense,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.recipe import Decoder
 from service.architecture.families.windows import every_layer, model_window
-from service.architecture.layers import DecoderLayer, MixtureOfExperts, NoAttention, NoFeedForward
+from service.architecture.layers import (
+    DecoderLayer,
+    MixtureOfExperts,
+    NoAttention,
+    NoFeedForward,
+)
 from service.architecture.stages import ALL_EVERYWHERE, ModelEnds, NgramTables
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -26,7 +36,7 @@ def _longcat(text: Config) -> tuple[DecoderLayer, ...]:
     """
     if text.texts("disable_quant_module"):
         raise InvalidConfig(text.at("disable_quant_module"), "modules left unquantized are not modelled yet")
-    mixer = latent_attention(text)
+    mixer = mla_attention(text)
     network = dense(text)
     experts = MixtureOfExperts(
         num_experts=text.count("n_routed_experts"),

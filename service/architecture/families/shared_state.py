@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.family import Family, dense, num_kv_heads, num_layers
+from service.architecture.families.family import (
+    Family,
+    dense,
+    num_kv_heads,
+    num_layers,
+)
 from service.architecture.layers import (
     Attention,
     DecoderLayer,
@@ -105,7 +110,7 @@ def _plamo2(text: Config) -> tuple[DecoderLayer, ...]:
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "Zamba2ForCausalLM": Family(
-        _zamba2, frame=ALL_EVERYWHERE, supports_pipeline=False, attention_layers_told=False
+        _zamba2, frame=ALL_EVERYWHERE, supports_pipeline=False, attention_layers_specified=False
     ),
-    "Plamo2ForCausalLM": Family(_plamo2, frame=ALL_EVERYWHERE, attention_layers_told=False),
+    "Plamo2ForCausalLM": Family(_plamo2, frame=ALL_EVERYWHERE, attention_layers_specified=False),
 }

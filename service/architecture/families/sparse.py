@@ -8,8 +8,19 @@ from service.architecture.config import Config
 from service.architecture.families.dense import LLAMA
 from service.architecture.families.family import Family, layer_types, num_layers
 from service.architecture.families.llama import MIXTRAL_EXPERTS
-from service.architecture.families.recipe import LAYER_NORM, Decoder, Sparse, after_dense, is_set
-from service.architecture.families.windows import by_pattern, by_type, every_layer, no_layer
+from service.architecture.families.recipe import (
+    LAYER_NORM,
+    Decoder,
+    Sparse,
+    after_dense,
+    is_set,
+)
+from service.architecture.families.windows import (
+    by_pattern,
+    by_type,
+    every_layer,
+    no_layer,
+)
 from service.architecture.layers import (
     DecoderLayer,
     DenseFeedForward,
@@ -49,7 +60,7 @@ _ERNIE: Final = Sparse(
 )
 
 
-def _told_sparse(text: Config, index: int) -> bool:
+def _declared_sparse(text: Config, index: int) -> bool:
     """Whether ``mlp_layer_types`` or the number of leading dense layers make a layer sparse."""
     types = text.texts("mlp_layer_types")
     return types[index] == "sparse" if len(types) > index else after_dense(text, index)
@@ -76,10 +87,12 @@ def _bailing(text: Config) -> tuple[DecoderLayer, ...]:
         sparse=sparse,
     )
     width = text.optional_integer("moe_shared_expert_intermediate_size")
-    return recipe(text) if width is None else _shared_as_told(recipe(text), text, width)
+    return recipe(text) if width is None else _shared_as_declared(recipe(text), text, width)
 
 
-def _shared_as_told(layers: tuple[DecoderLayer, ...], text: Config, width: int) -> tuple[DecoderLayer, ...]:
+def _shared_as_declared(
+    layers: tuple[DecoderLayer, ...], text: Config, width: int
+) -> tuple[DecoderLayer, ...]:
     shared = width * text.count("num_shared_experts", default=0, minimum=0)
     return tuple(
         replace(layer, feed_forward=replace(layer.feed_forward, shared_intermediate_size=shared))
@@ -188,7 +201,7 @@ _EXAONE: Final = Decoder(
     output_bias=("attention_bias", "bias"),
     norm=PER_HEAD,
     windows=by_pattern("sliding_window_pattern", 4),
-    sparse=Sparse(shared_count=("num_shared_experts",), router_bias=True, is_sparse=_told_sparse),
+    sparse=Sparse(shared_count=("num_shared_experts",), router_bias=True, is_sparse=_declared_sparse),
 )
 _EXAONE_MOE: Final = Family(_EXAONE)
 _ARIA: Final = Sparse(
@@ -268,7 +281,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             windows=by_pattern("sliding_window_pattern", 4),
             window_excludes_itself=True,
             sparse=Sparse(
-                width=("intermediate_size",), shared_count=("num_shared_experts",), is_sparse=_told_sparse
+                width=("intermediate_size",), shared_count=("num_shared_experts",), is_sparse=_declared_sparse
             ),
         ),
         tied=True,
@@ -327,7 +340,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         frame=ALL_EVERYWHERE,
     ),
     "MellumForCausalLM": Family(
-        Decoder(norm=PER_HEAD, windows=by_type, sparse=Sparse(is_sparse=_told_sparse)),
+        Decoder(norm=PER_HEAD, windows=by_type, sparse=Sparse(is_sparse=_declared_sparse)),
     ),
     "MiniCPMForCausalLM": Family(_minicpm, frame=ALL_EVERYWHERE),
     "MiniMaxM2ForCausalLM": Family(

@@ -6,7 +6,12 @@ from typing import Final
 
 from service.architecture import plain_towers
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
-from service.architecture.families.family import Family, dense, layer_types, num_layers
+from service.architecture.families.family import (
+    Family,
+    dense,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.llama import attention
 from service.architecture.layers import (
     DecoderLayer,
@@ -26,8 +31,10 @@ TIME_STEP_SHARE: Final = 16
 
 
 def _rank(text: Config, key: str) -> int:
-    told = text.fields.get(key)
-    return ceil_div(text.integer("hidden_size"), TIME_STEP_SHARE) if told == "auto" else text.integer(key)
+    specified = text.fields.get(key)
+    return (
+        ceil_div(text.integer("hidden_size"), TIME_STEP_SHARE) if specified == "auto" else text.integer(key)
+    )
 
 
 def _expanded(text: Config, key: str) -> int:
@@ -109,10 +116,10 @@ def _mamba2_of_hybrid(text: Config, channels: int | None = None) -> Mamba2:
     """Return the state space as Bamba, Granite 4 and Falcon-H1 write it."""
     width = channels or _expanded(text, "mamba_expand")
     heads = text.count("mamba_n_heads")
-    told = text.fields.get("mamba_d_head")
+    specified = text.fields.get("mamba_d_head")
     return Mamba2(
         num_heads=heads,
-        head_dim=text.integer("mamba_d_head") if isinstance(told, int) else max(1, width // heads),
+        head_dim=text.integer("mamba_d_head") if isinstance(specified, int) else max(1, width // heads),
         num_groups=text.count("mamba_n_groups"),
         state_size=text.integer("mamba_d_state"),
         conv_kernel=text.count("mamba_d_conv"),
@@ -269,7 +276,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "JambaForCausalLM": Family(_jamba, frame=ALL_EVERYWHERE),
     "BambaForCausalLM": Family(_bamba, frame=ALL_EVERYWHERE),
     "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
-    "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_told=False),
+    "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_specified=False),
     "NemotronHForCausalLM": Family(_nemotron, frame=ALL_EVERYWHERE),
     "Cosmos3EdgeForConditionalGeneration": Family(
         _cosmos_edge,

@@ -5,7 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.families.family import Family, head_size, layer_types, num_layers
+from service.architecture.families.family import (
+    Family,
+    head_size,
+    layer_types,
+    num_layers,
+)
 from service.architecture.families.recipe import Sparse
 from service.architecture.layers import (
     Attention,
@@ -79,20 +84,22 @@ def _norm_width(text: Config) -> int:
 
 
 def _indexer(text: Config) -> RegionIndexer | None:
-    told = text.section("sparse_config")
-    if told is None:
+    specified = text.section("sparse_config")
+    if specified is None:
         raise InvalidConfig(text.at("sparse_config"), "is missing: the engine runs no checkpoint without it")
-    if told.fields.get("enabled") is False:
+    if specified.fields.get("enabled") is False:
         return None
-    providers = told.count("index_tp_size", "num_provider_groups", default=4)
-    heads = told.count("sparse_indexer_num_heads", default=16)
+    providers = specified.count("index_tp_size", "num_provider_groups", default=4)
+    heads = specified.count("sparse_indexer_num_heads", default=16)
     if heads % providers or heads // providers not in {2, 4}:
-        raise InvalidConfig(told.at("sparse_indexer_num_heads"), "must be 2 or 4 for each provider group")
+        raise InvalidConfig(
+            specified.at("sparse_indexer_num_heads"), "must be 2 or 4 for each provider group"
+        )
     if providers != text.count("num_attention_groups"):
-        raise InvalidConfig(told.at("index_tp_size"), "must be num_attention_groups")
+        raise InvalidConfig(specified.at("index_tp_size"), "must be num_attention_groups")
     for name, size in (("region_block_size", REGION), ("proxy_dim", KEY_SIZE)):
-        if told.integer(name, default=size) != size:
-            raise InvalidConfig(told.at(name), f"must be {size}")
+        if specified.integer(name, default=size) != size:
+            raise InvalidConfig(specified.at(name), f"must be {size}")
     return RegionIndexer(heads, KEY_SIZE, providers, REGION)
 
 
@@ -109,8 +116,8 @@ def _routed(text: Config, count: int) -> frozenset[int]:
     if "moe_layer_list" in text:
         return frozenset(text.counts("moe_layer_list"))
     enum = text.text("moe_layers_enum")
-    told = frozenset(int(part) for part in enum.split(",") if part.strip().isdigit())
-    return told if enum else frozenset(range(1, count))
+    specified = frozenset(int(part) for part in enum.split(",") if part.strip().isdigit())
+    return specified if enum else frozenset(range(1, count))
 
 
 FAMILIES: Final[Mapping[str, Family]] = {

@@ -8,7 +8,7 @@ from service.architecture.config import Config, InvalidConfig
 from service.architecture.families.family import Wrapper
 
 _THINKER: Final = ("thinker_config", "text_config")
-_AS_TOLD: Final = Wrapper()
+_AS_DECLARED: Final = Wrapper()
 """The text part names its own class, or its ``model_type`` does."""
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
@@ -31,8 +31,8 @@ def _minicpm_o_text(text: Config) -> str:
     return _of_version(text, MINICPM_O_TEXTS, "2.6")
 
 
-def _of_version(text: Config, texts: Mapping[str, str], untold: str) -> str:
-    version = str(text.fields.get("version") or untold)
+def _of_version(text: Config, texts: Mapping[str, str], unset: str) -> str:
+    version = str(text.fields.get("version") or unset)
     if version not in texts:
         raise InvalidConfig(text.at("version"), f"is none of {', '.join(texts)}, which the engine knows")
     return texts[version]
@@ -75,7 +75,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "BailingMoeV3VLForConditionalGeneration": Wrapper(
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=plain_towers.ling3
     ),
-    "BeeForConditionalGeneration": _AS_TOLD,
+    "BeeForConditionalGeneration": _AS_DECLARED,
     "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
@@ -91,7 +91,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "DeepseekV4ForConditionalGeneration": Wrapper("DeepseekV4ForCausalLM", towers=plain_towers.deepseek_v4),
     "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
     "DotsOCRForCausalLM": _QWEN2,
-    "Eagle2_5_VLForConditionalGeneration": _AS_TOLD,
+    "Eagle2_5_VLForConditionalGeneration": _AS_DECLARED,
     "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
     "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM", splits_media_heads=True),
@@ -113,20 +113,20 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Granite4VisionForConditionalGeneration": Wrapper(
         "GraniteForCausalLM", model_type="granite", splits_media_heads=True
     ),
-    "H2OVLChatModel": _AS_TOLD,
-    "HCXVisionForCausalLM": _AS_TOLD,
-    "HCXVisionV2ForCausalLM": _AS_TOLD,
+    "H2OVLChatModel": _AS_DECLARED,
+    "HCXVisionForCausalLM": _AS_DECLARED,
+    "HCXVisionV2ForCausalLM": _AS_DECLARED,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper(
         "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
     ),
     "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
-    "InternS1ForConditionalGeneration": _AS_TOLD,
+    "InternS1ForConditionalGeneration": _AS_DECLARED,
     "InternS1ProForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=towers.qwen3_vl
     ),
-    "InternVLChatModel": _AS_TOLD,
-    "InternVLForConditionalGeneration": _AS_TOLD,
+    "InternVLChatModel": _AS_DECLARED,
+    "InternVLForConditionalGeneration": _AS_DECLARED,
     "IsaacForConditionalGeneration": _QWEN3,
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
@@ -138,7 +138,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Llama4ForConditionalGeneration": Wrapper(
         "Llama4ForCausalLM", splits_media_heads=True, towers=towers.llama4
     ),
-    "Llama_Nemotron_Nano_VL": _AS_TOLD,
+    "Llama_Nemotron_Nano_VL": _AS_DECLARED,
     "LlavaForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
     "LlavaNextForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
     "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
@@ -167,7 +167,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=plain_towers.muse_glimmer,
     ),
     "MusicFlamingoForConditionalGeneration": _QWEN2,
-    "NVLM_D": _AS_TOLD,
+    "NVLM_D": _AS_DECLARED,
     **dict.fromkeys(
         (
             "NemotronH_Nano_Omni_Reasoning_V3",
@@ -196,7 +196,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
-    "QianfanOCRForConditionalGeneration": _AS_TOLD,
+    "QianfanOCRForConditionalGeneration": _AS_DECLARED,
     "Qwen2AudioForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_OMNI,
     "Qwen2_5OmniModel": _QWEN2_OMNI,
@@ -204,8 +204,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Qwen3ASRRealtimeGeneration": _QWEN3_THINKER,
     "Qwen3OmniMoeForConditionalGeneration": Wrapper("Qwen3MoeForCausalLM", _THINKER),
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
-    "RForConditionalGeneration": _AS_TOLD,
-    "SkyworkR1VChatModel": _AS_TOLD,
+    "RForConditionalGeneration": _AS_DECLARED,
+    "SkyworkR1VChatModel": _AS_DECLARED,
     "SmolVLMForConditionalGeneration": Wrapper(
         "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
     ),
@@ -215,9 +215,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         splits_media_heads=True,
         towers=plain_towers.step3,
     ),
-    "Step3p7ForConditionalGeneration": _AS_TOLD,
+    "Step3p7ForConditionalGeneration": _AS_DECLARED,
     "Step5ForConditionalGeneration": Wrapper("Step5ForCausalLM", model_type="step5"),
-    "StepVLForConditionalGeneration": _AS_TOLD,
+    "StepVLForConditionalGeneration": _AS_DECLARED,
     "Tarsier2ForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", splits_media_heads=True, towers=towers.qwen2_vl
     ),

@@ -1,0 +1,282 @@
+"""One start of the engine, as far as it goes before memory is known."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Generic, TypeAlias, TypeVar
+
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import (
+    Backends,
+    assign_backends,
+    backend_inputs,
+    count_backends,
+)
+from service.backends.forced import model_cache_dtype
+from service.backends.memory_layout import check_memory_layouts
+from service.engine_config.cache_dtype import check_chunks, check_e5m2
+from service.engine_config.checkpoint_checks import (
+    check_clamped_experts,
+    check_expert_blocks,
+    check_tied_embedding,
+)
+from service.engine_config.config_format import as_written_for
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.model_dtype import check_supported
+from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
+from service.engine_config.release_reading import as_read_by
+from service.engine_config.resolution import DeviceTerms, configure, resolve_engine_config
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.model_classes import check_built_class
+from service.engines.refusal import EngineRefusal
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.alignment import gpu_alignment_inputs
+from service.kv_cache.block_size import resolve_block_size
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
+
+Result = TypeVar("Result")
+Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
+"""What chooses the backends of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is settled once the model is built."""
+
+    architecture: ModelArchitecture
+    """The model with the draft that it is built with."""
+    engine_config: EngineConfig
+    backends: Backends
+    layout: CacheLayout
+
+    @property
+    def stored_dtype(self) -> str:
+        """Type of the cache, once ``auto`` is resolved and what the release does not heed is left out."""
+        dtype = self.engine_config.kv_cache_dtype
+        return (
+            self.engine_config.dtype
+            if dtype == "auto" or not self.engine_config.passes_cache_dtype
+            else dtype
+        )
+
+    @property
+    def miscounts(self) -> tuple[str, ...]:
+        """Why the release may build other layers than the config describes; empty when it does not."""
+        words = self.engine_config.rules.checkpoints.miscounted_layers.get(self.architecture.class_name)
+        return () if words is None else (words,)
+
+    @property
+    def unbuilt(self) -> tuple[str, ...]:
+        """That only a build of one's own runs on the GPU; empty where published ones do."""
+        engine_config = self.engine_config
+        if str(engine_config.compute_capability) not in engine_config.rules.parallelism.unbuilt_capabilities:
+            return ()
+        words = (
+            f"The published builds of vLLM {engine_config.release} hold no kernels for compute capability "
+            f"{engine_config.compute_capability} (CUDA error: no kernel image is available for execution on "
+            "the device): this holds for a build of one's own."
+        )
+        return (words,)
+
+    @property
+    def fails_when_run(self) -> tuple[str, ...]:
+        """What goes wrong once the engine has found its memory; empty when nothing does."""
+        failures = {
+            f"{failure.type}: {failure.message}"
+            for backend in {id(backend): backend for backend in self.backends.values()}.values()
+            if (failure := backend.failure_when_run) is not None
+        }
+        return tuple(
+            f"The engine accepts this, then fails when attention first runs: {failure}"
+            for failure in sorted(failures)
+        ) + tuple(
+            "The engine accepts this, then fails when it sets up its caches: "
+            f"ValueError: No common block size for {size}"
+            for size in sorted(self.layout.uncuttable_blocks)
+        )
+
+
+def build_model(
+    architecture: ModelArchitecture, engine_config: EngineConfig, assign: Assign = assign_backends
+) -> Backends:
+    """Check what the model's own code checks, and choose every layer's backend.
+
+    Raises:
+        EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
+    """
+    check_built_class(architecture.class_name, engine_config.release)
+    check_layers(architecture, engine_config.tensor_parallel_size, engine_config.rules)
+    backends = assign(architecture, engine_config)
+    check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
+    check_e5m2(engine_config.kv_cache_dtype, architecture, engine_config.rules, engine_config.cache_method)
+    check_clamped_experts(architecture, engine_config.compute_capability, engine_config.rules)
+    check_expert_blocks(
+        architecture,
+        engine_config.tensor_parallel_size,
+        engine_config.rules,
+        expert_parallel=engine_config.enable_expert_parallel,
+    )
+    check_tied_embedding(architecture, engine_config.rules)
+    check_missing_layers(architecture, engine_config.pipeline_parallel_size, engine_config.rules)
+    check_shared_caches(architecture, engine_config.pipeline_parallel_size)
+    check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
+    return backends
+
+
+def resolved(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> tuple[ModelArchitecture, EngineConfig]:
+    """Return the model as the release reads and drafts it, and the start by which backends are asked.
+
+    Raises:
+        EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+    """
+    architecture = _read(architecture, rules)
+    return _resolved(architecture, resolve_engine_config(architecture, flags, rules, gpu))
+
+
+def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+    return as_read_by(as_written_for(architecture, rules), rules)
+
+
+def _resolved(
+    architecture: ModelArchitecture, engine_config: EngineConfig
+) -> tuple[ModelArchitecture, EngineConfig]:
+    dtype = model_cache_dtype(
+        architecture.class_name,
+        engine_config.kv_cache_dtype,
+        engine_config.release,
+        engine_config.compute_capability,
+    )
+    if dtype != engine_config.kv_cache_dtype:
+        engine_config = replace(engine_config, kv_cache_dtype=dtype)
+    if engine_config.speculation is not None:
+        architecture = replace(architecture, draft=engine_config.speculation.draft)
+    return architecture, resolve_block_size(architecture, engine_config)
+
+
+def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
+    """Go through a start in the engine's own order up to the point where it asks for memory.
+
+    Raises:
+        EngineRefusal: the engine gives up on the way.
+        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+    """
+    return Starts(architecture, rules).start(flags, gpu)
+
+
+class Starts:
+    """Starts of one model under one release's rules.
+
+    Each step is worked out once for all starts that it is the same for. GPU types differ in what a release
+    reads off them: the compute capability, and the sizes of its batches. Backends do not depend on batches;
+    the layout depends on backends as far as they find pages, and on the capability by a few cases alone.
+    """
+
+    def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
+        self.architecture, self.rules = architecture, rules
+        self._read = Memo[ModelArchitecture]()
+        self._terms = Memo[DeviceTerms]()
+        self._configured = Memo[EngineConfig]()
+        self._assigned = Memo[Backends]()
+        self._built = Memo[Backends]()
+        self._paging = Memo[int]()
+        self._pagings: dict[Hashable, int] = {}
+        self._numbers = count()
+        self._names = Memo[tuple[str, ...]]()
+        self._failures = Memo[tuple[str, ...]]()
+        self._layouts = Memo[CacheLayout]()
+        self._sizings = Memo[CacheSizing]()
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> Start:
+        """Go through a start up to the point where it asks for memory.
+
+        Raises:
+            EngineRefusal: the engine gives up on the way.
+            UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        """
+        rules = self.rules
+        read = self._read.of((), lambda: _read(self.architecture, rules))
+        terms = self._terms.of(
+            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+        )
+        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
+        architecture, engine_config = _resolved(read, configured.on(terms.name, terms.compute_capability))
+        check_supported(engine_config.dtype, gpu)
+        specified = (flags, engine_config.dtype, engine_config.kv_cache_dtype, engine_config.block_size)
+        capability = engine_config.compute_capability
+        backends = self._built.of(
+            (*specified, capability), lambda: build_model(architecture, engine_config, self._assign)
+        )
+        paging = self._paging.of(
+            (id(backends), capability), lambda: self._number(_paging(backends, engine_config))
+        )
+        layout = self._layouts.of(
+            (*specified, paging), lambda: lay_out(architecture, engine_config, backends)
+        )
+        return Start(architecture, engine_config, backends, layout)
+
+    def _number(self, paging: Hashable) -> int:
+        """Return the number of one way to find pages, which is found faster than the way itself."""
+        # Of two threads, neither may give away a number twice.
+        return self._pagings.setdefault(paging, next(self._numbers))
+
+    def _assign(self, architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
+        drafted = (
+            None
+            if engine_config.speculation is None
+            else (engine_config.speculation, engine_config.tensor_parallel_size)
+        )
+        key = (drafted, backend_inputs(architecture, engine_config))
+        return self._assigned.of(key, lambda: assign_backends(architecture, engine_config))
+
+    def backend_names(self, start: Start) -> tuple[str, ...]:
+        """Return the attention backends of one of these starts, those of most layers first."""
+        return self._names.of(id(start.backends), lambda: count_backends(start.backends))
+
+    def failures_when_run(self, start: Start) -> tuple[str, ...]:
+        """Return what goes wrong with one of these starts once the engine has found its memory."""
+        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.fails_when_run)
+
+    def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
+        """Return the sizing of one of these starts."""
+        engine_config, layout = start.engine_config, start.layout
+        key = (flags, id(layout), engine_config.max_num_batched_tokens, engine_config.encoder_tokens)
+        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
+
+
+def _paging(backends: Backends, engine_config: EngineConfig) -> Hashable:
+    """Return what a layout depends on of its backends and the GPU."""
+    distinct = {id(backend): backend for backend in backends.values()}
+    place = {key: number for number, key in enumerate(distinct)}
+    return (
+        gpu_alignment_inputs(engine_config),
+        tuple(backend.paging for backend in distinct.values()),
+        tuple(place[id(backend)] for backend in backends.values()),
+    )
+
+
+class Memo(Generic[Result]):
+    """Results by what they depend on; a refusal is a result too."""
+
+    def __init__(self) -> None:
+        self._stored: dict[Hashable, Result | EngineRefusal] = {}
+
+    def of(self, key: Hashable, work: Callable[[], Result]) -> Result:
+        """Return the result for a key, worked out where it is not there yet.
+
+        Raises:
+            EngineRefusal: that is what the work ends in.
+        """
+        found = self._stored.get(key)
+        if found is None:
+            try:
+                found = work()
+            except EngineRefusal as refusal:
+                found = refusal
+            found = self._stored.setdefault(key, found)
+        if isinstance(found, EngineRefusal):
+            raise found.with_traceback(None)
+        return found

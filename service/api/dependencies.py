@@ -1,0 +1,50 @@
+"""What routes find on the application that serves them."""
+
+from dataclasses import replace
+from typing import Annotated, TypeAlias
+
+from fastapi import Depends, Header, Request
+
+from service.api.metrics import Metrics
+from service.application.services import Services
+from service.hub.credential import callers_own
+
+HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
+
+
+def services_of(request: Request) -> Services:
+    """Return the parts that answer."""
+    services: Services = request.app.state.services
+    return services
+
+
+def metrics_of(request: Request) -> Metrics:
+    """Return the application's counters."""
+    metrics: Metrics = request.app.state.metrics
+    return metrics
+
+
+def services_for_caller(
+    services: Annotated[Services, Depends(services_of)],
+    token: Annotated[
+        str | None,
+        Header(
+            alias=HUB_TOKEN,
+            description="Your own access token of the Hub, for gated and private models. What it opens is "
+            "kept in memory, for you alone.",
+        ),
+    ] = None,
+) -> Services:
+    """Return the parts that answer, which ask the Hub with a caller's own token if it sends one.
+
+    Raises:
+        InvalidHubToken: what it sends is none.
+    """
+    if token is None:
+        return services
+    return replace(services, models=services.models.on_behalf_of(callers_own(token)))
+
+
+Parts: TypeAlias = Annotated[Services, Depends(services_of)]
+CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
+Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]

@@ -1,0 +1,69 @@
+"""The kinds of faults that probes bring."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from service.api.problems.problem_type import ProblemType
+from service.application.errors import Forbidden, NotProbeable, Unauthorized
+from service.probes.lifecycle import LeaseLost, ResultConflict
+from service.store.database import StoreUnavailable
+from service.store.jobs import JobNotFound, KeyReused, QueueFull
+
+PROBE_KINDS: Final[Mapping[type[Exception], ProblemType]] = {
+    Unauthorized: ProblemType(
+        "unauthorized",
+        HTTPStatus.UNAUTHORIZED,
+        "A token is needed",
+        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on "
+        "loopback.",
+    ),
+    Forbidden: ProblemType(
+        "forbidden",
+        HTTPStatus.FORBIDDEN,
+        "The token does not allow this",
+        "Tokens are for operators, readers or workers; only operators change what others see, and only "
+        "workers take jobs.",
+    ),
+    JobNotFound: ProblemType(
+        "probe-not-found", HTTPStatus.NOT_FOUND, "No such probe", "GET /probes lists the latest ones."
+    ),
+    NotProbeable: ProblemType(
+        "not-probeable",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "There is nothing to measure",
+        "The engine would give up before it takes memory, or would need files that a probe does not "
+        "download; `detail` says which.",
+    ),
+    KeyReused: ProblemType(
+        "idempotency-key-reused",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The Idempotency-Key belongs to another request",
+        "A key names one request for good: repeat that request, or take a new key.",
+    ),
+    QueueFull: ProblemType(
+        "queue-full",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many probes wait",
+        "No more are taken before workers took some; `Retry-After` says when to ask again. "
+        "DRYSERVE_PROBE_QUEUE_LIMIT sets how many may wait.",
+    ),
+    LeaseLost: ProblemType(
+        "lease-lost",
+        HTTPStatus.CONFLICT,
+        "The lease is lost",
+        "It ran out, or the job is another worker's by now. Stop the probe and ask for another lease.",
+    ),
+    ResultConflict: ProblemType(
+        "result-conflict",
+        HTTPStatus.CONFLICT,
+        "The probe ended with another result",
+        "The first result counts; the same one may be sent again.",
+    ),
+    StoreUnavailable: ProblemType(
+        "store-unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The database cannot be used now",
+        "Probes and calibrations need it, plans do not. Ask again later.",
+    ),
+}

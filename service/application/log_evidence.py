@@ -1,0 +1,55 @@
+"""Startup logs that are kept as evidence for later plans."""
+
+import time
+from typing import Final
+
+from service.advisor.plan_request import PlanRequest
+from service.application.plan_requests import UNNAMED_MODEL
+from service.application.probe_jobs import startable_config
+from service.application.schemas.explanation import ExplainBody
+from service.application.services import Services
+from service.calibration.from_logs import (
+    CROWDED,
+    LogNotStored,
+    StoredLog,
+    known_start,
+    measurement_of_log,
+)
+from service.calibration.measurement import MeasuredModel
+from service.explanation.explanation_types import Explanation
+from service.serialization import identity
+
+NO_CONFIG: Final = "the model has no config.json"
+CALLERS_OWN: Final = "the config was had with your own token of the Hub, for you alone; send it in `config`"
+
+
+async def store_log(
+    explanation: Explanation, body: ExplainBody, services: Services, *, reporter: str, private: bool = False
+) -> StoredLog:
+    """Keep what an explained log measured, or say why not.
+
+    ``witness``: who sent it. ``private``: the Hub was asked with the caller's own token.
+
+    Raises:
+        StoreUnavailable: the database cannot be used.
+        HubError: the model's config could not be had again.
+    """
+    if private and body.config is None:
+        return StoredLog(None, new=False, why=CALLERS_OWN)
+    try:
+        model = await _model(known_start(explanation), body, services)
+        measurement = measurement_of_log(explanation, model, reporter=reporter, now=time.time())
+    except LogNotStored as reason:
+        return StoredLog(None, new=False, why=str(reason))
+    new = await services.probes.measurements.keep([measurement])
+    await services.probes.learned.refresh()
+    return StoredLog(identity(measurement), new > 0, CROWDED if measurement.contaminated else "")
+
+
+async def _model(request: PlanRequest, body: ExplainBody, services: Services) -> MeasuredModel:
+    config = await startable_config(body.config, request.model.id, body.revision, services)
+    if config is None:
+        raise LogNotStored(NO_CONFIG)
+    # A log may name a folder of whoever started the engine; with a config of his own that is nobody's matter.
+    name = request.model.id if body.config is None else body.model or UNNAMED_MODEL
+    return MeasuredModel(name, config, request.model.checkpoint_bytes)

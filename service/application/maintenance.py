@@ -1,0 +1,32 @@
+"""What is done from time to time beside answering."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from service.application.services import Probes
+from service.store.database import Database, StoreUnavailable
+
+INTERVAL_SECONDS: Final = 15
+
+_log: Final = structlog.stdlib.get_logger("dryserve.upkeep")
+
+
+async def run_maintenance(database: Database, probes: Probes, retention_seconds: float) -> None:
+    """Give up on leases that ran out, forget old jobs, and learn from new measurements, for ever.
+
+    ``retention_seconds``: 0 forgets nothing.
+    """
+    while True:
+        if database.exists:
+            try:
+                await probes.jobs.sweep()
+                if retention_seconds:
+                    await probes.jobs.prune(retention_seconds)
+                await probes.learned.refresh()
+            except StoreUnavailable:
+                _log.warning("jobs not kept up: the database cannot be used now")
+            except Exception:  # noqa: BLE001 - the next round may be a better one
+                _log.exception("jobs not kept up")
+        await asyncio.sleep(INTERVAL_SECONDS)

@@ -1,0 +1,324 @@
+"""From what a caller wrote to the core's own question."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from packaging.version import Version
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
+from service.advisor.plan_types import Plan
+from service.application.errors import (
+    GpuNotModelled,
+    InputFault,
+    InvalidRequest,
+    UnknownCacheDtype,
+    UnknownFlag,
+    UnknownSpeculativeMethod,
+)
+from service.application.run_cpu_bound import run_cpu_bound
+from service.application.schemas.question import PLACES, GpuInput, PlanBody
+from service.application.schemas.serve import ServeInput, SpeculativeInput
+from service.application.services import Services
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.draft_reading import read_draft_checkpoint
+from service.architecture.mistral_format.files import ModelFiles, is_params
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.backends.backend_rules import UnknownBackend
+from service.engine_config.config_format import read_files
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.releases import (
+    RELEASES,
+    UnavailableFlag,
+    UnknownPatch,
+    UnknownRelease,
+    check_flags,
+    find_release,
+    rules_for,
+)
+from service.engines.speculative_config import LOOKUPS, SpeculativeConfig
+from service.gpus.catalog import GpuCatalog, UnknownGpu
+from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
+from service.hub.errors import (
+    ConfigNotFound,
+    InvalidModelId,
+    ModelGated,
+    ModelNotFound,
+    NotATextModel,
+    RevisionNotFound,
+)
+from service.hub.fetched import CONFIG, FetchedConfig
+from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
+
+UNNAMED_MODEL: Final = "./model"
+"""What a config without an id is called, in commands too."""
+DEFAULT_REVISION: Final = "main"
+"""The branch that the engine takes by itself."""
+SERVE_DEPTH: Final = 2
+"""Names down to a flag: `serve` and its own."""
+DRAFT_POINTER: Final = "/serve/speculative_config/model"
+NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
+"""Faults of the Hub that another draft, or its config given along, would get past."""
+
+
+def read_plan_body(document: object) -> PlanBody:
+    """Read the body of a plan.
+
+    Raises:
+        InvalidRequest: values are missing, of the wrong type or out of range.
+        UnknownFlag: `serve` names a flag that is not modelled.
+    """
+    try:
+        return PlanBody.model_validate(document)
+    except ValidationError as error:
+        raise invalid_request(error.errors(include_url=False, include_context=False)) from None
+
+
+def invalid_request(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
+    """Name what Pydantic found in a body or among flat parameters."""
+    located = [(_location(error), error) for error in errors]
+    unknown = [
+        str(place[1])
+        for place, error in located
+        if error["type"] == "extra_forbidden" and len(place) == SERVE_DEPTH and place[0] == "serve"
+    ]
+    if unknown:
+        return UnknownFlag(unknown, ServeInput.model_fields)
+    section = ("serve", "speculative_config")
+    keys = [
+        str(place[-1])
+        for place, error in located
+        if error["type"] == "extra_forbidden" and place[:-1] == section
+    ]
+    if keys:
+        return UnknownFlag(keys, SpeculativeInput.model_fields, section=_pointer(section))
+    return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
+
+
+def _location(error: ErrorDetails) -> tuple[int | str, ...]:
+    loc = error["loc"]
+    source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
+    # Tags say which form of a value was read; they are no part of the document.
+    place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
+    if source != "query" or not place:
+        return place
+    name, *inside = str(place[0]), *place[1:]
+    # What is no parameter of ours was meant as a flag.
+    meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
+    return (*PLACES.get(name, meant), *inside)
+
+
+def _pointer(place: tuple[int | str, ...]) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+
+
+async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
+    """Resolve the names in a question.
+
+    Raises:
+        InvalidRequest: there is neither a model nor a config.
+        InputFault: a value names what does not exist, or a config cannot be read.
+        HubError: the model's config could not be had.
+    """
+    flags = body.serve.flags()
+    engine = _engine(body, flags)
+    gpus = _gpus(body, services.gpus)
+    rules = rules_for(find_release(engine.version))
+    model = await _with_draft(await _model(body, services, rules), body, flags, services)
+    workload = Workload(**body.workload.model_dump()) if body.workload else None
+    return PlanRequest(
+        model,
+        gpus,
+        engine,
+        flags,
+        workload,
+        Objective(body.objective),
+        body.free_memory_bytes,
+        with_levers="levers" in body.include,
+    )
+
+
+def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
+    """Plan, which takes milliseconds to a second of one core.
+
+    Raises:
+        InputFault: a flag names what the engine does not have.
+    """
+    try:
+        return services.plan(question)
+    except UnknownBackend as error:
+        raise InputFault("/serve/attention_backend", error) from error
+
+
+def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
+    compared = tuple(
+        _release(version, f"/engine/versions/{index}") for index, version in enumerate(body.engine.versions)
+    )
+    planned = body.engine.version or (compared[-1] if compared else None)
+    release = Version(_release(planned, "/engine/version"))
+    for index, patch in enumerate(body.engine.patches):
+        try:
+            rules_for(release, [patch])
+        except UnknownPatch as error:
+            raise InputFault(f"/engine/patches/{index}", error) from error
+    try:
+        check_flags(flags, release)
+    except UnavailableFlag as error:
+        raise InputFault(f"/serve/{error.flag}", error) from error
+    _check_cache_dtype(flags.kv_cache_dtype)
+    _check_method(flags.speculative_config)
+    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name, compared)
+
+
+def _release(given: str | None, pointer: str) -> str:
+    try:
+        return str(find_release(given))
+    except UnknownRelease as error:
+        raise InputFault(pointer, error) from error
+
+
+def _check_cache_dtype(given: str | None) -> None:
+    """Refuse what no release has; what only another release has, the engine itself refuses in its answer."""
+    known = tuple(
+        dict.fromkeys(dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
+    )
+    if given is not None and given not in known:
+        raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, known))
+
+
+def _check_method(given: SpeculativeConfig | None) -> None:
+    """Refuse a method that no release has, as for cache types."""
+    known = tuple(
+        dict.fromkeys(method for release in RELEASES for method in rules_for(release).speculation.methods)
+    )
+    if given is not None and given.method is not None and given.method not in known:
+        raise InputFault("/serve/speculative_config/method", UnknownSpeculativeMethod(given.method, known))
+
+
+def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[GpuType, ...]:
+    if body.gpus is None:
+        return tuple(gpu for gpu in catalog if gpu.modelled)
+    return tuple(_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(body.gpus))
+
+
+def _gpu(choice: str | GpuInput, pointer: str, catalog: GpuCatalog) -> GpuType:
+    if isinstance(choice, GpuInput):
+        try:
+            return inline_gpu(**choice.model_dump())
+        except InvalidGpu as error:
+            raise InputFault(f"{pointer}/{error.field}", error) from error
+    try:
+        gpu = catalog.find(choice)
+    except UnknownGpu as error:
+        raise InputFault(pointer, error) from error
+    if not gpu.modelled:
+        raise InputFault(pointer, GpuNotModelled(gpu))
+    return gpu
+
+
+async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Model:
+    if body.config is not None:
+        return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
+    if body.model is None:
+        raise InvalidRequest([("/model", "a model id or a config is needed")])
+    fetched = await services.models.resolve(body.model, body.revision)
+    model = await run_cpu_bound(lambda: read_model(fetched, rules))
+    if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
+        weighed = await services.models.weighed(fetched)
+        model = replace(model, checkpoint_bytes=weighed.total_parameter_bytes)
+    return replace(model, requested_revision=None if body.revision == DEFAULT_REVISION else body.revision)
+
+
+def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:
+    try:
+        if is_params(config):
+            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules))
+        return Model(model_id, None, "inline", read_architecture(read_document(config)))
+    except InvalidConfig as error:
+        raise InputFault(f"/config{error.pointer}", error) from error
+    except UnknownArchitecture as error:
+        raise InputFault("/config/architectures", error) from error
+
+
+async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services: Services) -> Model:
+    """Return a model with the config of the draft that its flags name.
+
+    Raises:
+        InputFault: the draft's config cannot be read.
+        HubError: it could not be had.
+    """
+    speculative = flags.speculative_config
+    if speculative is None or speculative.model is None or speculative.method in LOOKUPS:
+        return model
+    document = body.draft_config or await _draft_document(speculative.model, speculative.revision, services)
+    try:
+        checkpoint = read_draft_checkpoint(speculative.model, read_document(document))
+    except InvalidConfig as error:
+        specified = f"/draft_config{error.pointer}" if body.draft_config else DRAFT_POINTER
+        raise InputFault(specified, error) from error
+    drafts = replace(model.architecture.drafts, checkpoint=checkpoint)
+    return replace(model, architecture=replace(model.architecture, drafts=drafts))
+
+
+async def _draft_document(draft_id: str, revision: str | None, services: Services) -> Mapping[str, Any]:
+    try:
+        fetched = await services.models.resolve(draft_id, revision)
+        if not fetched.config and fetched.params is not None:
+            raise ConfigNotFound(draft_id, CONFIG)
+        return _with_quantization(fetched)
+    except NOT_TO_BE_HAD as error:
+        raise InputFault(DRAFT_POINTER, error) from error
+
+
+def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Model:
+    """Read a fetched config as a release does; as the newest where none is told.
+
+    Raises:
+        InvalidConfig: the config cannot be read as a model.
+        UnknownArchitecture: its architecture is not modelled.
+        NotATextModel: it is not, and the Hub says that the model is for another task.
+    """
+    try:
+        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]))
+    except (InvalidConfig, UnknownArchitecture) as error:
+        if fetched.task is None:
+            raise
+        raise NotATextModel(fetched.id, fetched.task) from error
+    return Model(
+        id=fetched.id,
+        revision=fetched.revision,
+        source=fetched.source,
+        architecture=architecture,
+        checkpoint_bytes=fetched.total_parameter_bytes,
+        note=fetched.note,
+        stale=fetched.stale,
+    )
+
+
+def _architecture(fetched: FetchedConfig, rules: EngineRules) -> ModelArchitecture:
+    if fetched.params is None:
+        return read_architecture(read_document(_with_quantization(fetched)))
+    files = ModelFiles(
+        fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
+    )
+    return read_files(files, rules)
+
+
+def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:
+    """Return the config with what ModelOpt keeps in a file of its own, where the config itself is silent.
+
+    Source: vLLM 0.32.0, get_config.
+    """
+    if fetched.quantization_config is None or fetched.config.get("quantization_config") is not None:
+        return fetched.config
+    return {**fetched.config, "quantization_config": fetched.quantization_config}

@@ -1,0 +1,210 @@
+"""Architectures as they are answered: which layers there are, in which order, and what they keep."""
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import asdict, replace
+from fractions import Fraction
+from itertools import groupby
+from typing import Any, Self, TypeVar
+
+from pydantic import Field
+
+from service.application.schemas.base import Output
+from service.architecture.layers import (
+    Attention,
+    FeedForward,
+    Mixer,
+    MultiHeadLatentAttention,
+)
+from service.architecture.model import ModelArchitecture
+from service.architecture.recurrence import Recurrence
+from service.kv_cache.per_token import token_bytes
+from service.kv_cache.recurrent_states import state_shape
+
+Part = TypeVar("Part", bound=Hashable)
+
+
+class LayerKind(Output):
+    """Layers that are alike."""
+
+    kind: str
+    layers: int
+    dimensions: dict[str, Any] = Field(description="Heads, widths and windows, by the field's usual names")
+
+
+class LayerRun(Output):
+    """Neighbouring layers that are alike, in the model's order."""
+
+    first: int = Field(description="Index of the first layer")
+    last: int
+    attention: int = Field(description="Position under `attention`")
+    feed_forward: int = Field(description="Position under `feed_forward`")
+    state_beside: str | None = Field(description="The recurrent mixer that works beside the attention")
+    reads_cache_of: int | None = Field(description="The earlier layer whose cache these read; they own none")
+
+
+class CachePerToken(Output):
+    """What one token of a sequence takes in the cache, on one rank alone."""
+
+    bytes: int | float = Field(description="Over all layers, while every window has room")
+    bytes_beyond_windows: int | float = Field(description="Once windows and chunks are full")
+
+
+class StateShapes(Output):
+    """What one recurrent layer keeps of a sequence, on one rank alone."""
+
+    kind: str
+    layers: int
+    convolution: list[int] = Field(description="Tokens and channels; empty without a convolution")
+    recurrent: list[int] = Field(description="Heads and their matrices, or channels and their vectors")
+
+
+class ContextAnswer(Output):
+    """The lengths that the config names."""
+
+    key: str | None
+    length: int | None
+    model_max_length: int | None
+    original_length: int | None
+
+
+class QuantizationAnswer(Output):
+    """How the checkpoint is quantized."""
+
+    method: str
+    bits: int | None
+    group_size: int | None
+    cache_algorithm: str | None = Field(description="The cache format that the checkpoint names")
+
+
+class ArchitectureAnswer(Output):
+    """What the config says of the model."""
+
+    class_name: str
+    model_type: str
+    dtype: str
+    hidden_size: int
+    vocab_size: int
+    num_layers: int
+    attention: list[LayerKind] = Field(description="What mixes tokens, most layers first")
+    feed_forward: list[LayerKind]
+    context: ContextAnswer
+    quantization: QuantizationAnswer | None
+    tie_word_embeddings: bool
+    multimodal: bool
+
+    @classmethod
+    def of(cls, model: ModelArchitecture) -> Self:
+        """Summarize an architecture."""
+        return cls(**_summary(model))
+
+
+class ExplainedArchitecture(ArchitectureAnswer):
+    """What the config says of the model, layer by layer, and what each token and sequence keeps."""
+
+    layers: list[LayerRun] = Field(description="The layers in order, alike neighbours together")
+    cache_per_token: dict[str, CachePerToken] = Field(
+        description="By cache dtype, of those that this kind of attention has; a release may have fewer"
+    )
+    states: list[StateShapes] = Field(description="What recurrent layers keep, however long a sequence")
+
+    @classmethod
+    def of(cls, model: ModelArchitecture) -> Self:
+        """Explain an architecture."""
+        return cls(
+            **_summary(model),
+            layers=list(_runs(model)),
+            cache_per_token={
+                dtype: CachePerToken(bytes=_number(each.first), bytes_beyond_windows=_number(each.later))
+                for dtype, each in token_bytes(model).items()
+            },
+            states=_states(model),
+        )
+
+
+def _summary(model: ModelArchitecture) -> dict[str, Any]:
+    quantization = model.quantization
+    return {
+        "class_name": model.class_name,
+        "model_type": model.model_type,
+        "dtype": model.dtype,
+        "hidden_size": model.hidden_size,
+        "vocab_size": model.vocab_size,
+        "num_layers": model.num_layers,
+        "attention": _kinds(_mixer(layer.mixer) for layer in model.layers),
+        "feed_forward": _kinds((_name(layer.feed_forward), layer.feed_forward) for layer in model.layers),
+        "context": ContextAnswer.model_validate(model.context),
+        "quantization": QuantizationAnswer.model_validate(quantization) if quantization else None,
+        "tie_word_embeddings": model.tie_word_embeddings,
+        "multimodal": model.multimodal,
+    }
+
+
+def _runs(model: ModelArchitecture) -> Iterator[LayerRun]:
+    mixers = _positions(_mixer(layer.mixer) for layer in model.layers)
+    networks = _positions((_name(layer.feed_forward), layer.feed_forward) for layer in model.layers)
+    alike = groupby(enumerate(model.layers), key=lambda pair: replace(pair[1], norms=0))
+    for layer, run in alike:
+        indices = [index for index, _ in run]
+        yield LayerRun(
+            first=indices[0],
+            last=indices[-1],
+            attention=mixers[_mixer(layer.mixer)],
+            feed_forward=networks[_name(layer.feed_forward), layer.feed_forward],
+            state_beside=None if layer.beside is None else _name(layer.beside),
+            reads_cache_of=layer.mixer.shares_cache_of if isinstance(layer.mixer, Attention) else None,
+        )
+
+
+def _positions(parts: Iterable[Part]) -> dict[Part, int]:
+    """Return where each kind stands in the list of kinds."""
+    return {part: position for position, (part, _) in enumerate(Counter(parts).most_common())}
+
+
+def _states(model: ModelArchitecture) -> list[StateShapes]:
+    return [
+        StateShapes(
+            kind=_name(mixer),
+            layers=count,
+            convolution=list(state_shape(mixer, 1).convolution),
+            recurrent=list(state_shape(mixer, 1).recurrent),
+        )
+        for mixer, count in Counter(mixer for _, mixer in model.recurrent_layers).most_common()
+    ]
+
+
+def _number(size: Fraction) -> int | float:
+    """Return a whole number of bytes as one; compressed tokens take a fraction each."""
+    return int(size) if size.denominator == 1 else round(float(size), 3)
+
+
+def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
+    if not isinstance(mixer, Attention):
+        return _name(mixer), mixer
+    if mixer.cross:
+        return "cross_attention", mixer
+    window = "full_attention" if mixer.sliding_window is None else "sliding_window"
+    if mixer.shares_cache_of is None:
+        return window, mixer
+    # Which earlier layer is read does not make layers differ.
+    return f"{window}_shared_cache", replace(mixer, shares_cache_of=None)
+
+
+def _name(part: Mixer | FeedForward | Recurrence) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
+
+
+def _kinds(parts: Iterable[tuple[str, Mixer | FeedForward]]) -> list[LayerKind]:
+    return [
+        LayerKind(kind=kind, layers=count, dimensions=_dimensions(part))
+        for (kind, part), count in Counter(parts).most_common()
+    ]
+
+
+def _dimensions(part: Mixer | FeedForward) -> dict[str, Any]:
+    dimensions = asdict(part)
+    dimensions.pop("shares_cache_of", None)
+    if isinstance(part, MultiHeadLatentAttention):
+        dimensions["head_size"] = part.head_size
+    return dimensions

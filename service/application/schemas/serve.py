@@ -1,0 +1,138 @@
+"""The engine's flags as a caller writes them."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from service.application.schemas.base import Input
+from service.engines.flags import ServeFlags
+from service.engines.speculative_config import SpeculativeConfig
+
+MAX_RANKS: Final = 1 << 12
+MAX_TOKENS: Final = 1 << 31
+MAX_BYTES: Final = 1 << 50
+MAX_LAYERS: Final = 1 << 12
+MAX_DRAFT_TOKENS: Final = 1 << 10
+
+
+def _not_zero(tokens: int) -> int:
+    if tokens == 0:
+        raise ValueError("must be -1 or at least 1")
+    return tokens
+
+
+Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
+StateDtype = Literal["auto", "float32", "float16", "bfloat16"]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Layer = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]{1,64}$")]
+"""An index or a kind of layers; never a word that a command would take for an option."""
+
+
+class SpeculativeInput(Input):
+    """How tokens are guessed ahead, by the engine's own keys."""
+
+    method: Name | None = Field(
+        default=None,
+        description="`mtp` (or an older spelling of it), `eagle`, `eagle3`, `draft_model`, `ngram`, `suffix`",
+    )
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Hub id of the draft; prediction layers (`mtp`) need none"
+    )
+    num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_DRAFT_TOKENS)] | None = Field(
+        default=None, description="Tokens guessed for one request in one step"
+    )
+    draft_tensor_parallel_size: Ranks | None = Field(default=None, description="Ranks that share the draft")
+    prompt_lookup_max: Tokens | None = Field(default=None, description="Longest run of tokens to look up")
+    prompt_lookup_min: Tokens | None = Field(default=None, description="Shortest run of tokens to look up")
+    quantization: Name | None = Field(default=None, description="Method of the draft's quantized weights")
+    max_model_len: Tokens | None = Field(default=None, description="Tokens of the draft's longest request")
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="Branch, tag or commit of the draft"
+    )
+    parallel_drafting: bool | None = Field(default=None, description="Guess all tokens in one pass")
+    disable_padded_drafter_batch: bool | None = Field(
+        default=None, description="Requests of different lengths in one batch of the draft"
+    )
+    use_heterogeneous_vocab: bool | None = Field(
+        default=None, description="Let the draft have other tokens than the model"
+    )
+    suffix_decoding_max_tree_depth: Annotated[int, Field(ge=1, le=MAX_DRAFT_TOKENS)] | None = Field(
+        default=None, description="Tokens that `suffix` guesses at most, where none are told"
+    )
+
+    def parsed(self) -> SpeculativeConfig:
+        """Return the core's own value."""
+        return SpeculativeConfig(**self.model_dump())
+
+
+class FlagsInput(Input):
+    """Flags of `vllm serve` that hold one value or a list, by its own names."""
+
+    tensor_parallel_size: Ranks | None = Field(
+        default=None, description="Ranks that share every layer; left out: 1, 2, 4 and 8 are tried"
+    )
+    pipeline_parallel_size: Ranks | None = Field(default=None, description="Stages of consecutive layers")
+    data_parallel_size: Ranks | None = Field(default=None, description="Replicas of the whole model")
+    decode_context_parallel_size: Ranks | None = Field(
+        default=None, description="Ranks that share the tokens of one request's cache"
+    )
+    enable_expert_parallel: bool | None = Field(default=None, description="Split experts, not their widths")
+    dtype: Name | None = Field(default=None, description="Type of weights and activations")
+    quantization: Name | None = Field(default=None, description="Method of quantized weights")
+    max_model_len: Annotated[int, Field(ge=-1, le=MAX_TOKENS), AfterValidator(_not_zero)] | None = Field(
+        default=None, description="Tokens of the longest request; -1 fits it to the memory"
+    )
+    max_num_batched_tokens: Tokens | None = Field(default=None, description="Tokens of one scheduler step")
+    max_num_seqs: Tokens | None = Field(default=None, description="Requests that run at once")
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Share of the device's memory that the engine may take"
+    )
+    kv_cache_memory_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] | None = Field(
+        default=None, description="Bytes of cache on every rank, in place of the memory estimate"
+    )
+    num_gpu_blocks_override: Tokens | None = Field(
+        default=None, description="Blocks of cache, whatever the memory"
+    )
+    kv_cache_dtype: Name | None = Field(
+        default=None, description="Type of the cache; left out: every type that the release accepts is tried"
+    )
+    kv_cache_dtype_skip_layers: Annotated[list[Layer], Field(max_length=MAX_LAYERS)] | None = Field(
+        default=None, description="Layers that keep the model's own type: indices or `sliding_window`"
+    )
+    block_size: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+        default=None, description="Tokens of one block"
+    )
+    attention_backend: Name | None = Field(default=None, description="Kernels to run attention with")
+    enable_prefix_caching: bool | None = Field(default=None, description="Share blocks of equal prefixes")
+    enable_chunked_prefill: bool | None = Field(default=None, description="Split long prompts over steps")
+    async_scheduling: bool | None = Field(default=None, description="Schedule a step ahead")
+    enforce_eager: bool | None = Field(default=None, description="No CUDA graphs")
+    max_cudagraph_capture_size: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+        default=None, description="Tokens of the largest CUDA graph; 0 captures none"
+    )
+    disable_hybrid_kv_cache_manager: bool | None = Field(
+        default=None, description="One kind of cache for all layers"
+    )
+    mamba_cache_mode: Literal["all", "align", "none"] | None = Field(
+        default=None, description="Which recurrent states are kept for prefixes"
+    )
+    mamba_block_size: Tokens | None = Field(default=None, description="Tokens between kept recurrent states")
+    mamba_cache_dtype: StateDtype | None = Field(default=None, description="Type of convolution states")
+    mamba_ssm_cache_dtype: StateDtype | None = Field(default=None, description="Type of recurrent states")
+    language_model_only: bool | None = Field(default=None, description="Leave out what reads images or audio")
+
+
+class ServeInput(FlagsInput):
+    """Flags of `vllm serve`, by its own names. One left out (or null) takes the release's own default."""
+
+    speculative_config: SpeculativeInput | None = Field(
+        default=None, description="How tokens are guessed ahead"
+    )
+
+    def flags(self) -> ServeFlags:
+        """Return the engine's flags."""
+        given = self.model_dump(exclude_none=True, exclude={"speculative_config"})
+        layers = tuple(given.pop("kv_cache_dtype_skip_layers", ()))
+        speculative = None if self.speculative_config is None else self.speculative_config.parsed()
+        return ServeFlags(kv_cache_dtype_skip_layers=layers, speculative_config=speculative, **given)

@@ -1,0 +1,38 @@
+"""The parts that the face calls on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
+from service.application.job_events import JobEvents
+from service.gpus.catalog import GpuCatalog
+from service.hub.snapshot import BundledSnapshot
+from service.hub.source import ModelSource
+from service.store.jobs import JobStore
+from service.store.learned import LearnedCalibration
+from service.store.measurements import MeasurementStore
+from service.store.tokens import TokenStore
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """What probes need; the database behind it is not touched before one is asked for."""
+
+    jobs: JobStore
+    measurements: MeasurementStore
+    tokens: TokenStore
+    job_events: JobEvents
+    learned: LearnedCalibration
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What answers questions, wired once."""
+
+    plan: Callable[[PlanRequest], Plan]
+    """Pure and synchronous: it takes milliseconds to a second of one core."""
+    models: ModelSource
+    snapshot: BundledSnapshot
+    gpus: GpuCatalog
+    probes: Probes

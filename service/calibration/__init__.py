@@ -1,0 +1,1 @@
+"""Measurements, and what is learned from them for later plans."""

@@ -1,0 +1,75 @@
+"""`dryserve serve`: answer over HTTP."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvicorn
+
+from service import __version__
+from service.api.examples import EXAMPLES
+from service.application.job_events import JobEvents
+from service.bootstrap import build_app
+from service.logs import configure_logs
+from service.settings import Settings
+from service.worker.deploy.local_worker import LocalWorker
+
+MAX_CONNECTIONS: Final = 256
+GRACE_SECONDS: Final = 6
+"""For questions that are being answered; a local worker is given three more."""
+NOT_STARTED: Final = 3
+
+
+class Server(uvicorn.Server):
+    """Lets those go who wait for what may take long, before it waits for all others."""
+
+    def __init__(self, config: uvicorn.Config, job_events: JobEvents) -> None:
+        super().__init__(config)
+        self._bell = job_events
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to serve."""
+        self._bell.close()
+        await super().shutdown(sockets)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
+    *,
+    local_worker: Annotated[
+        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
+    ] = False,
+    worker_python: Annotated[
+        Path | None, typer.Option(help="Python that has torch or the engine, for the local worker.")
+    ] = None,
+) -> None:
+    """Answer over HTTP."""
+    settings = Settings()
+    host, port = host or settings.host, settings.port if port is None else port
+    configure_logs(settings.log_level)
+    typer.echo(_greeting(f"http://{host}:{port}"))
+    worker = LocalWorker(f"http://127.0.0.1:{port}", worker_python) if local_worker else None
+    app = build_app(settings, local_worker=worker)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = Server(config, app.state.services.probes.job_events)
+    server.run()
+    if not server.started:
+        raise typer.Exit(NOT_STARTED)
+
+
+def _greeting(url: str) -> str:
+    question = json.dumps(EXAMPLES["create_plan"].body, default=dict)
+    curl = f"curl -H 'Accept: text/plain' --json '{question}' {url}/plan"
+    return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"

@@ -1,0 +1,49 @@
+"""`dryserve token`: make, list and revoke the tokens of probes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from service.bootstrap import build_database
+from service.settings import Settings
+from service.store.tokens import Scope, TokenStore
+
+cli: Final = typer.Typer(name="token", help="Tokens for probes.", no_args_is_help=True)
+Answer = TypeVar("Answer")
+
+
+@cli.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Whose it is; a worker's jobs are told by this name.")],
+    scope: Annotated[Scope, typer.Option(help="What it allows.")],
+) -> None:
+    """Make a token and print it; it cannot be shown again."""
+    typer.echo(_requested(lambda tokens: tokens.create(name, scope)))
+
+
+@cli.command("list")
+def list_tokens() -> None:
+    """List the tokens that are valid."""
+    for token in _requested(lambda tokens: tokens.all()):
+        typer.echo(f"{token.id}  {token.scope:8}  {token.name}")
+
+
+@cli.command()
+def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list` shows it.")]) -> None:
+    """Make a token worthless."""
+    if not _requested(lambda tokens: tokens.revoke(token_id)):
+        typer.echo(f"no valid token {token_id}", err=True)
+        raise typer.Exit(2)
+
+
+def _requested(question: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:
+    async def ask() -> Answer:
+        database = build_database(Settings())
+        try:
+            return await question(TokenStore(database))
+        finally:
+            await database.close()
+
+    return asyncio.run(ask())

@@ -1,0 +1,82 @@
+"""Whether a release takes a method of quantized weights, and ``--quantization`` the checkpoint."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture.quantization import Quantization
+from service.engines.engine_rules import EngineRules
+from service.engines.refusal import EngineRefusal, Stage
+
+READ_FROM_FILE: Final = frozenset(
+    {
+        "auto_awq",
+        "auto_gptq",
+        "awq",
+        "awq_marlin",
+        "gptq",
+        "gptq_marlin",
+        "modelopt",
+        "modelopt_fp4",
+        "modelopt_mixed",
+        "modelopt_mxfp8",
+        "moe_wna16",
+    }
+)
+"""Methods that a checkpoint must describe: vLLM 0.16.0 to 0.33.0, get_config_filenames of each."""
+LIKE: Final[Mapping[str, frozenset[str]]] = {
+    "awq": frozenset({"auto_awq", "awq", "awq_marlin", "moe_wna16"}),
+    "gptq": frozenset({"auto_gptq", "gptq", "gptq_marlin", "moe_wna16"}),
+}
+"""Values of the flag that run a checkpoint of some method, beside its own name."""
+
+
+def check_method(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
+    """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
+
+    A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_quantization and override_quantization_method.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if stored is not None and (
+        stored.names_modelopt or stored.method in rules.checkpoints.quantization_overrides
+    ):
+        return
+    method = flag if stored is None or flag is not None else stored.method
+    if method is None:
+        return
+    words = ""
+    if stored is not None and method not in LIKE.get(stored.method, frozenset()) | {stored.method}:
+        words = (
+            f"Quantization method specified in the model config ({stored.method}) does not match the "
+            f"quantization method specified in the `quantization` argument ({method})."
+        )
+    elif method not in rules.checkpoints.quantization_methods:
+        known = sorted(rules.checkpoints.quantization_methods)
+        words = f"Unknown quantization method: {method}. Must be one of {known}."
+    elif method in rules.checkpoints.deprecated_quantization:
+        words = (
+            f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
+            "To bypass, set `--allow-deprecated-quantization`."
+        )
+    if words:
+        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+
+
+def run_with(stored: Quantization | None, flag: str | None) -> Quantization | None:
+    """Return how weights are quantized once they are loaded, as far as checks go.
+
+    Raises:
+        EngineRefusal: the checkpoint lacks what the method needs (stage ``config``).
+    """
+    if stored is not None or flag is None:
+        return stored
+    if flag in READ_FROM_FILE:
+        words = f"VllmConfig: Cannot find the config file for {flag}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+    if flag == "compressed-tensors":
+        detail = "The engine builds this method's config of nothing, which misses its arguments."
+        raise EngineRefusal(Stage.CONFIG, "", type="TypeError", detail=detail)
+    return Quantization(flag)

@@ -1,0 +1,209 @@
+"""Reads dated data: tables of the bundled TOML become timelines of typed values, by annotation.
+
+A table of changes has one key for each release that changed the value, oldest first::
+
+    [accepted]
+    summary = "Accepted values of --kv-cache-dtype"
+    "0.10.2" = { value = ["auto", "fp8"], source = "vLLM 0.10.2, CacheDType" }
+    "0.11.0" = { add = ["bfloat16"], before = "fp8", source = "vLLM 0.11.0, CacheDType" }
+
+``value`` states a value whole. ``add`` and ``remove`` change the value before it: members of a set, entries
+of a map, or items of an ordered list, where ``before`` names the item that the new ones precede.
+``none = true`` says that there is no value; the annotation must then allow ``None``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+from packaging.version import Version
+
+from service.engines.timeline import Change, InvalidTimeline, Timeline
+
+Parser: TypeAlias = Callable[[Any], Any]
+T = TypeVar("T")
+
+SUMMARY: Final = "summary"
+KEYS: Final = frozenset({"value", "none", "add", "remove", "before", "source"})
+SCALARS: Final = frozenset({bool, int, float, str})
+
+
+def read_timeline(name: str, table: Mapping[str, Any], annotation: object) -> Timeline[Any]:
+    """Return the timeline that a table of changes describes, its values parsed as ``annotation`` says.
+
+    Raises:
+        InvalidTimeline: a change lacks a source, its value is not of that type, or dates are out of order.
+    """
+    parse, changes = _parser(annotation), list[Change[Any]]()
+    for since, entry in table.items():
+        if since == SUMMARY:
+            continue
+        try:
+            raw = _checked(entry)
+            value = _value(raw, parse, annotation, changes)
+            changes.append(Change(Version(since), value, str(raw["source"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidTimeline(f"{name} in {since}: {error!r}") from error
+    return Timeline(name, tuple(changes))
+
+
+def read_timelines(name: str, tables: Mapping[str, Any], record: type) -> Mapping[str, Timeline[Any]]:
+    """Return a timeline for every field of a dataclass, from the tables that have the fields' names.
+
+    Raises:
+        InvalidTimeline: a field has no table, a table has no field, or a change is invalid.
+    """
+    annotations = get_type_hints(record)
+    if unknown := sorted(tables.keys() ^ annotations.keys()):
+        raise InvalidTimeline(
+            f"{name}: tables without a field of {record.__name__}, or the reverse: {unknown}"
+        )
+    return {
+        field: read_timeline(f"{name}.{field}", tables[field], annotation)
+        for field, annotation in annotations.items()
+    }
+
+
+def record_at(record: Callable[..., T], timelines: Mapping[str, Timeline[Any]], release: Version) -> T:
+    """Return a record of the values that are in force in a release.
+
+    Raises:
+        LookupError: the release is older than the first dated change.
+    """
+    return record(**{field: timeline.at(release) for field, timeline in timelines.items()})
+
+
+def parse_value(annotation: object, raw: object) -> Any:  # noqa: ANN401 - of the annotated type
+    """Return a value of the bundled TOML as the type that an annotation names.
+
+    Raises:
+        TypeError: the value is of another type.
+        ValueError: it is none of the members of an enumeration.
+    """
+    return _parser(annotation)(raw)
+
+
+def _checked(entry: object) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise TypeError(f"{entry!r} is no table")
+    if unknown := sorted(entry.keys() - KEYS):
+        raise ValueError(f"unknown keys {unknown}")
+    ways = [key for key in ("value", "none") if key in entry] + ["add"] * bool(
+        entry.keys() & {"add", "remove"}
+    )
+    if len(ways) != 1:
+        raise ValueError("a change states one of value, none, or add and remove")
+    return entry
+
+
+def _value(raw: Mapping[str, Any], parse: Parser, annotation: object, changes: list[Change[Any]]) -> object:
+    if "none" in raw:
+        if raw["none"] is not True or NoneType not in get_args(annotation):
+            raise TypeError("no value is allowed only as none = true, where the annotation has None")
+        return None
+    if "value" in raw:
+        return parse(raw["value"])
+    if not changes:
+        raise ValueError("the oldest change has nothing to add to or to remove from")
+    return _changed(changes[-1].value, raw, parse)
+
+
+def _changed(old: object, raw: Mapping[str, Any], parse: Parser) -> object:
+    """Return a collection with members added and removed; each must change something."""
+    removed = raw.get("remove", [])
+    if not isinstance(removed, list):
+        raise TypeError(f"{removed!r} is no list")
+    if isinstance(old, Mapping):
+        added = parse(raw.get("add", {}))
+        _check_present(removed, old)
+        return {key: value for key, value in {**old, **added}.items() if key not in removed}
+    if not isinstance(old, (frozenset, tuple)):
+        raise TypeError(f"{old!r} is no collection")
+    added = parse(raw.get("add", []))
+    _check_present(removed, old)
+    if repeated := [member for member in added if member in old]:
+        raise ValueError(f"{repeated} were there before")
+    if isinstance(old, frozenset):
+        return (old | added) - frozenset(removed)
+    rest = [item for item in old if item not in removed]
+    place = rest.index(raw["before"]) if "before" in raw else len(rest)
+    return (*rest[:place], *added, *rest[place:])
+
+
+def _check_present(removed: Iterable[object], old: Iterable[object]) -> None:
+    if absent := [member for member in removed if member not in old]:
+        raise ValueError(f"{absent} were not there before")
+
+
+def _parser(annotation: object) -> Parser:  # noqa: PLR0911 - one return for each kind of type
+    """Return what turns a raw value into the annotated type."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is UnionType:
+        (annotation,) = (argument for argument in arguments if argument is not NoneType)
+        return _parser(annotation)
+    if origin is tuple:
+        return _tuple(arguments)
+    if origin is frozenset:
+        (member,) = arguments
+        return lambda raw: frozenset(_listed(raw, _parser(member)))
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping(*arguments)
+    if annotation is Any:
+        return lambda raw: raw
+    if annotation in SCALARS:
+        return lambda raw: _exactly(annotation, raw)
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return lambda raw: _record(annotation, raw)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return annotation
+    raise TypeError(f"no reader for {annotation!r}")
+
+
+def _exactly(kind: object, raw: object) -> object:
+    if kind is float and type(raw) is int:
+        return float(raw)
+    if type(raw) is not kind:
+        raise TypeError(f"{raw!r} is not {kind!r}")
+    return raw
+
+
+def _listed(raw: object, parse: Parser) -> Iterable[Any]:
+    if not isinstance(raw, list):
+        raise TypeError(f"{raw!r} is no list")
+    return map(parse, raw)
+
+
+def _tuple(arguments: tuple[Any, ...]) -> Parser:
+    if arguments[-1] is Ellipsis:
+        return lambda raw: tuple(_listed(raw, _parser(arguments[0])))
+
+    def fixed(raw: object) -> tuple[Any, ...]:
+        parsers = iter(map(_parser, arguments))
+        return tuple(_listed(raw, lambda item: next(parsers)(item)))  # noqa: PLW0108 - one parser for each item
+
+    return fixed
+
+
+def _mapping(key: object, value: object) -> Parser:
+    def read(raw: object) -> Mapping[Any, Any]:
+        if not isinstance(raw, Mapping):
+            raise TypeError(f"{raw!r} is no table")
+        return {_parser(key)(name): _parser(value)(entry) for name, entry in raw.items()}
+
+    return read
+
+
+def _record(kind: type, raw: object) -> object:
+    if not isinstance(raw, Mapping):
+        raise TypeError(f"{raw!r} is no table")
+    annotations = get_type_hints(kind)
+    if unknown := sorted(raw.keys() - annotations.keys()):
+        raise ValueError(f"unknown keys {unknown}")
+    needed = {
+        field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING
+    }
+    if absent := sorted(needed - raw.keys()):
+        raise ValueError(f"absent keys {absent}")
+    return kind(**{name: _parser(annotations[name])(value) for name, value in raw.items()})

@@ -1,0 +1,227 @@
+"""The memory budget of the fullest rank while the engine starts."""
+
+from dataclasses import dataclass, replace
+from math import ceil, floor
+from typing import Final
+
+from packaging.version import Version
+
+from service.architecture.model import ModelArchitecture
+from service.memory.activation import activation
+from service.memory.budget import (
+    Basis,
+    Estimate,
+    MemoryBudget,
+    WeightsEstimate,
+)
+from service.memory.constants import Constants, constants_at
+from service.memory.graphs import Capture, captured_graphs, cuda_graphs
+from service.memory.interval import (
+    difference,
+    exact,
+    from_range,
+    total,
+)
+from service.memory.parallelism import Parallelism
+from service.memory.profile_run import ProfileRun
+from service.memory.weights.checkpoint_parameters import stage_parameters
+from service.memory.weights.draft_weights import draft_parameters
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.resident_weights import WeightStage, resident_weights
+from service.memory.weights.weight_layout import weight_layout_at
+
+REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetInputs:
+    """What the budget depends on beside the model, every default resolved."""
+
+    release: Version
+    total: Estimate
+    """What CUDA reports as the device's memory."""
+    compute_capability: tuple[int, int]
+    gpu_memory_utilization: float
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    max_model_len: int
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    enforce_eager: bool = False
+    max_cudagraph_capture_size: int | None = None
+    """Tokens of the largest CUDA graph; the release's own choice when ``None``."""
+    speculative_tokens: int = 0
+    """Tokens guessed for one request in one step."""
+    v2_model_runner: bool = False
+    """The engine's second model runner runs the model."""
+    unified_memory: bool = False
+    """The GPU's memory is the host's."""
+    language_model_only: bool = False
+    free_memory_bytes: int | None = None
+    """Bytes that the caller finds free when the engine starts."""
+    kv_cache_memory_bytes: int | None = None
+    """Bytes for the cache that the caller pins, per rank."""
+    dtype: str | None = None
+    """Type the engine runs in; the config's own when ``None``."""
+    quantization: str | None = None
+    """The flag: quantizes an unquantized checkpoint while it loads."""
+    turboquant_layers: frozenset[int] = frozenset()
+    """Numbers of the layers whose cache is in a TurboQuant type."""
+    checkpoint_bytes: int | None = None
+    """Bytes of all tensors of the checkpoint, where known."""
+
+    @property
+    def deployment(self) -> Parallelism:
+        """What the weights depend on."""
+        return Parallelism(
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+            data_parallel_size=self.data_parallel_size,
+            enable_expert_parallel=self.enable_expert_parallel,
+            compute_capability=self.compute_capability,
+            language_model_only=self.language_model_only,
+            dtype=self.dtype,
+        )
+
+
+def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> MemoryBudget:
+    """Return the budget of the pipeline stage with the least room for the cache.
+
+    Raises:
+        LookupError: the release is older than the dated constants.
+    """
+    stored = quantized_online(architecture, inputs.quantization)
+    # What the engine changes itself no longer compares with the checkpoint.
+    unchanged = stored is architecture and inputs.dtype is None
+    checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
+    start = _Start(stored, inputs, constants_at(inputs.release))
+    stages = inputs.deployment.stages(stored)
+    *others, last = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    if stored.draft is not None:
+        last = total((last, draft_parameters(stored, inputs.deployment, inputs.release)), last.source)
+    parameters = (*others, last)
+    return min(map(start.stage, parameters, stages), key=_room)
+
+
+def _room(budget: MemoryBudget) -> int:
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    return budget.requested.bytes - sum(term.bytes for term in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the engine, seen from each pipeline stage."""
+
+    architecture: ModelArchitecture
+    inputs: BudgetInputs
+    constants: Constants
+
+    def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
+        inputs = self.inputs
+        requested = _requested(inputs, self.constants)
+        weights = self._weights(parameters, layers)
+        peak = activation(self.architecture, self.constants, self._profile(layers))
+        non_torch = self._non_torch()
+        capture = self._capture(layers)
+        graphs = cuda_graphs(self.architecture, self.constants, capture)
+        left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
+        given = inputs.kv_cache_memory_bytes
+        return MemoryBudget(
+            total=inputs.total,
+            requested=requested,
+            free=_free(inputs, self.constants),
+            weights=weights,
+            activation=peak,
+            non_torch=non_torch,
+            cuda_graphs=graphs,
+            captured_graphs=captured_graphs(self.architecture, self.constants, capture),
+            available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
+        )
+
+    def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
+        inputs = self.inputs
+        packed = inputs.turboquant_layers.intersection(layers)
+        encodes = layers.start == 0 or weight_layout_at(inputs.release).towers_on_every_stage
+        stage = WeightStage(
+            shards=inputs.deployment.shards,
+            layers=layers,
+            sequences=inputs.max_num_seqs,
+            turboquant_layers=packed,
+            encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+        )
+        return resident_weights(self.architecture, self.constants, parameters, stage)
+
+    def _profile(self, layers: range) -> ProfileRun:
+        deployment = self.inputs.deployment
+        return ProfileRun(
+            shards=deployment.shards,
+            element_bytes=deployment.element_bytes(self.architecture),
+            tokens=self.inputs.max_num_batched_tokens,
+            sequences=self.inputs.max_num_seqs,
+            samples=layers.stop == len(self.architecture.layers),
+            encodes=layers.start == 0 and not deployment.language_model_only,
+            v2_model_runner=self.inputs.v2_model_runner,
+            draft_tokens=self.inputs.speculative_tokens > 0,
+            max_model_len=self.inputs.max_model_len,
+        )
+
+    def _capture(self, layers: range) -> Capture:
+        inputs = self.inputs
+        last = layers.stop == len(self.architecture.layers)
+        drafted = len(self.architecture.built_layers) - layers.stop if last else 0
+        return Capture(
+            layers=len(layers) + drafted,
+            sequences=inputs.max_num_seqs,
+            batch_tokens=inputs.max_num_batched_tokens,
+            step_tokens=1 + inputs.speculative_tokens,
+            compute_capability=inputs.compute_capability,
+            eager=inputs.enforce_eager,
+            v2_model_runner=inputs.v2_model_runner,
+            largest=inputs.max_cudagraph_capture_size,
+        )
+
+    def _non_torch(self) -> Estimate:
+        if self.inputs.unified_memory:
+            return from_range(self.constants.unified, Basis.ASSUMED, self.constants.sources["unified"])
+        growth = self.constants.growth
+        reached = [least for least in growth if least <= self.inputs.compute_capability]
+        one, many = growth[max(reached, default=min(growth))]
+        several = self.inputs.tensor_parallel_size > 1
+        return from_range(many if several else one, Basis.CALIBRATED, self.constants.sources["growth"])
+
+
+def _requested(inputs: BudgetInputs, constants: Constants) -> Estimate:
+    cut = ceil if constants.rounds_up else floor
+    total, share = inputs.total, inputs.gpu_memory_utilization
+    return Estimate(
+        cut(total.bytes * share),
+        cut(total.low * share),
+        cut(total.high * share),
+        total.basis,
+        f"total x {share:g}; {constants.sources['rounds_up']}",
+    )
+
+
+def _free(inputs: BudgetInputs, constants: Constants) -> Estimate:
+    specified = inputs.free_memory_bytes
+    if specified is not None:
+        return exact(specified, Basis.GIVEN, "free_memory_bytes")
+    one, many = constants.context
+    several = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
+    source = constants.sources["context"]
+    context = from_range(many if several else one, Basis.CALIBRATED, source)
+    return difference(inputs.total, (context,), f"total less the CUDA context; {source}")
+
+
+def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
+    """Return the budget of the same start on a device with another total, which takes the same."""
+    constants = constants_at(inputs.release)
+    requested = _requested(inputs, constants)
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    left = budget.available_kv
+    if inputs.kv_cache_memory_bytes is None:
+        left = difference(requested, taken, REMAINDER)
+    free = _free(inputs, constants)
+    return replace(budget, total=inputs.total, requested=requested, free=free, available_kv=left)

@@ -1,0 +1,100 @@
+"""Weights of a draft, which the last pipeline stage holds beside the model's."""
+
+from dataclasses import replace
+from typing import Final
+
+from packaging.version import Version
+
+from service.architecture.drafts import DraftEmbedding, Joint
+from service.architecture.model import Draft, ModelArchitecture
+from service.engines.releases import rules_for
+from service.memory.budget import Basis, Estimate
+from service.memory.interval import around, exact
+from service.memory.parallelism import Parallelism
+from service.memory.weights.decoder_modules import Built, layer_modules
+from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.modules import (
+    Linear,
+    Modules,
+    OutputEmbedding,
+    PlainModule,
+)
+from service.memory.weights.parameters import cache_scales, parameter_bytes_per_stage
+from service.memory.weights.weight_layout import weight_layout_at
+
+TABLE_ENTRY_BYTES: Final = 8
+MODELOPT_FP4: Final = "modelopt_fp4"
+UNSET: Final = "closed form from the draft's config, which does not tell whether its embedding is the model's"
+
+
+def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> Estimate:
+    """Return the bytes of the draft's parameters on tensor parallel rank 0 of the last stage."""
+    draft = architecture.draft
+    if draft is None:
+        return exact(0, Basis.COMPUTED, "no draft")
+    source = "closed form from the draft's config"
+    if draft.whole is not None:
+        alone = replace(deployment, dtype=deployment.dtype or architecture.dtype)
+        size = parameter_bytes_per_stage(draft.whole, alone, release)[-1]
+        return exact(size, Basis.COMPUTED, source)
+    sizes = ModuleBytes(
+        architecture.quantization if draft.stored_as_model else draft.quantization,
+        weight_layout_at(release),
+        deployment.element_bytes(architecture),
+        deployment.compute_capability,
+    )
+    size = sum(map(sizes.module, _modules(draft, deployment, release, sizes)))
+    own = sizes.module(PlainModule(deployment.shards.vocabulary(draft.vocab_size) * draft.hidden_size))
+    as_stored = draft.embedding is DraftEmbedding.AS_STORED
+    at_hand = as_stored and (architecture.frame.embedding or architecture.tie_word_embeddings)
+    if deployment.pipeline_parallel_size > 1 and not at_hand:
+        return exact(size + own, Basis.COMPUTED, source)
+    if as_stored:
+        return around(size, size, size + own, Basis.ASSUMED, UNSET)
+    return exact(size, Basis.COMPUTED, source)
+
+
+def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: ModuleBytes) -> Modules:
+    shards, layout, hidden = deployment.shards, sizes.layout, draft.hidden_size
+    built = Built(
+        layout.shared_cache_projections,
+        layout.fused_indexer_keys,
+        rules_for(release).specs.reused_selection_needs_no_indexer,
+        layout.widened_experts,
+        layout.widens_routers(deployment.compute_capability),
+    )
+    for offset, layer in enumerate(draft.layers):
+        name = f"{draft.prefix}.{draft.first_number + offset}"
+        modules = layer_modules(layer, hidden, name, shards, built)
+        yield from _adapted(modules, draft, widens=draft.widened and not offset)
+        yield from cache_scales(layer.mixer, sizes.quantization)
+    for joint in draft.joints:
+        yield _joined(joint, hidden, deployment, sizes)
+    yield PlainModule(draft.norm_weights)
+    yield PlainModule(draft.mapped_rows, TABLE_ENTRY_BYTES)
+    heads = 0 if layout.shared_predictor_heads else draft.heads
+    yield PlainModule(heads * shards.vocabulary(draft.vocab_size) * hidden)
+    if draft.output_rows:
+        yield OutputEmbedding(shards.vocabulary(draft.output_rows), hidden)
+
+
+def _joined(joint: Joint, hidden: int, deployment: Parallelism, sizes: ModuleBytes) -> Linear:
+    # Checkpoints of this method leave the joint alone, though they do not say so.
+    by_method = sizes.quantization is not None and sizes.quantization.method == MODELOPT_FP4
+    outputs = deployment.shards.share(hidden) if joint.split else hidden
+    quantizable = joint.quantizable and not (joint.split and by_method)
+    return Linear(joint.name, joint.inputs, (outputs,), quantizable=quantizable)
+
+
+def _adapted(modules: Modules, draft: Draft, *, widens: bool) -> Modules:
+    """Yield a layer's modules as the draft has them."""
+    for module in modules:
+        if not isinstance(module, Linear):
+            yield module
+            continue
+        last = module.name.rpartition(".")[2]
+        yield replace(
+            module,
+            inputs=module.inputs * (2 if widens and last == "qkv_proj" else 1),
+            quantizable=module.quantizable and last not in draft.unquantized,
+        )

@@ -1,0 +1,102 @@
+"""What a rank of the model is made of: linear layers, experts, embeddings and small weights.
+
+Sizes are those of one tensor parallel rank: the producers divide as the engine's parallel layers do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from service.units import ceil_div, round_up
+
+VOCABULARY_PADDING: Final = 64
+"""vLLM 0.32.0, vocab_parallel_embedding.DEFAULT_VOCAB_PADDING_SIZE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix with one output width per projection that the engine fuses into it."""
+
+    name: str
+    """Module name from ``layers`` (or the tower) on, as the engine fuses it."""
+    inputs: int
+    outputs: tuple[int, ...]
+    parts: tuple[str, ...] = ()
+    """Last names of the checkpoint's projections; none when it is not fused."""
+    bias: int = 0
+    """Elements."""
+    quantizable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """The routed experts of one layer: ``gate`` and ``up`` fused (or ``up`` alone), and ``down``."""
+
+    name: str
+    count: int
+    """Experts on this rank."""
+    hidden_size: int
+    intermediate_size: int
+    """Width of one expert on this rank."""
+    bias: bool = False
+    gated: bool = True
+
+    @property
+    def first_width(self) -> int:
+        """Outputs of one expert's first projection: ``gate`` and ``up`` fused, or ``up`` alone."""
+        return (2 if self.gated else 1) * self.intermediate_size
+
+    @property
+    def elements(self) -> int:
+        """Elements of one expert's matrices."""
+        return self.hidden_size * (self.first_width + self.intermediate_size)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEmbedding:
+    """The language model head of its own."""
+
+    rows: int
+    hidden_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainModule:
+    """Weights that are never quantized."""
+
+    elements: int
+    element_bytes: int | None = None
+    """``None``: the model's own type."""
+
+
+Module: TypeAlias = Linear | Experts | OutputEmbedding | PlainModule
+Modules: TypeAlias = Iterator[Module]
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """How one rank's share follows from the parallel sizes."""
+
+    tensor_parallel_size: int = 1
+    expert_parallel_size: int = 1
+    """1 splits every expert; else whole experts are dealt out."""
+
+    def share(self, size: int) -> int:
+        """Return this rank's part of a dimension that is divided."""
+        return ceil_div(size, self.tensor_parallel_size)
+
+    def kv_heads(self, heads: int) -> int:
+        """Return this rank's key/value heads, at least one: fewer heads than ranks are replicated."""
+        return max(1, heads // self.tensor_parallel_size)
+
+    def vocabulary(self, rows: int) -> int:
+        """Return this rank's rows of a vocabulary."""
+        return self.share(round_up(rows, VOCABULARY_PADDING))
+
+    def experts(self, count: int) -> int:
+        """Return the experts on the fullest rank."""
+        return ceil_div(count, self.expert_parallel_size)
+
+    def expert_width(self, width: int) -> int:
+        """Return the width of one expert on this rank."""
+        return width if self.expert_parallel_size > 1 else self.share(width)

@@ -1,0 +1,140 @@
+"""What a rank keeps of the weights once they are loaded and repacked."""
+
+from dataclasses import dataclass
+
+from service.architecture.layers import Attention, MultiHeadLatentAttention
+from service.architecture.model import ModelArchitecture
+from service.memory.budget import Basis, Estimate, WeightsEstimate
+from service.memory.constants import Constants
+from service.memory.interval import (
+    around,
+    exact,
+    from_range,
+    total,
+)
+from service.memory.weights.decoder_modules import mla_expansion
+from service.memory.weights.modules import Shards
+from service.memory.weights.quantized import FLOAT32
+
+BFLOAT16_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WeightStage:
+    """What one rank of a pipeline stage holds."""
+
+    shards: Shards
+    layers: range
+    sequences: int
+    """Requests that may run at once."""
+    turboquant_layers: frozenset[int] = frozenset()
+    """Numbers of the model's layers whose cache is in a TurboQuant type."""
+    encoded_tokens: int = 0
+    """Tokens of one scheduler step, where the stage has encoders."""
+
+
+def resident_weights(
+    architecture: ModelArchitecture, constants: Constants, parameters: Estimate, stage: WeightStage
+) -> WeightsEstimate:
+    """Return what a stage keeps of its parameters, and what is allocated with them."""
+    parts = (
+        (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
+        (rotary_bytes(architecture, constants, stage.layers), "rotary tables"),
+        (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
+        (deep_feature_bytes(architecture, stage), "features of an encoder's inner layers"),
+    )
+    kept = total(
+        (
+            parameters,
+            _repacking(architecture, constants, parameters),
+            *(exact(size, Basis.COMPUTED, source) for size, source in parts),
+            from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
+        ),
+        parameters.source,
+    )
+    return WeightsEstimate(
+        kept.bytes, kept.low, kept.high, parameters.basis, kept.source, parameter_bytes=parameters.bytes
+    )
+
+
+def turboquant_buffers(architecture: ModelArchitecture, constants: Constants, stage: WeightStage) -> int:
+    """Return the bytes that TurboQuant layers reserve for decoding.
+
+    Source: vLLM 0.20.2, Attention._init_turboquant_buffers: partial results of every split, and their sums.
+    """
+    splits = constants.turboquant_splits
+    if not splits:
+        return 0
+    mixers = (architecture.built_layers[index].mixer for index in stage.turboquant_layers)
+    rows = (
+        stage.shards.share(mixer.num_heads) * (splits + 1) * (mixer.head_size + 1)
+        for mixer in mixers
+        if isinstance(mixer, Attention)
+    )
+    return stage.sequences * sum(rows) * FLOAT32
+
+
+def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> int:
+    """Return the bytes of the buffers through which encoders feed the decoder's first layers.
+
+    Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
+    """
+    features = sum(tower.deep_features for tower in architecture.towers)
+    return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
+
+
+def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:
+    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type.
+
+    A draft on the last stage has tables of its own where they differ from the model's.
+    """
+    if architecture.class_name in constants.run_by_transformers:
+        return 0
+    tables = architecture.rotary_tables
+    if architecture.draft is not None and layers.stop == len(architecture.layers):
+        tables = tuple(dict.fromkeys((*tables, *architecture.draft.rotary_tables)))
+    return sum(
+        table.positions
+        * table.width
+        * (FLOAT32 if table.float32 else BFLOAT16_BYTES)
+        * (_factor(constants, interleaved=table.interleaved) if table.multimodal else 1)
+        for table in tables
+    )
+
+
+def _factor(constants: Constants, *, interleaved: bool) -> int:
+    return constants.interleaved_table_factor if interleaved else 4
+
+
+def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: range) -> int:
+    """Latent attention keeps the key/value expansion a second time, unquantized, for decoding.
+
+    Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
+    """
+    drafts = layers.stop == len(architecture.layers)
+    stop = len(architecture.built_layers) if drafts else layers.stop
+    size = 0
+    for index in range(layers.start, stop):
+        mixer = architecture.built_layers[index].mixer
+        if isinstance(mixer, MultiHeadLatentAttention):
+            linear = mla_expansion(mixer, "", shards)
+            size += linear.inputs * sum(linear.outputs) * BFLOAT16_BYTES
+    return size
+
+
+def _repacking(architecture: ModelArchitecture, constants: Constants, parameters: Estimate) -> Estimate:
+    quantization = architecture.quantization
+    if quantization is None:
+        return exact(0, Basis.COMPUTED, "nothing is repacked")
+    formats = [group.scheme.format.value for group in quantization.schemes]
+    percents = constants.repacking_percent
+    share = max(
+        (percents.get(name, percents["any"]) for name in formats or ["any"]), key=lambda each: each.high
+    )
+    return around(
+        parameters.bytes * share.middle / 100,
+        parameters.bytes * share.low / 100,
+        parameters.bytes * share.high / 100,
+        Basis.CALIBRATED,
+        constants.sources["repacking_percent"],
+    )

@@ -1,0 +1,74 @@
+"""What loading keeps beside the parameters, against what real releases allocate on the meta device."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from packaging.version import Version
+
+from service.memory.constants import constants_at
+from service.memory.parallelism import Parallelism
+from service.memory.weights.resident_weights import (
+    WeightStage,
+    deep_feature_bytes,
+    rotary_bytes,
+    turboquant_buffers,
+)
+from service.units import MIB
+from tests.memory.recorded import bundled
+
+
+class Allocated(NamedTuple):
+    model: str
+    release: str
+    mib: float
+    """Bytes of weights less bytes of parameters of tensor parallel rank 0, as the release answered."""
+
+
+TABLES = (
+    Allocated("google/gemma-3-1b-it", "0.20.2", 32.0),  # two bases, 32,768 positions of 256
+    Allocated("openai-community/gpt2", "0.20.2", 0.0),  # learned positions
+    Allocated("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "0.33.0", 1.08),  # none; routers' corrections
+    Allocated("openai/gpt-oss-20b", "0.32.0", 32.0),  # float32
+    Allocated("deepseek-ai/DeepSeek-V4-Flash", "0.28.0", 512.0),  # two bases, float32
+    Allocated("allenai/Olmo-3.1-32B-Instruct", "0.24.0", 32.0),  # scaled and unscaled
+    Allocated("allenai/Olmo-3.1-32B-Instruct", "0.32.0", 0.0),  # transformers backend
+)
+
+
+@pytest.mark.parametrize("row", TABLES, ids=lambda row: f"{row.model}-{row.release}")
+def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> None:
+    architecture = bundled(row.model)
+
+    size = rotary_bytes(architecture, constants_at(Version(row.release)), range(len(architecture.layers)))
+
+    assert size / MIB == pytest.approx(row.mib, abs=1.1)
+
+
+def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:
+    """Qwen3-VL-30B-A3B, three inner layers, 2,048 wide: 8,192 tokens in two bytes are 96 MiB.
+
+    With them and its rotary tables a log of 0.13.0 is met: "Model loading took 58.2299 GiB".
+    """
+    architecture, shards = bundled("Qwen/Qwen3-VL-30B-A3B-Instruct"), Parallelism().shards
+    stage = WeightStage(shards, range(48), sequences=256, encoded_tokens=8192)
+
+    assert deep_feature_bytes(architecture, stage) == 96 * MIB
+    assert deep_feature_bytes(architecture, replace(stage, encoded_tokens=0)) == 0
+    assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), stage) == 0
+
+
+def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:
+    """Qwen3-32B on 0.20.2: two ranks, 1,024 sequences, the first and last two of 64 layers left out.
+
+    32 heads x 33 x 129 floats = 544,896 bytes a sequence; 60 layers of 1,024 are 31,927.5 MiB, and the
+    release allocated 31,937.5 MiB beside its parameters, 10 of them rotary tables.
+    """
+    architecture, shards = bundled("Qwen/Qwen3-32B"), Parallelism(tensor_parallel_size=2).shards
+
+    def buffers(release: str) -> int:
+        stage = WeightStage(shards, range(64), sequences=1024, turboquant_layers=frozenset(range(2, 62)))
+        return turboquant_buffers(architecture, constants_at(Version(release)), stage)
+
+    assert buffers("0.20.2") / MIB == pytest.approx(31_937.501 - 10, abs=0.01)
+    assert buffers("0.19.0") == buffers("0.21.0") == 0
