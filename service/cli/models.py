@@ -110,7 +110,7 @@ async def _specified(model_id: str, keeping: Coroutine[object, object, str | Non
     except (HubError, OSError) as error:
         typer.echo(f"{ascii(model_id)[1:-1]}: {error}", err=True)
         return False
-    typer.echo(f"{model_id} at {commit or 'a commit that is not specified'}")
+    typer.echo(f"{model_id} at {commit or 'a commit that is not told'}")
     return True
 
 

@@ -27,8 +27,8 @@ from tests.bench.server import running_server
 from tests.hub.fake_hub import FakeHub, Repository
 from tests.hub.hub_server import (
     FAULTS,
-    engine_config,
     index_of,
+    serving,
     shard_name,
 )
 
@@ -53,7 +53,7 @@ def large_hub() -> FakeHub:
 
 
 def _serve(seconds: float, specified: Connection) -> None:
-    with engine_config(large_hub(), seconds=seconds) as server:
+    with serving(large_hub(), seconds=seconds) as server:
         specified.send(server.endpoint)
         while (fault := specified.recv()) is not None:
             server.fault = FAULTS[fault] if fault else None

@@ -165,7 +165,7 @@ FAULTS: dict[str, Play] = {
 
 
 @contextmanager
-def engine_config(hub: FakeHub, *, seconds: float = 0.0) -> Iterator[HubServer]:
+def serving(hub: FakeHub, *, seconds: float = 0.0) -> Iterator[HubServer]:
     """Serve a fake Hub from a thread of its own until left."""
     server = HubServer(hub, seconds=seconds)
     started = threading.Event()
@@ -180,10 +180,10 @@ def engine_config(hub: FakeHub, *, seconds: float = 0.0) -> Iterator[HubServer]:
         started.set()
         await stop.wait()
         listening.close()
-        engine_config = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in engine_config:
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*engine_config, return_exceptions=True)
+        await asyncio.gather(*serving, return_exceptions=True)
         await listening.wait_closed()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)

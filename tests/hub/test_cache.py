@@ -152,9 +152,9 @@ async def test_nobody_else_may_read_the_file(path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from service.hub.cache import Cache, Key
+from service.hub.cache import HubCache, Key
 async def main():
-    cache = Cache(Path(sys.argv[1]))
+    cache = HubCache(Path(sys.argv[1]))
     for n in range(50):
         await cache.put(Key("", "acme/tiny", "0" * 40, f"{sys.argv[2]}-{n}"), b"x" * 2000)
         await cache.put(Key("", "acme/tiny", "0" * 40, "shared"), sys.argv[2].encode() * 1000)

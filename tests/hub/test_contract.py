@@ -25,7 +25,7 @@ from tests.hub.fake_hub import (
     FakeHub,
     Repository,
 )
-from tests.hub.hub_server import FAULTS, engine_config
+from tests.hub.hub_server import FAULTS, serving
 
 SCRIPT = """
 import json, sys
@@ -65,7 +65,7 @@ def asked_by_the_hubs_own_library(endpoint: str, home: Path, model: str, revisio
 async def test_the_hubs_own_library_gets_the_same_bytes(tmp_path: Path) -> None:
     config = json.dumps(LLAMA, indent=2)
     repository = Repository({"config.json": config.encode(), "README.md": b"#"}, parameters={"BF16": 7})
-    with engine_config(FakeHub({MODEL: repository})) as server:
+    with serving(FakeHub({MODEL: repository})) as server:
         theirs = asked_by_the_hubs_own_library(server.endpoint, tmp_path, MODEL, "main")
         async with hub_http() as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
@@ -90,7 +90,7 @@ async def test_the_hubs_own_library_gets_the_same_bytes(tmp_path: Path) -> None:
 async def test_the_hubs_own_library_understands_the_same_refusal(
     tmp_path: Path, fault: str, theirs: str, ours: type[HubError]
 ) -> None:
-    with engine_config(FakeHub()) as server:
+    with serving(FakeHub()) as server:
         server.fault = FAULTS[fault]
         assert asked_by_the_hubs_own_library(server.endpoint, tmp_path, MODEL, "main") == {"error": theirs}
         async with hub_http() as http:

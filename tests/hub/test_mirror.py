@@ -19,7 +19,7 @@ from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
 from tests.bench.server import free_port
 from tests.hub.fake_hub import COMMIT, LLAMA, MODEL
-from tests.hub.hub_server import engine_config
+from tests.hub.hub_server import serving
 from tests.hub.test_weights import FILES, SHARDS, hub_of
 
 OLAH = shutil.which("olah-cli")
@@ -63,7 +63,7 @@ async def until_it_answers(address: str) -> None:
 @pytest.mark.skipif(OLAH is None, reason="olah-cli is not on the path")
 async def test_a_mirror_is_as_good_as_the_hub(tmp_path: Path) -> None:
     with (
-        engine_config(hub_of({**FILES, "config.json": CONFIG})) as server,
+        serving(hub_of({**FILES, "config.json": CONFIG})) as server,
         mirror(server.port, tmp_path) as address,
     ):
         await until_it_answers(address)

@@ -16,7 +16,7 @@ from tests.hub.fake_hub import (
     FakeHub,
     Repository,
 )
-from tests.hub.hub_server import engine_config
+from tests.hub.hub_server import serving
 from tests.hub.test_contract import asked_by_the_hubs_own_library
 
 GEMMA = Path(__file__).parents[1] / "data" / "hub_snapshot" / "google" / "gemma-2b"
@@ -53,7 +53,7 @@ def planned(model: str) -> dict[str, object]:
 
 def test_what_was_pulled_is_planned_offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = (GEMMA / "config.json").read_bytes()
-    with engine_config(FakeHub({"acme/gemma": Repository({"config.json": config})})) as server:
+    with serving(FakeHub({"acme/gemma": Repository({"config.json": config})})) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
         monkeypatch.setenv("HF_HUB_OFFLINE", "0")
         result = run("models", "pull", "acme/gemma", "acme/none")
@@ -73,7 +73,7 @@ def test_what_was_pulled_is_planned_offline(cache: Path, monkeypatch: pytest.Mon
 def test_a_cache_of_the_hubs_own_tools_is_imported(tmp_path: Path) -> None:
     config = (GEMMA / "config.json").read_text()
     repository = Repository({"config.json": config.encode(), "README.md": b"#"}, parameters={"BF16": 7})
-    with engine_config(FakeHub({"acme/gemma": repository})) as server:
+    with serving(FakeHub({"acme/gemma": repository})) as server:
         asked_by_the_hubs_own_library(server.endpoint, tmp_path / "home", "acme/gemma", "main")
     result = run("models", "import", str(tmp_path / "home" / "hub"))
     assert (result.exit_code, result.stdout) == (0, f"acme/gemma at {COMMIT}\n")

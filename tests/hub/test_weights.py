@@ -39,7 +39,7 @@ from tests.hub.fake_hub import (
     FakeHub,
     Repository,
 )
-from tests.hub.hub_server import HubServer, engine_config, shard_name
+from tests.hub.hub_server import HubServer, serving, shard_name
 from tests.hub.test_contract import environment_of
 
 WIDTHS = {"BF16": 2, "F32": 4, "F8_E4M3": 1, "I32": 4}
@@ -81,7 +81,7 @@ def hub_of(files: dict[str, bytes]) -> FakeHub:
 
 @contextmanager
 def storing(files: dict[str, bytes]) -> Iterator[HubServer]:
-    with engine_config(hub_of(files)) as server:
+    with serving(hub_of(files)) as server:
         server.hub.storage = server.storage
         yield server
 

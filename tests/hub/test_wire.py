@@ -31,8 +31,8 @@ from tests.hub.fake_hub import (
 )
 from tests.hub.hub_server import (
     FAULTS,
-    engine_config,
     index_of,
+    serving,
     shard_name,
 )
 
@@ -109,7 +109,7 @@ async def ask(asking: httpx2.AsyncClient) -> httpx2.Response:
 @pytest.mark.parametrize("of", ["", "/config.json"])
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         server.fault, server.of = FAULTS[fault], of
         async with face(server.endpoint, WallClock()) as asking:
             reply = await ask(asking)
@@ -120,7 +120,7 @@ async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> None:
     clock = WallClock()
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         async with face(server.endpoint, clock) as asking:
             assert (await ask(asking)).json()["stale"] is False
             server.fault = FAULTS[fault]
@@ -147,7 +147,7 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
 @pytest.mark.parametrize("address", ["http://hub.invalid", "https://127.0.0.1:{port}"])
 async def test_no_such_name_and_no_tls(address: str, warm: bool) -> None:
     clock = WallClock()
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         async with await asyncio.to_thread(hub_http) as http:
             cache = HubCache(clock=clock)
             if warm:
@@ -174,7 +174,7 @@ async def test_no_such_name_and_no_tls(address: str, warm: bool) -> None:
 
 
 async def test_nothing_is_asked_before_a_quota_is_renewed() -> None:
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         server.fault = FAULTS["429"]
         async with face(server.endpoint, WallClock()) as asking:
             first = await ask(asking)
@@ -189,7 +189,7 @@ async def test_a_spent_quota_of_questions_leaves_that_of_files() -> None:
     hub.repositories["acme/other"] = hub.repositories[MODEL]
     spent = {"RateLimit": '"api";r=0;t=200', "X-Repo-Commit": COMMIT}
     hub.play("/revision/main", lambda: httpx2.Response(200, headers=spent, json={"sha": COMMIT}))
-    with engine_config(hub) as server:
+    with serving(hub) as server:
         async with face(server.endpoint, WallClock()) as asking:
             assert (await ask(asking)).status_code == 200
             other = await asking.get("/models/acme/other")
@@ -198,7 +198,7 @@ async def test_a_spent_quota_of_questions_leaves_that_of_files() -> None:
 
 
 async def test_a_flood_is_not_kept_in_memory() -> None:
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         server.fault = FAULTS["50 MB"]
         async with face(server.endpoint, WallClock()) as asking:
             tracemalloc.start()
@@ -211,7 +211,7 @@ async def test_a_flood_is_not_kept_in_memory() -> None:
 
 
 async def test_a_thousand_cold_callers_cost_one_request_for_each_file() -> None:
-    with engine_config(hub_with_llama(), seconds=0.05) as server:
+    with serving(hub_with_llama(), seconds=0.05) as server:
         async with await asyncio.to_thread(hub_http) as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
             callers = [asyncio.create_task(client.fetch(MODEL)) for _ in range(1000)]
@@ -238,7 +238,7 @@ def hub_of_shards(models: int, shards: int = 163) -> FakeHub:
 
 async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_requests() -> None:
     waits: list[float] = []
-    with engine_config(hub_of_shards(5), seconds=0.06) as server:
+    with serving(hub_of_shards(5), seconds=0.06) as server:
         async with await asyncio.to_thread(hub_http) as http:
             client = HubClient(http, endpoint=Endpoint(server.endpoint))
             for number in range(5):
@@ -255,7 +255,7 @@ async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_
 
 
 async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
-    with engine_config(hub_of_shards(24), seconds=0.06) as server:
+    with serving(hub_of_shards(24), seconds=0.06) as server:
         async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             await asking.get("/livez")
             fetches = [asyncio.create_task(asking.get(f"/models/acme/large-{n}")) for n in range(24)]
@@ -272,7 +272,7 @@ async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
 
 
 async def test_a_plan_of_a_cold_model_never_holds_the_loop_for_a_file() -> None:
-    with engine_config(hub_with_llama()) as server:
+    with serving(hub_with_llama()) as server:
         async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             question = {"model": MODEL, "gpus": ["h100-sxm-80gb"], "serve": {"tensor_parallel_size": 1}}
             answer = await asking.post("/plan", json=question)

@@ -55,7 +55,7 @@ def _stored(kept: StoredLog) -> Iterator[str]:
     if kept.digest is None:
         yield from _wrapped(f"Not kept: {kept.why}")
         return
-    yield f"Kept as evidence for later plans: {kept.digest[:12]}" if kept.new else "StoredLog before."
+    yield f"Kept as evidence for later plans: {kept.digest[:12]}" if kept.new else "Kept before."
     if kept.why:
         yield from _wrapped(f"  {kept.why}")
 
