@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test coverage lint bench accuracy mutations oracle test-engine test-alloc test-probe openapi lock clean
+.PHONY: help serve plan test coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -45,6 +45,9 @@ bench: $(READY)  ## what the core takes in process, and latency and throughput o
 
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
 	$(BIN)/python -m tests.accuracy $(ARGS)
+
+advice: $(READY)  ## hold answers against published commands: make advice ARGS="FOLDER CONFIGS --sweep --json FILE"
+	$(BIN)/python -m tests.advice $(ARGS)
 
 mutations: $(READY)  ## plan 100,000 configs changed at random; any error that is not ours fails
 	$(BIN)/python -m tests.mutations $(ARGS)

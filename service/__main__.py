@@ -14,7 +14,7 @@ from service import __version__
 from service.advisor.plan_types import Plan, Verdict
 from service.api.openapi import openapi_yaml
 from service.api.problems.handlers import handled_errors, problem_of
-from service.application.log_evidence import store_log
+from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.plan_requests import (
     answer_plan_request,
@@ -187,7 +187,9 @@ async def _explanation(
         async with hub_http() as http:
             services = build_services(settings, http, database)
             explanation = (await log_request(log, body, services)).explain(log)
-            return explanation, await store_log(explanation, body, services, reporter=HERE) if keep else None
+            return explanation, await store_log(
+                explanation, body, services, sender=Sender(HERE)
+            ) if keep else None
     finally:
         await database.close()
 

@@ -59,8 +59,9 @@ def build_services(
         database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
     )
     measurements = MeasurementStore(database)
-    learned = LearnedCalibration(measurements)
-    probes = Probes(jobs, measurements, TokenStore(database), JobEvents(), learned)
+    tokens = TokenStore(database)
+    learned = LearnedCalibration(measurements, tokens)
+    probes = Probes(jobs, measurements, tokens, JobEvents(), learned)
     recent = RecentWork()
 
     def calibrated(request: PlanRequest) -> Plan:
@@ -78,10 +79,14 @@ def endpoint_of(settings: Settings) -> Endpoint:
     return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)
 
 
-def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) -> FastAPI:
+def build_app(
+    settings: Settings, *, local_worker: LocalWorker | None = None, open_reads: bool = False
+) -> FastAPI:
     """Build the application; its connections are closed when it shuts down.
 
     ``local_worker``: how to run a worker on this host; ``None`` for none.
+    ``open_reads``: whether callers on this host read without a token where the settings do not say; only who
+    opens the listening socket knows whether strangers can reach it.
     """
     http = hub_http()
     database = build_database(settings)
@@ -89,6 +94,7 @@ def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) ->
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        services.snapshot.ids()  # read now, and not while others wait
         keeping = asyncio.create_task(run_maintenance(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
@@ -100,4 +106,10 @@ def build_app(settings: Settings, *, local_worker: LocalWorker | None = None) ->
         await database.close()
 
     services = build_services(settings, http, database)
-    return create_app(services, cors_origins=settings.cors_origins, lifespan=lifespan)
+    return create_app(
+        services,
+        cors_origins=settings.cors_origins,
+        lifespan=lifespan,
+        queue_limit=settings.plan_queue_limit,
+        open_reads=open_reads if settings.open_reads is None else settings.open_reads,
+    )

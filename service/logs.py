@@ -5,6 +5,8 @@ import sys
 
 import structlog
 
+from service.redaction import hide_secrets
+
 
 def configure_logs(level: str) -> None:
     """Send the logs of this service and of its libraries through one JSON formatter."""
@@ -14,6 +16,7 @@ def configure_logs(level: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
+        _without_secrets,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -35,3 +38,10 @@ def configure_logs(level: str) -> None:
     # They name every address asked and every step of a migration, which is no matter of the log's.
     for name in ("httpx2", "httpcore2", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _without_secrets(
+    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Hide secrets in words and tracebacks: an exception may quote what a caller sent."""
+    return {key: hide_secrets(value) if isinstance(value, str) else value for key, value in event.items()}

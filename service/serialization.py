@@ -17,7 +17,9 @@ RESULT: Final = TypeAdapter(Result)
 MEASUREMENT: Final = TypeAdapter(Measurement)
 
 Document = TypeVar("Document")
-UNSET_IN_LOGS: Final = frozenset({"node", "measured_at"})
+UNSET: Final = frozenset({"witness"})
+"""What is no part of what was measured: the same measurement is kept once, whoever hands it in."""
+UNSET_IN_LOGS: Final = UNSET | {"node", "measured_at"}
 """What tells of whoever sent a log, and not of the log: the same figures sent again are the same evidence."""
 
 
@@ -29,6 +31,5 @@ def written(adapter: TypeAdapter[Document], value: Document) -> str:
 def identity(measurement: Measurement) -> str:
     """Return the digest by which a measurement is kept once."""
     document = MEASUREMENT.dump_python(measurement, mode="json")
-    if measurement.origin is Origin.LOG:
-        document = {name: value for name, value in document.items() if name not in UNSET_IN_LOGS}
-    return digest(document)
+    unset = UNSET_IN_LOGS if measurement.origin is Origin.LOG else UNSET
+    return digest({name: value for name, value in document.items() if name not in unset})

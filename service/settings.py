@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.api.work_lanes import DEAR_LIMIT
 from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
 from service.probes.lifecycle import LEASE_SECONDS
@@ -33,6 +34,16 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
+    """Connections at once, as far as the process may open files; beyond it only operators' routes answer."""
+    plan_queue_limit: Annotated[int, Field(ge=1, le=100_000)] = DEAR_LIMIT
+    """Large questions (of more than eight GPU types) that may wait for their turn; more are refused."""
+    open_reads: bool | None = None
+    """Whether callers on the service's own host read probes and measurements without a token.
+
+    By default they do where the service listens on loopback alone. Behind a proxy on the same host everybody
+    may look like such a caller: set it to 0 there.
+    """
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins of web pages that may ask, separated by commas; none by default."""
     database_url: str = Field(default_factory=lambda: f"sqlite:///{Path.home() / DATABASE}")

@@ -1,6 +1,7 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from service.advisor.budget_inputs import calibrated
 from service.advisor.engine_start import Start
@@ -15,14 +16,17 @@ from service.advisor.plan_types import (
 )
 from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
 from service.advisor.workload_admission import admission_of
+from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget import MemoryBudget
+from service.memory.budget import Basis, MemoryBudget
 from service.units import gib_text
+
+FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
 
 
 def dry_run(
@@ -40,13 +44,14 @@ def dry_run(
     start = started.start
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
-    outcome = _outcome(request, flags, started, budget)
+    outcome = _failing(_outcome(request, flags, started, budget), started, budget)
+    outcome = _with_quantization_warning(outcome, request.model.architecture)
     return Candidate(
         model=request.model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        resolved_kv_cache_dtype=start.stored_dtype,
+        resolved_kv_cache_dtype=start.stored_format,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         block_size=start.layout.block_size,
@@ -57,6 +62,7 @@ def dry_run(
         kv_cache=outcome.cache,
         admission=outcome.admission,
         doubts=outcome.doubts,
+        fails=outcome.fails,
         start=start,
     )
 
@@ -70,6 +76,7 @@ class _Outcome:
     cache: KvCache | None = None
     admission: Admission | None = None
     doubts: tuple[str, ...] = ()
+    fails: bool = False
 
 
 def _outcome(
@@ -81,6 +88,10 @@ def _outcome(
         return _Outcome(Verdict.REFUSED, refused)
     if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
         return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
+    failure = start.failure_at_setup
+    if failure is not None and sizing.fits(available.high):
+        refused = Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
+        return _Outcome(Verdict.REFUSED, refused)
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
@@ -100,15 +111,72 @@ def _outcome(
     return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
 
 
+def _failing(outcome: _Outcome, started: StartedCandidate, budget: MemoryBudget) -> _Outcome:
+    """Return the outcome with what the engine surely ends in once its cache is set up.
+
+    An engine that cannot capture CUDA graphs does not start. One whose attention fails may start with
+    --enforce-eager and fail at the first request, so that its start stays uncertain; so does that of a cache
+    given in bytes or blocks, which is a question of what such a cache holds.
+    """
+    if outcome.verdict is Verdict.REFUSED:
+        return outcome
+    if started.failures:
+        return replace(outcome, verdict=Verdict.UNCERTAIN, fails=True)
+    failure = _capture_refusal(outcome, started, budget)
+    if failure is None:
+        return outcome
+    if (
+        budget.available_kv.basis is Basis.GIVEN
+        or started.start.engine_config.num_gpu_blocks_override is not None
+    ):
+        return replace(outcome, fails=True)
+    return _Outcome(Verdict.REFUSED, Refusal.of(failure))
+
+
+def _capture_refusal(
+    outcome: _Outcome, started: StartedCandidate, budget: MemoryBudget
+) -> EngineRefusal | None:
+    """Return the engine's refusal to capture CUDA graphs, where even the most cache there may be is short."""
+    start, sizing, available = started.start, started.sizing, budget.available_kv
+    most = sizing.num_blocks(available.high)
+    if capture_failure(start.layout, start.engine_config, most) is None:
+        return None
+    expected = most if outcome.cache is None else outcome.cache.num_blocks
+    message = capture_failure(start.layout, start.engine_config, expected)
+    least = sizing.num_blocks(available.low)
+    span = f"{most:,}" if least == most else f"between {least:,} and {most:,}"
+    return (
+        None
+        if message is None
+        else EngineRefusal(
+            Stage.RUN,
+            message,
+            detail=f"{FAILS_IN_CAPTURE} it will have {span} blocks, and needs one for each of "
+            f"{start.engine_config.max_num_seqs:,} sequences. --enforce-eager captures none.",
+        )
+    )
+
+
+def _with_quantization_warning(outcome: _Outcome, architecture: ModelArchitecture) -> _Outcome:
+    """Warn of weights that the engine takes for unquantized."""
+    algorithm = architecture.unnamed_quantization
+    if algorithm is None:
+        return outcome
+    words = (
+        f"The checkpoint's quant_algo is {algorithm}, but its quantization_config names no quant_method and "
+        'no producer {"name": "modelopt"}. vLLM then takes the weights for unquantized: it reserves memory '
+        f"for weights in {architecture.dtype}, and fails if it finds {algorithm} weights. This copy of the "
+        "config may lack a part of the original."
+    )
+    return replace(outcome, doubts=(words, *outcome.doubts))
+
+
 def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:
     """Say what fails with the least cache that there may be."""
     failure = capture_failure(start.layout, start.engine_config, num_blocks)
     if failure is None:
         return ()
-    words = (
-        "The engine sets up this cache, then fails when it captures CUDA graphs: "
-        f"ValueError: {failure} --enforce-eager captures none."
-    )
+    words = f"{FAILS_IN_CAPTURE} ValueError: {failure} --enforce-eager captures none."
     return (words,)
 
 

@@ -1,10 +1,12 @@
 """One start of the engine, as far as it goes before memory is known."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
+from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import (
     Backends,
@@ -12,9 +14,16 @@ from service.backends.assignment import (
     backend_inputs,
     count_backends,
 )
+from service.backends.backend import EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
-from service.engine_config.cache_dtype import check_chunks, check_e5m2
+from service.engine_config.cache_dtype import (
+    HALF_FLOATS,
+    canonical,
+    check_chunks,
+    check_e5m2,
+    resolve_cache_dtype,
+)
 from service.engine_config.checkpoint_checks import (
     check_clamped_experts,
     check_expert_blocks,
@@ -26,10 +35,11 @@ from service.engine_config.model_dtype import check_supported
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import DeviceTerms, configure, resolve_engine_config
+from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_built_class
-from service.engines.refusal import EngineRefusal
+from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.block_size import resolve_block_size
@@ -38,6 +48,9 @@ from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
 Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """What chooses the backends of a model."""
+
+FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention first runs"
+FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,52 @@ class Start:
         )
 
     @property
+    def stored_format(self) -> str:
+        """Type that most attention layers store, after a backend had its say (``fp8`` as ``fp8_ds_mla``)."""
+        if not self.engine_config.passes_cache_dtype:
+            return self.stored_dtype
+        stored = Counter(
+            backend.cache_dtype
+            for (_, part), backend in self.backends.items()
+            if part is CachePart.ATTENTION and backend.cache_dtype != "auto"
+        )
+        return stored.most_common(1)[0][0] if stored else self.stored_dtype
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether the cache is of 16-bit floats of another type than those that the model writes into it.
+
+        Source: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh, get_fp8_kv_cache_data_type: the kernels that write
+        treat both types as ``auto`` and convert nothing.
+        """
+        return self.engine_config.passes_cache_dtype and self.names_other_floats
+
+    @property
+    def names_other_floats(self) -> bool:
+        """Whether a type of 16-bit floats is asked for that the model does not compute in."""
+        return self.engine_config.kv_cache_dtype in HALF_FLOATS - {self.engine_config.dtype}
+
+    @property
+    def misreadings(self) -> tuple[str, ...]:
+        """What comes of a cache that is read as another type; empty where it is not."""
+        if not self.is_misread:
+            return ()
+        stored, dtype = self.stored_dtype, self.engine_config.dtype
+        words = (
+            f"--kv-cache-dtype {stored} breaks a model that computes in {dtype}: kernels write the bits of "
+            f"{dtype} and read them as {stored}. The model then answers nonsense without an error or a "
+            "warning (vLLM pull request 54338; vLLM 0.33.0 refuses such a cache), or attention fails when it "
+            f"first runs. --kv-cache-dtype auto or {dtype} stores what the model computes."
+        )
+        return (words,)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the cache is stored as the checkpoint itself asks for, with the scales that it brings."""
+        own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules)
+        return own != "auto" and canonical(own) == canonical(self.engine_config.kv_cache_dtype)
+
+    @property
     def miscounts(self) -> tuple[str, ...]:
         """Why the release may build other layers than the config describes; empty when it does not."""
         words = self.engine_config.rules.checkpoints.miscounted_layers.get(self.architecture.class_name)
@@ -68,33 +127,44 @@ class Start:
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """That only a build of one's own runs on the GPU; empty where published ones do."""
-        engine_config = self.engine_config
-        if str(engine_config.compute_capability) not in engine_config.rules.parallelism.unbuilt_capabilities:
-            return ()
-        words = (
-            f"The published builds of vLLM {engine_config.release} hold no kernels for compute capability "
-            f"{engine_config.compute_capability} (CUDA error: no kernel image is available for execution on "
-            "the device): this holds for a build of one's own."
-        )
-        return (words,)
+        """What the published builds of the release fail on; empty where they run."""
+        return unbuilt(self.architecture, self.engine_config)
 
     @property
-    def fails_when_run(self) -> tuple[str, ...]:
+    def failure_at_setup(self) -> EngineFailure | None:
+        """What always goes wrong when a cache of any size is set up; ``None`` when nothing does."""
+        if self.engine_config.decode_context_parallel_size == 1:
+            return None
+        failures = (backend.failure_at_setup for backend in self.backends.values())
+        own = next((failure for failure in failures if failure is not None), None)
+        return own or self._hybrid_failure
+
+    @property
+    def _hybrid_failure(self) -> EngineFailure | None:
+        words = self.engine_config.rules.parallelism.hybrid_context_parallel_failure
+        several = len(self.layout.groups) > 1 and self.engine_config.enable_prefix_caching
+        return EngineFailure("AssertionError", words) if words and several else None
+
+    @property
+    def failures_when_run(self) -> tuple[EngineRefusal, ...]:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
-            f"{failure.type}: {failure.message}"
+            (failure.type, failure.message)
             for backend in {id(backend): backend for backend in self.backends.values()}.values()
             if (failure := backend.failure_when_run) is not None
         }
         return tuple(
-            f"The engine accepts this, then fails when attention first runs: {failure}"
-            for failure in sorted(failures)
+            EngineRefusal(Stage.RUN, message, type=type_, detail=FAILS_IN_ATTENTION)
+            for type_, message in sorted(failures)
         ) + tuple(
-            "The engine accepts this, then fails when it sets up its caches: "
-            f"ValueError: No common block size for {size}"
+            EngineRefusal(Stage.RUN, f"No common block size for {size}", detail=FAILS_IN_CACHES)
             for size in sorted(self.layout.uncuttable_blocks)
         )
+
+    @property
+    def fails_when_run(self) -> tuple[str, ...]:
+        """The same in words."""
+        return tuple(f"{each.detail}: {each.type}: {each.message}" for each in self.failures_when_run)
 
 
 def build_model(
@@ -186,7 +256,7 @@ class Starts:
         self._pagings: dict[Hashable, int] = {}
         self._numbers = count()
         self._names = Memo[tuple[str, ...]]()
-        self._failures = Memo[tuple[str, ...]]()
+        self._failures = Memo[tuple[EngineRefusal, ...]]()
         self._layouts = Memo[CacheLayout]()
         self._sizings = Memo[CacheSizing]()
 
@@ -236,9 +306,9 @@ class Starts:
         """Return the attention backends of one of these starts, those of most layers first."""
         return self._names.of(id(start.backends), lambda: count_backends(start.backends))
 
-    def failures_when_run(self, start: Start) -> tuple[str, ...]:
+    def failures_when_run(self, start: Start) -> tuple[EngineRefusal, ...]:
         """Return what goes wrong with one of these starts once the engine has found its memory."""
-        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.fails_when_run)
+        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.failures_when_run)
 
     def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
         """Return the sizing of one of these starts."""

@@ -26,8 +26,8 @@ MOST: Final = 5
 """Fixes named at most."""
 FEW_GPUS: Final = 4
 """Questions about more GPU types than this are answered without fixes."""
-NEAREST_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head", "fp8", "fp8_e4m3", "bfloat16", "auto")
-"""Cache dtypes worth trying instead, the smallest first."""
+NEAREST_DTYPES: Final = ("auto", "fp8", "int8_per_token_head", "fp8_per_token_head", "float16", "bfloat16")
+"""Cache dtypes worth trying instead, the least lossy first. Of 16-bit floats, the model's own alone works."""
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",
@@ -40,6 +40,7 @@ CHOSEN_BY_THE_ENGINE: Final = (
     "enable_prefix_caching",
     "enable_chunked_prefill",
     "async_scheduling",
+    "decode_context_parallel_size",
 )
 """Flags that the engine chooses well by itself where they are left out."""
 UTILIZATIONS: Final = (0.95, 0.97)
@@ -66,21 +67,29 @@ def run_with_fixes(
     """
     work = work or SharedWork(request.model, rules)
     candidate = dry_run(request, flags, rules, gpu, work)
-    if candidate.error is None or len(request.gpus) > FEW_GPUS:
+    if (candidate.error is None and not candidate.fails) or len(request.gpus) > FEW_GPUS:
         return candidate
-    tried = _tried(request, flags, work, gpu, candidate.error.stage)
-    working = (attempt.words for attempt in tried if starts(request, attempt, gpu, work))
-    return replace(candidate, error=replace(candidate.error, fix=tuple(islice(working, MOST))))
+    stage = Stage.RUN if candidate.error is None else candidate.error.stage
+    tried = _tried(request, flags, work, gpu, stage)
+    working = tuple(islice((each.words for each in tried if starts(request, each, gpu, work)), MOST))
+    if candidate.error is not None:
+        return replace(candidate, error=replace(candidate.error, fix=working))
+    remedy = (f"Single changes that get past it, each planned: {'; '.join(working)}.",) if working else ()
+    return replace(candidate, doubts=(*candidate.doubts, *remedy))
 
 
 def _tried(
     request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType, stage: Stage
 ) -> Iterator[FixAttempt]:
+    if stage is Stage.RUN:
+        yield from _captured(request, flags, work, gpu)
     if request.serve.kv_cache_dtype is not None:
         if stage is not Stage.MEMORY:
-            return attempts(flags, work.rules)
-        return memory_attempts(request, flags, work, gpu)
-    return _shorter(request, flags, work, gpu) if stage is Stage.MEMORY else iter(())
+            yield from attempts(flags, work.rules)
+        else:
+            yield from memory_attempts(request, flags, work, gpu)
+    elif stage is Stage.MEMORY:
+        yield from _shorter(request, flags, work, gpu)
 
 
 def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
@@ -93,10 +102,9 @@ def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, work: Shared
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate.verdict is Verdict.STARTS
     start = candidate.start
-    if candidate.kv_cache is None or start is None:
+    if candidate.kv_cache is None or start is None or not candidate.may_serve:
         return False
-    captured = capture_failure(start.layout, start.engine_config, candidate.kv_cache.num_blocks)
-    return captured is None and not start.fails_when_run
+    return capture_failure(start.layout, start.engine_config, candidate.kv_cache.num_blocks) is None
 
 
 def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
@@ -140,6 +148,25 @@ def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: Gpu
     length = fitted.max_model_len
     if 0 < length < start.engine_config.max_model_len:
         yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), work.rules)
+
+
+def _captured(
+    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield what lets CUDA graphs be captured where there are fewer recurrent states than sequences."""
+    device = work.device(gpu)
+    started = work.begin(flags, device)
+    if isinstance(started, Candidate):
+        return
+    start = started.start
+    budget = work.budget(start, flags, device, request.free_memory_bytes)
+    blocks = started.sizing.num_blocks(calibrated(request, budget, start, flags, gpu).available_kv.low)
+    if capture_failure(start.layout, start.engine_config, blocks) is None:
+        return
+    if blocks > 0:
+        seqs = 1 << (blocks.bit_length() - 1)
+        yield FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), work.rules)
+    yield FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), work.rules)
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

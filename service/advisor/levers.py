@@ -8,8 +8,7 @@ from service.advisor.dry_run import dry_run
 from service.advisor.engine_start import Start
 from service.advisor.plan_cache import SharedWork
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Lever, Verdict
-from service.engines.cache_quality import quality_of
+from service.advisor.plan_types import Candidate, Lever
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -80,7 +79,9 @@ def _lever(
     except UnavailableFlag:
         return None
     after = dry_run(request, flags, rules, gpu, work.under(rules))
-    if after.verdict is Verdict.REFUSED or after.kv_cache is None:
+    if not after.may_serve or after.kv_cache is None or after.start is None:
+        return None
+    if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
         return None
     lever = _effect(change, best, after)
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
@@ -123,7 +124,7 @@ def _words(change: LeverChange) -> str:
 
 def _cost(change: LeverChange, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
-        quality = quality_of(after.resolved_kv_cache_dtype)
+        quality = after.quality
         return f"quality, as published: {quality.effect} ({quality.source})"
     if change.flag is not None:
         return COSTS[change.flag]

@@ -14,7 +14,12 @@ from service.advisor.plan_types import (
     Plan,
     Verdict,
 )
-from service.advisor.ranking import best_first, reason, serves
+from service.advisor.ranking import (
+    Service,
+    best_first,
+    reason,
+    service_of,
+)
 from service.advisor.upgrade import upgrades
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -56,31 +61,45 @@ def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
 def _verdict(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
     """Say on how many of the GPU types the model starts."""
     starting = sum(plan.recommended is not None for plan in plans)
-    served = sum(
-        plan.recommended is not None and serves(plan.recommended, request.workload) for plan in plans
-    )
     if not starting:
         stages = {candidate.error.stage for plan in plans for candidate in plan.candidates if candidate.error}
         word = "fit" if stages == {Stage.MEMORY} else "start"
         return f"{request.model.id} does not {word} on any of the {len(plans)} GPU types asked about."
-    workload = "" if request.workload is None else f"; {served} serve the whole workload"
-    return f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types{workload}."
+    return (
+        f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types"
+        f"{_workload_words(request, plans)}."
+    )
+
+
+def _workload_words(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
+    """Say on how many of the GPU types the whole workload is served."""
+    if request.workload is None:
+        return ""
+    services = [service_of(plan.recommended, request.workload) for plan in plans if plan.recommended]
+    interrupted = services.count(Service.INTERRUPTED)
+    more = (
+        f", and {interrupted} let all its requests in but cannot keep them until they are answered"
+        if interrupted
+        else ""
+    )
+    return f"; {services.count(Service.WHOLE)} serve the whole workload{more}"
 
 
 def _plan_gpu(
     request: PlanRequest, variants: tuple[ServeFlags, ...], work: SharedWork, gpu: GpuType
 ) -> GpuPlan:
     def tried(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
-        return tuple(run_with_fixes(request, flags, work.rules, gpu, work) for flags in variants)
+        candidates = (run_with_fixes(request, flags, work.rules, gpu, work) for flags in variants)
+        return tuple(candidate for candidate in candidates if _is_offered(request, candidate))
 
     found = tried(variants)
-    if not any(map(_might_start, found)):
+    if not any(map(_may_serve, found)):
         found += tried(_several_nodes(request, found))
     candidates = best_first(found, request.objective, request.workload)
-    if request.objective is Objective.TOKENS and _might_start(candidates[0]):
-        more = filter(_might_start, tried(_other_blocks(candidates[0])))
+    if request.objective is Objective.TOKENS and _may_serve(candidates[0]):
+        more = filter(_may_serve, tried(_other_blocks(candidates[0])))
         candidates = best_first((*found, *more), request.objective, request.workload)
-    best = candidates[0] if _might_start(candidates[0]) else None
+    best = _recommended(request, candidates[0])
     return GpuPlan(
         gpu,
         best,
@@ -90,8 +109,25 @@ def _plan_gpu(
     )
 
 
-def _might_start(candidate: Candidate) -> bool:
-    return candidate.verdict is not Verdict.REFUSED
+def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
+    """Return the best candidate unless it fails for sure.
+
+    One that starts, then fails or answers nonsense, is told with its warnings where the caller asked for its
+    cache dtype, and is recommended nowhere else.
+    """
+    requested = request.serve.kv_cache_dtype is not None and best.verdict is not Verdict.REFUSED
+    return best if best.may_serve or requested else None
+
+
+def _may_serve(candidate: Candidate) -> bool:
+    return candidate.may_serve
+
+
+def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
+    """Whether a candidate is named: 16-bit floats that are not the model's only where they are asked for."""
+    specified = request.serve.kv_cache_dtype is not None
+    other = candidate.start is not None and candidate.start.names_other_floats
+    return specified or candidate.error is not None or candidate.fails or not other
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:

@@ -43,6 +43,8 @@ class StartedCandidate:
     """Attention backends of the layers that keep a cache, most layers first."""
     doubts: tuple[str, ...]
     """What may go wrong whatever the memory."""
+    failures: tuple[EngineRefusal, ...]
+    """What goes wrong for sure once the cache is set up, whatever the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +158,9 @@ class SharedWork:
             refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
             return EndedCandidate(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
         sizing = self.starts.sizing(flags, start)
-        doubts = (
-            *start.miscounts,
-            *start.unbuilt,
-            *self.starts.failures_when_run(start),
-        )
-        return StartedCandidate(start, sizing, self.starts.backend_names(start), doubts)
+        failures = self.starts.failures_when_run(start)
+        doubts = (*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt)
+        return StartedCandidate(start, sizing, self.starts.backend_names(start), doubts, failures)
 
     def budget(
         self, start: Start, flags: ServeFlags, device: DeviceKey, free_memory_bytes: int | None

@@ -118,6 +118,8 @@ class Candidate:
     """Why it is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """What the engine settled before it asked for memory, if it came so far."""
+    fails: bool = False
+    """Whether the engine surely fails once its cache is set up; ``doubts`` say in which words."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
@@ -147,7 +149,8 @@ class Candidate:
         if self.start is None or self.kv_cache is None or self.memory is None:
             return self.doubts
         under_load = little_room_for_steps(self.kv_cache, self.memory)
-        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache))
+        ranks = self.flags.data_parallel_size
+        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache, ranks))
 
     @property
     def command(self) -> str:
@@ -157,7 +160,22 @@ class Candidate:
     @property
     def quality(self) -> CacheQuality:
         """What is published about the type that the cache is stored in."""
-        return quality_of(self.resolved_kv_cache_dtype)
+        start = self.start
+        return quality_of(
+            self.resolved_kv_cache_dtype,
+            is_misread=self.is_misread,
+            is_published=start is not None and start.is_published,
+        )
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether the engine reads the cache as another type than it was written in."""
+        return self.start is not None and self.start.is_misread
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether it may start, and nothing is known that keeps it from answering what the model computes."""
+        return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
 
     @property
     def waste(self) -> Waste | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.advisor.engine_start import Start
+from service.architecture.layers import MixtureOfExperts
 from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 
@@ -11,13 +12,27 @@ GIANT_BLOCK: Final = 256
 """Blocks above this size seldom fill on short prompts, so that prefix caching rarely hits."""
 
 
-def warnings(start: Start, cache: KvCache) -> tuple[str, ...]:
+def warnings(start: Start, cache: KvCache, data_parallel_size: int = 1) -> tuple[str, ...]:
     """Return the warnings about one candidate, most telling first."""
     return (
+        *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
         *_meaning_of_tokens(start, cache),
         *_padding(cache),
         *_giant_blocks(start, cache),
+    )
+
+
+def _unmeasured_ranks(start: Start, data_parallel_size: int) -> Iterator[str]:
+    layers = start.architecture.distinct_layers
+    if data_parallel_size == 1 or not any(
+        isinstance(layer.feed_forward, MixtureOfExperts) for layer in layers
+    ):
+        return
+    yield (
+        f"Experts see the tokens of all {data_parallel_size} data parallel ranks, and no such start was "
+        "measured: what the profile run takes, and so the room for the cache, lies in a wide interval. "
+        "A lower --max-num-batched-tokens makes it smaller."
     )
 
 

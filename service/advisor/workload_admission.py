@@ -44,7 +44,13 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
         admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit) if readable else 0,
         completed_without_preemption=to_the_end,
         waits_for=waiting,
-        explanation=f"{_needs(request, prompt, free)} {_why(request, workload, at_once, free, waiting)}",
+        explanation=" ".join(
+            (
+                _needs(request, prompt, free),
+                _why(request, workload, at_once, free, waiting),
+                *_put_off(workload, at_once, to_the_end),
+            )
+        ),
         hazards=(*_hazards(start.engine_config.rules, request), *_draft_tokens(start)),
     )
 
@@ -87,6 +93,16 @@ def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int,
                 f"{at_once:,} of {wanted:,} run at once; the next one finds {left:,} blocks free and waits."
             )
     assert_never(waiting)
+
+
+def _put_off(workload: Workload, at_once: int, to_the_end: int) -> Iterator[str]:
+    """Say that answers outgrow the cache, where they do."""
+    running = min(at_once, workload.concurrent_requests)
+    if to_the_end < running:
+        yield (
+            f"Only {to_the_end:,} of these {running:,} can stay until they are answered: while answers grow, "
+            "the engine runs out of blocks, puts requests off (preemption) and computes them anew later."
+        )
 
 
 def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:

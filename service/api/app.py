@@ -14,19 +14,24 @@ from starlette.responses import Response
 from service import __version__
 from service.api.dependencies import HUB_TOKEN
 from service.api.metrics import Metrics
+from service.api.middleware.body_budget import BodyBudget
 from service.api.middleware.body_limit import BodyLimit
+from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import handled_errors, responses
 from service.api.responses import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
 from service.api.routes.probes import IDEMPOTENCY_KEY
+from service.api.work_lanes import DEAR_LIMIT, CallerLeft, Turns
 from service.application.errors import MalformedJson, UnsupportedMediaType
 from service.application.plan_requests import invalid_request
 from service.application.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
+CLIENT_CLOSED_REQUEST: Final = 499
+"""What proxies log for a caller who hung up; nobody receives it."""
 DESCRIPTION: Final = """\
 A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
 says what the engine would do - whether it starts, with which cache, how many tokens - without a GPU.
@@ -36,9 +41,18 @@ Faults are `application/problem+json` (RFC 9457); their `type` can be fetched an
 
 
 def create_app(
-    services: Services, *, cors_origins: Sequence[str] = (), lifespan: Lifespan | None = None
+    services: Services,
+    *,
+    cors_origins: Sequence[str] = (),
+    lifespan: Lifespan | None = None,
+    queue_limit: int = DEAR_LIMIT,
+    open_reads: bool = False,
 ) -> FastAPI:
-    """Build the application around its parts."""
+    """Build the application around its parts.
+
+    ``queue_limit``: how many large questions may wait for their turn; more are refused.
+    ``open_reads``: callers on this very machine need no token to read probes and measurements.
+    """
     app = DocumentedApp(
         title="dryserve",
         version=__version__,
@@ -50,15 +64,23 @@ def create_app(
         lifespan=lifespan,
         redoc_url=None,
     )
+    turns = Turns(queue_limit)
     metrics = Metrics()
+    metrics.watch_lane("small", turns.light)
+    metrics.watch_lane("large", turns.dear)
     app.state.services = services
     app.state.metrics = metrics
+    app.state.turns = turns
+    app.state.open_reads = open_reads
     for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
         app.include_router(routes.router)
     for error in handled_errors():
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(CallerLeft, _answer_nobody)
+    app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
+    app.add_middleware(ConnectionGate)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -77,6 +99,11 @@ def _operation_id(route: APIRoute) -> str:
 
 async def _answer_fault(request: Request, error: Exception) -> Response:
     return problem_response(request, error)
+
+
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    del request, error
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:

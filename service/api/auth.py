@@ -11,7 +11,11 @@ from service.api.dependencies import Parts
 from service.application.errors import Forbidden, Unauthorized
 from service.store.tokens import Scope, Token
 
-PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+PROXY_HEADERS: Final = frozenset({"forwarded", "x-real-ip", "via"})
+FORWARDED: Final = "x-forwarded-"
+"""How the other headers of proxies begin."""
+OLD_HTTP: Final = frozenset({"0.9", "1.0"})
+"""What nginx speaks to what is behind it, unless told otherwise; no current client of people does."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _bearer: Final = HTTPBearer(auto_error=False, description="A token that `dryserve token create` made")
@@ -55,7 +59,7 @@ def operator_of(caller: Token | None) -> Token:
 
 
 async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
-    if bearer is None and is_local(request):
+    if bearer is None and request.app.state.open_reads and is_local(request):
         return None
     return await _reading(bearer, services)
 
@@ -63,12 +67,18 @@ async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | 
 def is_local(request: Request) -> bool:
     """Whether a request comes from this very machine, by its own name, and by no proxy.
 
-    The name keeps out web pages whose own name was made to lead here.
+    The name keeps out web pages whose own name was made to lead here. A proxy on this machine that hides that
+    it is one cannot be told from a local caller.
     """
     name = request.headers.get("host", "").lower()
     name = name if name.endswith("]") else name.rpartition(":")[0] or name
-    proxied = any(header in request.headers for header in PROXY_HEADERS)
-    return _is_loopback(request) and name in LOOPBACK_NAMES and not proxied
+    return _is_loopback(request) and name in LOOPBACK_NAMES and not _is_proxied(request)
+
+
+def _is_proxied(request: Request) -> bool:
+    headers = request.headers.keys()
+    old = request.scope.get("http_version") in OLD_HTTP
+    return old or any(name in PROXY_HEADERS or name.startswith(FORWARDED) for name in headers)
 
 
 def _is_loopback(request: Request) -> bool:

@@ -6,25 +6,37 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Header, Request
 
 from service.api.metrics import Metrics
+from service.api.work_lanes import Turn, Turns
 from service.application.services import Services
 from service.hub.credential import callers_own
 
 HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """Return the parts that answer."""
     services: Services = request.app.state.services
     return services
 
 
-def metrics_of(request: Request) -> Metrics:
+async def metrics_of(request: Request) -> Metrics:
     """Return the application's counters."""
     metrics: Metrics = request.app.state.metrics
     return metrics
 
 
-def services_for_caller(
+async def turns_of(request: Request) -> Turns:
+    """Return the application's lanes and seats."""
+    turns: Turns = request.app.state.turns
+    return turns
+
+
+async def turn_of(request: Request) -> Turn:
+    """Return what does the work of a request when it is its turn."""
+    return (await turns_of(request)).of(request)
+
+
+async def services_for_caller(
     services: Annotated[Services, Depends(services_of)],
     token: Annotated[
         str | None,
@@ -48,3 +60,5 @@ def services_for_caller(
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
 CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]
+AllTurns: TypeAlias = Annotated[Turns, Depends(turns_of)]
+TurnOf: TypeAlias = Annotated[Turn, Depends(turn_of)]

@@ -6,6 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from service import __version__
+from service.api.work_lanes import Lane
 
 REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """OpenTelemetry's semantic conventions, http.server.request.duration."""
@@ -31,6 +32,15 @@ class Metrics:
         self._candidates = Counter(
             "dryserve_candidates", "Candidates planned, by verdict", ("verdict",), registry=self.registry
         )
+        self._waiting = Gauge(
+            "dryserve_questions_waiting",
+            "Questions that wait for their turn to be answered",
+            ("size",),
+            registry=self.registry,
+        )
+        self._running = Gauge(
+            "dryserve_questions_running", "Questions being worked on", ("size",), registry=self.registry
+        )
         build = Info("dryserve_build", "What is running", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
@@ -39,6 +49,11 @@ class Metrics:
         """Count one request."""
         known = method if method in METHODS else "_OTHER"
         self._requests.labels(known, route, str(status)).observe(seconds)
+
+    def watch_lane(self, size: str, lane: Lane) -> None:
+        """Tell how much work waits in a lane, and whether it works."""
+        self._waiting.labels(size).set_function(lambda: lane.waiting)
+        self._running.labels(size).set_function(lambda: int(lane.busy))
 
     def count_candidates(self, verdict: str, number: int) -> None:
         """Count candidates that came to a verdict."""

@@ -1,9 +1,22 @@
 """Faults of a question that the core does not know of."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from typing import Final
 
 from service.gpus.gpu_type import GpuType
+from service.nearest_names import nearest, quoted
+
+MOST_ERRORS: Final = 10
+"""Values at fault that are told one by one; the rest is counted."""
+
+
+def escaped(key: object) -> str:
+    """Return a key as one step of a JSON pointer (RFC 6901, section 3)."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def _and_more(count: int, specified: int) -> str:
+    return f" and {count - specified:,} more" if count > specified else ""
 
 
 class InputFault(Exception):
@@ -24,12 +37,18 @@ class InvalidRequest(ValueError):
     """Values are missing, of the wrong type or out of range.
 
     Attributes:
-        errors: JSON pointers with what is wrong there.
+        errors: JSON pointers with what is wrong there, at most ``MOST_ERRORS``.
+
+    Args:
+        errors: all of them, or the first.
+        count: how many there are, where ``errors`` does not hold all.
     """
 
-    def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("; ".join(f"{pointer or '/'}: {detail}" for pointer, detail in self.errors))
+    def __init__(self, errors: Iterable[tuple[str, str]], *, count: int | None = None) -> None:
+        errors = tuple(errors)
+        self.errors = errors[:MOST_ERRORS]
+        specified = "; ".join(f"{pointer or '/'}: {detail}" for pointer, detail in self.errors)
+        super().__init__(specified + _and_more(len(errors) if count is None else count, len(self.errors)))
 
 
 class UnknownFlag(ValueError):
@@ -38,17 +57,32 @@ class UnknownFlag(ValueError):
     Attributes:
         errors: JSON pointers with what is wrong there.
         nearest: flags that are spelt alike.
+
+    Only the first ``MOST_ERRORS`` names are told, and known ones looked for that are spelt like them: each
+    look takes time.
+
+    Args:
+        names: the first names that are not known.
+        known: those that are.
+        section: JSON pointer of the object that holds them.
+        count: how many there are, where ``names`` does not hold all.
     """
 
-    def __init__(self, names: Iterable[str], known: Iterable[str], *, section: str = "/serve") -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        known: Iterable[str],
+        *,
+        section: str = "/serve",
+        count: int | None = None,
+    ) -> None:
         names, known = tuple(names), tuple(known)
-        self.nearest = tuple(
-            dict.fromkeys(near for name in names for near in get_close_matches(name, known, n=3))
-        )
+        count, names = len(names) if count is None else count, names[:MOST_ERRORS]
+        self.nearest = tuple(dict.fromkeys(near for name in names for near in nearest(name, known)))
         hint = f"; the nearest are {', '.join(self.nearest)}" if self.nearest else ""
-        shown = ", ".join(map(repr, names))
-        super().__init__(f"{shown} {'is' if len(names) == 1 else 'are'} not modelled{hint}")
-        self.errors = tuple((f"{section}/{name}", "no such flag is modelled") for name in names)
+        shown = ", ".join(map(quoted, names)) + _and_more(count, len(names))
+        super().__init__(f"{shown} {'is' if count == 1 else 'are'} not modelled{hint}")
+        self.errors = tuple((f"{section}/{escaped(name)}", "no such flag is modelled") for name in names)
 
 
 class UnknownCacheDtype(ValueError):
@@ -59,8 +93,8 @@ class UnknownCacheDtype(ValueError):
     """
 
     def __init__(self, given: str, known: tuple[str, ...]) -> None:
-        self.nearest = tuple(get_close_matches(given, known, n=3)) or known
-        super().__init__(f"no release has the kv_cache_dtype {given!r}; known are {', '.join(known)}")
+        self.nearest = nearest(given, known) or known
+        super().__init__(f"no release has the kv_cache_dtype {quoted(given)}; known are {', '.join(known)}")
 
 
 class UnknownSpeculativeMethod(ValueError):
@@ -71,8 +105,10 @@ class UnknownSpeculativeMethod(ValueError):
     """
 
     def __init__(self, given: str, known: tuple[str, ...]) -> None:
-        self.nearest = tuple(get_close_matches(given, known, n=3)) or known
-        super().__init__(f"no release has the speculative method {given!r}; known are {', '.join(known)}")
+        self.nearest = nearest(given, known) or known
+        super().__init__(
+            f"no release has the speculative method {quoted(given)}; known are {', '.join(known)}"
+        )
 
 
 class GpuNotModelled(ValueError):
@@ -90,7 +126,7 @@ class UnsupportedMediaType(ValueError):
     """The body is sent as something else than JSON."""
 
     def __init__(self, given: str) -> None:
-        shown = f"{given!r}" if given else "no type"
+        shown = quoted(given) if given else "no type"
         super().__init__(f"the body is sent as {shown}: send application/json, as `curl --json` does")
 
 
@@ -98,7 +134,7 @@ class ProblemTypeNotFound(LookupError):
     """No kind of problem has this name."""
 
     def __init__(self, slug: str) -> None:
-        super().__init__(f"there is no problem {slug!r}")
+        super().__init__(f"there is no problem {quoted(slug)}")
 
 
 class Unauthorized(Exception):
@@ -117,3 +153,16 @@ class Forbidden(Exception):
 
 class NotProbeable(ValueError):
     """What was asked for cannot be measured."""
+
+
+class TooManyConnections(Exception):
+    """There are more connections than the service takes.
+
+    Attributes:
+        retry_after: seconds after which asking again makes sense.
+    """
+
+    retry_after = 5
+
+    def __init__(self) -> None:
+        super().__init__("too many connections are open: ask again later, on fewer of them")

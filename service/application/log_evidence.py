@@ -1,11 +1,13 @@
 """Startup logs that are kept as evidence for later plans."""
 
 import time
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.advisor.plan_request import PlanRequest
 from service.application.plan_requests import UNNAMED_MODEL
 from service.application.probe_jobs import startable_config
+from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services
 from service.calibration.from_logs import (
@@ -23,12 +25,21 @@ NO_CONFIG: Final = "the model has no config.json"
 CALLERS_OWN: Final = "the config was had with your own token of the Hub, for you alone; send it in `config`"
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sent a log."""
+
+    name: str
+    token: str = ""
+    """Id of the token that it came with; empty on the service's own host."""
+
+
 async def store_log(
-    explanation: Explanation, body: ExplainBody, services: Services, *, reporter: str, private: bool = False
+    explanation: Explanation, body: ExplainBody, services: Services, *, sender: Sender, private: bool = False
 ) -> StoredLog:
     """Keep what an explained log measured, or say why not.
 
-    ``witness``: who sent it. ``private``: the Hub was asked with the caller's own token.
+    ``private``: the Hub was asked with the caller's own token.
 
     Raises:
         StoreUnavailable: the database cannot be used.
@@ -38,9 +49,13 @@ async def store_log(
         return StoredLog(None, new=False, why=CALLERS_OWN)
     try:
         model = await _model(known_start(explanation), body, services)
-        measurement = measurement_of_log(explanation, model, reporter=reporter, now=time.time())
+        now = time.time()
+        logged = await run_cpu_bound(
+            lambda: measurement_of_log(explanation, model, reporter=sender.name, now=now)
+        )
     except LogNotStored as reason:
         return StoredLog(None, new=False, why=str(reason))
+    measurement = replace(logged, reporter=sender.token)
     new = await services.probes.measurements.keep([measurement])
     await services.probes.learned.refresh()
     return StoredLog(identity(measurement), new > 0, CROWDED if measurement.contaminated else "")

@@ -8,11 +8,13 @@ from pydantic import ValidationError
 
 from service.application.errors import InvalidRequest
 from service.application.schemas.lease import ExportedMeasurementInput
-from service.calibration.measurement import SECONDS_PER_DAY, Measurement
+from service.calibration.measurement import Measurement
 from service.serialization import MEASUREMENT, written
 
 LINES: Final = "application/x-ndjson"
 MAX_FAULTS: Final = 20
+CLOCK_SKEW_SECONDS: Final = 300
+"""By how much the clock of another service may be ahead of ours."""
 
 
 def written_lines(measurements: Iterable[Measurement]) -> str:
@@ -43,7 +45,7 @@ def _read(line: bytes) -> Measurement:
     specified = ExportedMeasurementInput.model_validate_json(line)
     flags = specified.flags.model_dump(exclude_none=True)
     measurement = MEASUREMENT.validate_python({**specified.model_dump(), "flags": flags})
-    if measurement.measured_at > time.time() + SECONDS_PER_DAY:
+    if measurement.measured_at > time.time() + CLOCK_SKEW_SECONDS:
         raise ValueError("measured_at lies in the future")
     return measurement
 

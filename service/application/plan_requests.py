@@ -1,8 +1,8 @@
 """From what a caller wrote to the core's own question."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from packaging.version import Version
 from pydantic import ValidationError
@@ -23,8 +23,10 @@ from service.application.errors import (
     UnknownCacheDtype,
     UnknownFlag,
     UnknownSpeculativeMethod,
+    escaped,
 )
 from service.application.run_cpu_bound import run_cpu_bound
+from service.application.schemas.base import UNKNOWN_NAMES
 from service.application.schemas.question import PLACES, GpuInput, PlanBody
 from service.application.schemas.serve import ServeInput, SpeculativeInput
 from service.application.services import Services
@@ -60,12 +62,22 @@ from service.hub.errors import (
 from service.hub.fetched import CONFIG, FetchedConfig
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
 
+Place: TypeAlias = tuple[int | str, ...]
+"""Keys and indices down to a value."""
+
 UNNAMED_MODEL: Final = "./model"
 """What a config without an id is called, in commands too."""
 DEFAULT_REVISION: Final = "main"
 """The branch that the engine takes by itself."""
-SERVE_DEPTH: Final = 2
-"""Names down to a flag: `serve` and its own."""
+SECTIONS: Final[Mapping[Place, tuple[str, ...]]] = {
+    ("serve",): tuple(ServeInput.model_fields),
+    ("serve", "speculative_config"): tuple(SpeculativeInput.model_fields),
+}
+"""Objects whose names are the engine's flags, with those that are modelled."""
+MAX_COMPARED: Final = 640
+"""GPUs times releases of one question: every type that is known, for as many releases as are compared."""
+MAX_DETAILED_GPUS: Final = 80
+"""GPUs of one question with details or levers: every type that is known."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Faults of the Hub that another draft, or its config given along, would get past."""
@@ -81,55 +93,72 @@ def read_plan_body(document: object) -> PlanBody:
     try:
         return PlanBody.model_validate(document)
     except ValidationError as error:
-        raise invalid_request(error.errors(include_url=False, include_context=False)) from None
+        raise invalid_request(error.errors(include_url=False)) from None
 
 
-def invalid_request(errors: list[ErrorDetails]) -> InvalidRequest | UnknownFlag:
+def invalid_request(errors: Sequence[ErrorDetails]) -> InvalidRequest | UnknownFlag:
     """Name what Pydantic found in a body or among flat parameters."""
-    located = [(_location(error), error) for error in errors]
-    unknown = [
-        str(place[1])
-        for place, error in located
-        if error["type"] == "extra_forbidden" and len(place) == SERVE_DEPTH and place[0] == "serve"
-    ]
-    if unknown:
-        return UnknownFlag(unknown, ServeInput.model_fields)
-    section = ("serve", "speculative_config")
-    keys = [
-        str(place[-1])
-        for place, error in located
-        if error["type"] == "extra_forbidden" and place[:-1] == section
-    ]
-    if keys:
-        return UnknownFlag(keys, SpeculativeInput.model_fields, section=_pointer(section))
-    return InvalidRequest((_pointer(place), error["msg"]) for place, error in located)
+    located = [place for error in errors for place in _places(error)]
+    for section, known in SECTIONS.items():
+        names = [str(place[-1]) for place, error in located if _is_unknown(error) and place[:-1] == section]
+        if names:
+            count = len(names) + sum(_untold(error) for error in errors if _location(error) == section)
+            return UnknownFlag(names, known, section=_pointer(section), count=count)
+    pairs = [(_pointer(place), _message(error)) for place, error in located]
+    return InvalidRequest(pairs, count=len(pairs) + sum(map(_untold, errors)))
 
 
-def _location(error: ErrorDetails) -> tuple[int | str, ...]:
+def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:
+    """Yield where an error stands; one for many unknown names stands at each of the first of them."""
+    place = _location(error)
+    if error["type"] != UNKNOWN_NAMES:
+        yield place, error
+        return
+    for name in error["ctx"]["names"]:
+        yield (*place, name), error
+
+
+def _untold(error: ErrorDetails) -> int:
+    """Return how many unknown names an error only counts."""
+    return error["ctx"]["count"] - len(error["ctx"]["names"]) if error["type"] == UNKNOWN_NAMES else 0
+
+
+def _is_unknown(error: ErrorDetails) -> bool:
+    return error["type"] in {"extra_forbidden", UNKNOWN_NAMES}
+
+
+def _message(error: ErrorDetails) -> str:
+    return "no such name is known" if error["type"] == UNKNOWN_NAMES else error["msg"]
+
+
+def _location(error: ErrorDetails) -> Place:
     loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
     # Tags say which form of a value was read; they are no part of the document.
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
-    if source != "query" or not place:
+    if source != "query":
         return place
-    name, *inside = str(place[0]), *place[1:]
     # What is no parameter of ours was meant as a flag.
+    if not place:
+        return ("serve",) if error["type"] == UNKNOWN_NAMES else place
+    name, *inside = str(place[0]), *place[1:]
     meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
     return (*PLACES.get(name, meant), *inside)
 
 
-def _pointer(place: tuple[int | str, ...]) -> str:
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+def _pointer(place: Place) -> str:
+    return "".join(f"/{escaped(part)}" for part in place)
 
 
 async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     """Resolve the names in a question.
 
     Raises:
-        InvalidRequest: there is neither a model nor a config.
+        InvalidRequest: there is neither a model nor a config, or more is asked for than is planned at once.
         InputFault: a value names what does not exist, or a config cannot be read.
         HubError: the model's config could not be had.
     """
+    _check_work(body)
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
@@ -158,6 +187,16 @@ def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
         return services.plan(question)
     except UnknownBackend as error:
         raise InputFault("/serve/attention_backend", error) from error
+
+
+def _check_work(body: PlanBody) -> None:
+    """Refuse what would keep a core busy for minutes, or be answered by tens of megabytes."""
+    gpus, releases = len(body.gpus or ()), max(1, len(body.engine.versions))
+    if gpus * releases > MAX_COMPARED:
+        words = f"are {gpus} for {releases} releases: at most {MAX_COMPARED} are planned, of both together"
+        raise InvalidRequest([("/gpus", words)])
+    if body.include and gpus > MAX_DETAILED_GPUS:
+        raise InvalidRequest([("/gpus", f"are {gpus}: `include` goes with at most {MAX_DETAILED_GPUS}")])
 
 
 def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:

@@ -1,11 +1,12 @@
 """From what an operator asked to a job, and from what a worker sent to a result."""
 
-from typing import Any
+from typing import Any, Final
 
 from service.advisor.plan_types import Candidate
 from service.advisor.tensors import planned_tensors
 from service.application.errors import InputFault, InvalidRequest, NotProbeable
 from service.application.plan_requests import answer_plan_request, plan_request
+from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.lease import STATES, ResultInput
 from service.application.schemas.plan import CandidateAnswer
 from service.application.schemas.probe import ProbeBody
@@ -34,6 +35,9 @@ from service.probes.job_spec import (
 from service.probes.lifecycle import Job, JobEnding
 from service.serialization import MEASUREMENT, RESULT, written
 
+MAX_RESULT_BYTES: Final = 512 << 10
+"""Lists hold up to 200 results, and one of a thousand ranks has 400 kB."""
+
 
 async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
     """Return the job that a body asks for.
@@ -52,7 +56,7 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
     requested = _resolved(body.plan)
     try:
         request = await plan_request(requested, services)
-        planned = answer_plan_request(request, services)
+        planned = await run_cpu_bound(lambda: answer_plan_request(request, services))
     except InputFault as fault:
         raise InputFault(f"/plan{fault.pointer}", fault.cause) from fault
     candidate = planned.plans[0].candidates[0]
@@ -149,14 +153,18 @@ def _alloc(candidate: Candidate, gpu: GpuType) -> Alloc:
     return Alloc(tensors.weights, tensors.cache)
 
 
-def ending_of(job: Job, node: str, given: ResultInput) -> JobEnding:
+def ending_of(job: Job, node: str, given: ResultInput, reporter: str, now: float) -> JobEnding:
     """Return how a worker says that its job ended.
 
+    ``witness``: the token that it came with. ``now``: seconds since the epoch by the service's own clock.
+
     Raises:
-        InvalidRequest: a measurement is missing, or came where none was asked for.
+        InvalidRequest: a measurement is missing, or came where none was asked for; the result is too large.
     """
+    if len(given.model_dump_json()) > MAX_RESULT_BYTES:
+        raise InvalidRequest([("/result", f"a result has no more than {MAX_RESULT_BYTES:,} bytes")])
     outcome = MeasurementOutcome(given.outcome)
-    measurement = _measurement(job, node, given)
+    measurement = _measurement(job, node, given, reporter, now)
     result = Result(
         outcome=outcome,
         detail=given.detail,
@@ -168,7 +176,7 @@ def ending_of(job: Job, node: str, given: ResultInput) -> JobEnding:
     return JobEnding(STATES[outcome], written(RESULT, result), digest(given.model_dump(mode="json")))
 
 
-def _measurement(job: Job, node: str, given: ResultInput) -> Measurement | None:
+def _measurement(job: Job, node: str, given: ResultInput, reporter: str, now: float) -> Measurement | None:
     work = job.spec.work
     wanted = MeasurementOutcome(given.outcome) is MeasurementOutcome.MEASURED and isinstance(work, Engine)
     if wanted is (given.measurement is None):
@@ -176,6 +184,13 @@ def _measurement(job: Job, node: str, given: ResultInput) -> Measurement | None:
         raise InvalidRequest([("/result/measurement", words)])
     if given.measurement is None or not isinstance(work, Engine):
         return None
-    # What was started is told by the job, not by who ran it.
-    known = {"node": node, "release": work.release, "flags": work.flags, "model": work.model}
+    # What was started is told by the job, not by who ran it; and when, by our clock and not by the worker's.
+    known = {
+        "node": node,
+        "measured_at": now,
+        "release": work.release,
+        "flags": work.flags,
+        "model": work.model,
+        "witness": reporter,
+    }
     return MEASUREMENT.validate_python({**given.measurement.model_dump(), **known})

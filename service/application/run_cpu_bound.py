@@ -1,6 +1,7 @@
-"""Work of the processor, beside the event loop and one after the other.
+"""Runs short CPU-bound work beside the event loop.
 
-Threads of one interpreter run in turns: the more of them work, the longer the event loop waits for its own.
+Threads of one interpreter share the time of one processor: the more of them work, the longer the event loop
+waits. So short work runs in a thread, one piece at a time.
 """
 
 from collections.abc import Callable
@@ -10,9 +11,9 @@ from anyio import CapacityLimiter, to_thread
 
 Result = TypeVar("Result")
 
-ONE: Final = CapacityLimiter(1)
+_ONE_AT_A_TIME: Final = CapacityLimiter(1)
 
 
 async def run_cpu_bound(work: Callable[[], Result]) -> Result:
-    """Return what short work comes to, done in a thread when it is its turn."""
-    return await to_thread.run_sync(work, limiter=ONE)
+    """Run short CPU-bound work in a thread, one at a time, and return its result."""
+    return await to_thread.run_sync(work, limiter=_ONE_AT_A_TIME)

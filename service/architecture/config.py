@@ -5,14 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from service.nearest_names import cut
+
 T = TypeVar("T")
 
 MAX_DIMENSION: Final = 1 << 26
 """No width, vocabulary or length of a real model comes near; beyond it arithmetic only wastes time."""
 MAX_COUNT: Final = 1 << 14
 """Upper limit of layer, head and expert counts."""
-MAX_LAYERS: Final = 1024
-"""Upper limit of layers, which each cost time to plan; real models have a few hundred at most."""
+MAX_LAYERS: Final = 512
+"""Upper limit of layers, which each cost time to plan, some of it in the square of their number.
+
+The deepest published checkpoints have some 130, the deepest merges of such 315.
+"""
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 2 << 20
 
@@ -65,8 +70,8 @@ def _deeper_than(document: object, limit: int) -> bool:
         level = [
             child
             for node in level
-            if isinstance(node, Mapping | list)
             for child in (node.values() if isinstance(node, Mapping) else node)
+            if isinstance(child, Mapping | list)
         ]
         if not level:
             return False
@@ -186,7 +191,7 @@ class Config:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidConfig(self.at(name), "is not a whole number")
         if not minimum <= value <= maximum:
-            raise InvalidConfig(self.at(name), f"is {value}, not between {minimum} and {maximum}")
+            raise InvalidConfig(self.at(name), f"is {cut(str(value))}, not between {minimum} and {maximum}")
         return value
 
     def _sequence(self, name: str, fits: Callable[[Any], bool], kind: str) -> tuple[Any, ...]:

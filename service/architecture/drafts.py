@@ -23,3 +23,19 @@ class Joint:
     split: bool = False
     """Every tensor-parallel rank has a part of the outputs, which are the draft's hidden size."""
     quantizable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MarkovHead:
+    """Two tables by which each token of a block sways the next, never quantized (DSpark)."""
+
+    rank: int
+    """Elements of one token in either table."""
+    rows: int
+    """Tokens of the model."""
+    outputs: int
+    """Tokens that the draft guesses."""
+    tells_confidence: bool
+    """Whether a vector in 32 bits tells how sure each guess is."""
+    block: int | None = None
+    """Tokens of one block, where the config tells."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from service.architecture.context_length import ContextLength
-from service.architecture.drafts import DraftEmbedding, Joint
+from service.architecture.drafts import DraftEmbedding, Joint, MarkovHead
 from service.architecture.layers import (
     CompressedAttention,
     DecoderLayer,
@@ -66,6 +66,10 @@ class Draft:
     joints: tuple[Joint, ...] = ()
     norm_weights: int = 0
     """Normalization weights beside the layers' own, in elements."""
+    float32_weights: int = 0
+    """Weights that are kept in 32 bits, in elements."""
+    markov: MarkovHead | None = None
+    """What ties each guess of a block to the one before it (DSpark)."""
     heads: int = 0
     """Outputs of its own, one per module, which later releases replace by the model's."""
     output_rows: int = 0
@@ -112,6 +116,8 @@ class DraftSources:
     """Prediction layers in the model's own checkpoint (MTP)."""
     unread: str = ""
     """Why there are none, where that is known."""
+    parallel: Draft | None = None
+    """Layers in the model's own checkpoint that guess a block of tokens at once (DSpark)."""
     checkpoint: DraftCheckpoint | None = None
     """The draft that ``speculative_config.model`` names."""
 
@@ -135,6 +141,8 @@ class ModelArchitecture:
     tie_word_embeddings: bool
     context: ContextLength
     quantization: Quantization | None = None
+    unnamed_quantization: str | None = None
+    """``quant_algo`` of a quantization that names no method: the engine builds such a model unquantized."""
     multimodal: bool = False
     bidirectional_media: bool = False
     """Image tokens attend to each other both ways, which only some attention backends can."""

@@ -1,5 +1,6 @@
 """How a checkpoint's weights and cache are quantized, as its config says."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,8 @@ class Quantization:
 
     method: str
     """``quant_method`` in the engine's spelling, e.g. ``compressed-tensors`` or ``modelopt_fp4``."""
+    algorithm: str = ""
+    """ModelOpt's ``quant_algo``, upper case; empty for what others quantized."""
     names_modelopt: bool = False
     """Whether the config itself names ModelOpt, and not only what it produced."""
     kv_cache_algorithm: str | None = None
@@ -63,14 +66,22 @@ class Quantization:
         )
 
 
-MODELOPT_METHODS: Final = {
-    "fp8": "modelopt",
-    "fp8_per_channel_per_token": "modelopt",
-    "fp8_pb_wo": "modelopt",
-    "nvfp4": "modelopt_fp4",
-    "mixed_precision": "modelopt_mixed",
+NESTED_METHODS: Final = {
+    "FP8": "modelopt",
+    "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
+    "FP8_PB_WO": "modelopt",
+    "NVFP4": "modelopt_fp4",
 }
-"""vLLM 0.32.0, ModelArchConfigConvertorBase._normalize_quantization_config."""
+"""Methods of a section in the form of ModelOpt's own file; any other algorithm is an error there.
+
+Source: vLLM 0.32.0, ModelArchConfigConvertorBase._normalize_quantization_config.
+"""
+FLAT_METHODS: Final = NESTED_METHODS | {
+    "W4A16_NVFP4": "modelopt_fp4",
+    "MXFP8": "modelopt_mxfp8",
+    "MIXED_PRECISION": "modelopt_mixed",
+}
+"""Methods of a section that names ModelOpt itself: vLLM 0.32.0, modelopt.py override_quantization_method."""
 
 
 def read_quantization(config: Config, text: Config) -> Quantization | None:
@@ -81,18 +92,14 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     Raises:
         InvalidConfig: the section is malformed.
     """
-    section = (
-        config.section("quantization_config")
-        or config.section("compression_config")
-        or text.section("quantization_config")
-        or text.section("compression_config")
-    )
+    section = _section(config, text)
     method = _method(section) if section is not None else ""
     if section is None or not method:
         return None
     inner = section.section("quantization") or section
     return Quantization(
         method=method,
+        algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
         names_modelopt=section.text("quant_method").lower() == "modelopt",
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
@@ -106,6 +113,15 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     )
 
 
+def _section(config: Config, text: Config) -> Config | None:
+    return (
+        config.section("quantization_config")
+        or config.section("compression_config")
+        or text.section("quantization_config")
+        or text.section("compression_config")
+    )
+
+
 def _block_shape(section: Config) -> tuple[int, ...]:
     sides = section.counts("weight_block_size")
     if 0 in sides:
@@ -114,20 +130,33 @@ def _block_shape(section: Config) -> tuple[int, ...]:
 
 
 def _method(section: Config) -> str:
-    """Return the method by the engine's name; ModelOpt's is told by its algorithm.
-
-    Source: vLLM 0.32.0, _normalize_quantization_config and ModelOpt's override_quantization_method.
-    """
+    """Return the method by the engine's name; ModelOpt's is told by its algorithm."""
     nested = section.section("quantization")
     producer = section.section("producer")
     method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
-    by_modelopt = nested is not None and producer is not None and producer.text("name") == "modelopt"
-    if not by_modelopt and not method.startswith("modelopt"):
-        return method
-    algorithm = (nested or section).text("quant_algo").lower()
-    if algorithm not in MODELOPT_METHODS:
-        raise InvalidConfig((nested or section).at("quant_algo"), f"Unknown ModelOpt quant algo: {algorithm}")
-    return MODELOPT_METHODS[algorithm]
+    if nested is not None and producer is not None and producer.text("name") == "modelopt":
+        return _by_algorithm(nested, NESTED_METHODS)
+    return _by_algorithm(nested or section, FLAT_METHODS) if method == "modelopt" else method
+
+
+def _by_algorithm(part: Config, methods: Mapping[str, str]) -> str:
+    algorithm = part.text("quant_algo")
+    if algorithm.upper() not in methods:
+        raise InvalidConfig(part.at("quant_algo"), f"Unknown ModelOpt quant algo: {algorithm.lower()}")
+    return methods[algorithm.upper()]
+
+
+def unnamed_algorithm(config: Config, text: Config) -> str | None:
+    """Return the ``quant_algo`` of a section that names no method, which the engine does not heed.
+
+    Source: vLLM 0.11.0 to 0.32.0, ModelConfig._verify_quantization: without ``quant_method``, and without
+    ``producer`` in the form of ModelOpt's own file, the model is built unquantized.
+    """
+    section = _section(config, text)
+    if section is None or _method(section):
+        return None
+    inner = section.section("quantization") or section
+    return inner.text("quant_algo") or None
 
 
 def _algorithm(section: Config, inner: Config) -> str | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
@@ -23,8 +22,9 @@ from service.architecture.model import (
     ModelArchitecture,
     PerLayerEmbedding,
 )
-from service.architecture.quantization import read_quantization
+from service.architecture.quantization import read_quantization, unnamed_algorithm
 from service.architecture.rotary import read_rotary_tables
+from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
@@ -44,15 +44,15 @@ class UnknownArchitecture(ValueError):
     """
 
     def __init__(self, class_name: str) -> None:
-        self.class_name = class_name
+        self.class_name = cut(class_name)
         self.reason = unmodelled(class_name)
         if self.reason is not None:
             self.nearest: tuple[str, ...] = ()
-            super().__init__(f"the architecture {class_name!r} is not modelled yet: {self.reason}")
+            super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
             return
-        self.nearest = tuple(get_close_matches(class_name, KNOWN, n=3, cutoff=0.5))
+        self.nearest = nearest(class_name, KNOWN, cutoff=0.5)
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""
-        super().__init__(f"the architecture {class_name!r} is not known{hint}")
+        super().__init__(f"the architecture {quoted(class_name)} is not known{hint}")
 
 
 def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -90,6 +90,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tie_word_embeddings=_tied(config, text, family),
         context=read_context_length(text),
         quantization=read_quantization(config, text),
+        unnamed_quantization=unnamed_algorithm(config, text),
         multimodal=family.multimodal,
         bidirectional_media=family.bidirectional_media(text),
         largest_media_item=family.largest_media_item,

@@ -19,6 +19,8 @@ class WeightFormat(StrEnum):
     GPTQ = "gptq"
     NVFP4 = "nvfp4"
     MXFP4 = "mxfp4"
+    MXFP8 = "mxfp8"
+    """One byte an element, and one for each 32 inputs of a row."""
     BITSANDBYTES = "bitsandbytes"
     """Elements packed in the order they lie, with a 32-bit scale for each group of them."""
 
@@ -60,8 +62,11 @@ class SchemeGroup:
     """Module names and patterns; none means every linear layer."""
 
 
+MAX_GROUPS: Final = 16
+"""Groups of modules stored alike, each of which every module is held against; checkpoints have up to four."""
 NVFP4_GROUP: Final = 16
 MXFP4_GROUP: Final = 32
+MXFP8_SCHEME: Final = WeightScheme(WeightFormat.MXFP8, Granularity.GROUP, group_size=32)
 AWQ_BITS: Final = 4
 BITSANDBYTES_GROUP: Final = 64
 """bitsandbytes, functional.quantize_4bit: its default, which no config changes."""
@@ -96,6 +101,20 @@ def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
     return None
 
 
+class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
+    """Names whose hash is worked out once: there may be thousands, looked up for every module."""
+
+    _hash: int
+
+    def __hash__(self) -> int:
+        """Return the hash of the tuple."""
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = super().__hash__()
+            return self._hash
+
+
 def read_ignored(section: Config) -> tuple[str, ...]:
     """Return the names and patterns of the modules that stay unquantized."""
     inner = section.section("quantization") or section
@@ -109,7 +128,7 @@ def read_ignored(section: Config) -> tuple[str, ...]:
     ):
         for part in (section, inner) if inner is not section else (section,):
             names.extend(part.texts(key))
-    return tuple(dict.fromkeys(names))
+    return Names(dict.fromkeys(names))
 
 
 def _group_size(section: Config, *names: str) -> int | None:
@@ -167,6 +186,10 @@ def _mxfp4(_: Config) -> tuple[SchemeGroup, ...]:
     return (SchemeGroup(WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=32)),)
 
 
+def _mxfp8(_: Config) -> tuple[SchemeGroup, ...]:
+    return (SchemeGroup(MXFP8_SCHEME),)
+
+
 def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | None:
     """Return the layout of one of ModelOpt's algorithms, or ``None`` for one that is not known."""
     match algorithm.upper():
@@ -176,6 +199,8 @@ def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | No
             return WeightScheme(WeightFormat.FP8, Granularity.CHANNEL)
         case "FP8_PB_WO":
             return WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=(128, 128))
+        case "MXFP8":
+            return MXFP8_SCHEME
         case "NVFP4" | "W4A16_NVFP4" as name:
             return WeightScheme(
                 WeightFormat.NVFP4,
@@ -201,13 +226,16 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         if scheme is None:
             return ()
         targets.setdefault(scheme, []).append(name)
-    return tuple(SchemeGroup(scheme, tuple(names)) for scheme, names in targets.items())
+    if len(targets) > MAX_GROUPS:
+        return ()
+    return tuple(SchemeGroup(scheme, Names(names)) for scheme, names in targets.items())
 
 
 def _compressed_tensors(section: Config) -> tuple[SchemeGroup, ...]:
     groups = section.section("config_groups")
-    read = tuple(_compressed_groups(groups)) if groups is not None else ()
-    return _all_known(read)
+    if groups is None or len(groups.fields) > MAX_GROUPS:
+        return ()
+    return _all_known(tuple(_compressed_groups(groups)))
 
 
 def _all_known(groups: tuple[SchemeGroup | None, ...]) -> tuple[SchemeGroup, ...]:
@@ -221,7 +249,7 @@ def _compressed_groups(groups: Config) -> Iterator[SchemeGroup | None]:
         weights = group.section("weights")
         if weights is None:
             continue
-        targets = tuple(name for name in group.texts("targets") if name != "Linear")
+        targets = Names(name for name in group.texts("targets") if name != "Linear")
         scheme = _compressed_scheme(weights, group.section("input_activations"))
         yield None if scheme is None else SchemeGroup(scheme, targets)
 
@@ -278,8 +306,10 @@ _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {
     "bitsandbytes": _bitsandbytes,
     "mxfp4": _mxfp4,
     "gpt_oss_mxfp4": _mxfp4,
+    "mxfp8": _mxfp8,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
     "modelopt_mixed": _modelopt,
+    "modelopt_mxfp8": _modelopt,
     "compressed-tensors": _compressed_tensors,
 }

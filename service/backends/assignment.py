@@ -380,6 +380,7 @@ def _request(
             index_topk=None if mixer.indexer is None else mixer.indexer.top_k,
             qk_nope_head_dim=mixer.qk_nope_head_dim,
             qk_rope_head_dim=mixer.qk_rope_head_dim,
+            v_head_dim=mixer.v_head_dim,
             kv_lora_rank=mixer.kv_lora_rank,
             flash_attn_version=forced.flash_attn_version,
             decode_context_parallel_size=engine_config.decode_context_parallel_size,

@@ -48,8 +48,9 @@ class AttentionRequest:
     head_size_v: int | None = None
     """Where values are of another size than keys (MiMo V2); None: the same."""
     qk_nope_head_dim: int | None = None
-    """MLA only, as are the next two."""
+    """MLA only, as are the next three."""
     qk_rope_head_dim: int | None = None
+    v_head_dim: int | None = None
     kv_lora_rank: int | None = None
     index_topk: int | None = None
     """Tokens, or blocks of them, that the model's indexer picks; None: it has none."""

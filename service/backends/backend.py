@@ -78,6 +78,8 @@ class AttentionBackend:
     """Tokens of which blocks are whole numbers where all layers' stand side by side."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
+    failure_at_setup: EngineFailure | None = None
+    """The engine sizes the cache, then always fails when it sets up this layer's cache."""
 
     @property
     def paging(self) -> tuple[object, ...]:

@@ -87,6 +87,8 @@ class Traits:
     refusals: Rules[str]
     construction_failures: Rules[ConstructionFailure]
     run_failures: Rules[EngineFailure]
+    no_decode_lse: Rules[str]
+    """The implementation class, where it does not return the softmax LSE of a decode step."""
     layouts: Rules[tuple[str, ...]]
     packed_rows: Rules[int]
     indexes_kv_by_block_stride: bool
@@ -106,6 +108,7 @@ class ReleaseRules:
     selector_config: str
     attn_type_printed: str
     sink_reason: str
+    no_decode_lse_message: str
     block_size_filters: bool
     mla_layers_skip: bool
     quantized_kv_cache_dtypes: frozenset[str]
@@ -171,6 +174,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "refusals": _rules_of(lambda raw: str(raw["reason"])),
     "construction_failures": _rules_of(_construction_failure),
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
+    "no_decode_lse": _rules_of(lambda raw: str(raw["impl"])),
     "packed_rows": _rules_of(lambda raw: int(raw["rows"])),
     "layouts": _rules_of(lambda raw: tuple(raw["layouts"])),
     "indexes_kv_by_block_stride": bool,
@@ -262,6 +266,7 @@ def release_rules(release: Version) -> ReleaseRules:
         selector_config=_at(release, "selector_config", str),
         attn_type_printed=_at(release, "attn_type_printed", str),
         sink_reason=_at(release, "sink_reason", str),
+        no_decode_lse_message=_at(release, "no_decode_lse_message", str),
         block_size_filters=_at(release, "block_size_filters", bool),
         mla_layers_skip=_at(release, "latent_layers_skip", bool),
         quantized_kv_cache_dtypes=_at(release, "quantized_kv_cache_dtypes", frozenset),

@@ -100,6 +100,7 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     "sparse": _is(lambda s: s.request.sparse),
     "qk_nope_head_dim": _within(lambda s: s.request.qk_nope_head_dim),
     "qk_rope_head_dim": _within(lambda s: s.request.qk_rope_head_dim),
+    "v_head_dim": _within(lambda s: s.request.v_head_dim),
     "kv_lora_rank": _within(lambda s: s.request.kv_lora_rank),
     "indexed": _is(lambda s: s.request.index_topk is not None),
     "index_topk": _within(lambda s: s.request.index_topk),

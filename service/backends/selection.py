@@ -76,7 +76,20 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, joined_reasons(failure.message, subject)),
+        failure_at_setup=_without_decode_lse(traits, subject, rules),
     )
+
+
+def _without_decode_lse(traits: Traits, subject: Subject, rules: ReleaseRules) -> EngineFailure | None:
+    """Return how decode context parallelism fails with a backend that returns no softmax LSE for decode.
+
+    Source: vLLM 0.10.2 to 0.12.0, GPUModelRunner.initialize_kv_cache; 0.13.0 to 0.33.0,
+    check_attention_cp_compatibility, which the model runner calls once the cache is sized.
+    """
+    impl = first_outcome(traits.no_decode_lse, subject) if subject.request.context_parallel else None
+    if impl is None:
+        return None
+    return EngineFailure("AssertionError", rules.no_decode_lse_message.format(impl=impl))
 
 
 def _of_spec(subject: Subject, cache_dtype: str, rules: ReleaseRules) -> Subject:

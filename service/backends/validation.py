@@ -77,6 +77,7 @@ def joined_reasons(template: str, subject: Subject, device_name: str = "") -> st
         dcp_size=request.decode_context_parallel_size,
         qk_nope_head_dim=request.qk_nope_head_dim,
         qk_rope_head_dim=request.qk_rope_head_dim,
+        v_head_dim=request.v_head_dim,
         kv_lora_rank=request.kv_lora_rank,
         index_topk=request.index_topk,
     )

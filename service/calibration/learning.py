@@ -1,10 +1,15 @@
-"""From measurements to residuals: robust, forgetful, and never moved by a single voice.
+"""From measurements to residuals: robust, forgetful, and never moved far by a single voice.
 
-In a cell (what starts of one level have in common) a node has one voice a day, the median of what it
-measured; what lies far from all others is kept but not used; what is old counts less; a change of the
-driver's branch, of CUDA or of torch makes what came before void. Startup logs are the weaker witnesses: one
-weighs a quarter of a probe, and where probes have spoken all logs together weigh half as much as those, so
-that the middle stays between what probes measured, however many logs there are.
+In a cell (what starts of one level have in common) a token has one voice a day, the median of what it handed
+in, whatever it calls its nodes; what lies far from all others is kept but not used; what is old counts less.
+Beside other tokens one counts as one voice, on however many days it spoke, and what it says is held within
+the spread of the others. Of two tokens the one that spoke first stands, and the other is held near it. A
+change of the driver's branch, of CUDA or of torch on a node makes void what was measured on that node before,
+and on no other. What a revoked token measured counts where no other one measured anything.
+
+Startup logs are the weaker witnesses: one weighs a quarter of a probe, and where probes have spoken all logs
+together weigh half as much as those, so that the middle stays between what probes measured, however many logs
+there are.
 """
 
 from collections import defaultdict
@@ -24,6 +29,7 @@ from service.calibration.plausibility import implausible
 from service.calibration.prediction import Prediction
 from service.memory.budget import Estimate, Evidence, Level
 from service.memory.calibration import (
+    FLOORS,
     LEARNED_AT,
     Calibration,
     Circumstances,
@@ -63,6 +69,22 @@ class Sample:
     branch: Branch = (None, None, None)
     lumped: frozenset[Term] = frozenset()
     """Terms that were not told one by one, but in their sum alone."""
+    reporter: str = ""
+    """The token that answers for it; empty if that is not known."""
+    measured_at: float = 0.0
+    """Seconds since the epoch."""
+    revoked: bool = False
+    """Whether the token is worthless by now."""
+
+    @property
+    def speaker(self) -> str:
+        """Who answers for it: a token, or else a node."""
+        return self.reporter or self.node
+
+    @property
+    def age(self) -> tuple[int, float]:
+        """What tells the earlier of two."""
+        return self.day, self.measured_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +106,58 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What one node says on one day."""
+    """What one token says on one day."""
 
     value: float
     day: int
     weight: float
     origin: Origin
+    speaker: str
+    first: float
+    """When it was said first, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Testimony:
+    """What one token says on all days."""
+
+    observations: tuple[_Observation, ...]
+
+    @property
+    def middle(self) -> float:
+        return _weighted_median(self.observations)
+
+    @property
+    def weight(self) -> float:
+        return sum(observation.weight for observation in self.observations)
+
+    @property
+    def spread(self) -> float:
+        return _spread(self.observations)
+
+    @property
+    def seniority(self) -> tuple[int, float, float, float]:
+        """What the first of several has least of; of two at one moment the nearer to what is computed."""
+        day, first = min((observation.day, observation.first) for observation in self.observations)
+        return day, first, abs(self.middle), self.middle
+
+    def once(self) -> "_Testimony":
+        """Return it with the weight of a single voice."""
+        share = max(observation.weight for observation in self.observations) / self.weight
+        return _Testimony(
+            tuple(
+                replace(observation, weight=observation.weight * share) for observation in self.observations
+            )
+        )
+
+    def within(self, low: float, high: float) -> "_Testimony":
+        """Return it with values between two others."""
+        return _Testimony(
+            tuple(
+                replace(observation, value=min(max(observation.value, low), high))
+                for observation in self.observations
+            )
+        )
 
 
 def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None:
@@ -106,6 +174,8 @@ def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None
         origin=measurement.origin,
         branch=measurement.stack.branch,
         lumped=frozenset(lumped),
+        reporter=measurement.reporter,
+        measured_at=measurement.measured_at,
     )
 
 
@@ -150,13 +220,14 @@ def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Lea
     ``today``: days since the epoch.
     """
     cells: dict[tuple[Level, Hashable], list[Sample]] = defaultdict(list)
-    for sample in samples:
+    for specified in samples:
+        sample = replace(specified, day=min(specified.day, today))
         for level in Level:
             cells[level, sample.circumstances.key(level)].append(sample)
     residuals: dict[tuple[Level, Hashable], dict[Term, Residual]] = {}
     learned = []
     for (level, key), members in cells.items():
-        current = _of_newest_stack(members)
+        current = _of_newest_stacks(_standing(members))
         for term in sorted(LEARNED_AT[level]):
             residual, set_aside = _residual(level, term, current, today)
             if residual is not None:
@@ -166,25 +237,36 @@ def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Lea
     return Calibration(residuals), tuple(sorted(learned, key=_order))
 
 
-def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of the software of the latest one, and those that do not tell theirs."""
-    specified = [sample for sample in members if any(sample.branch)]
-    if not specified:
-        return list(members)
-    newest = max(specified, key=lambda sample: sample.day).branch
-    return [sample for sample in members if sample.branch == newest or not any(sample.branch)]
+def _standing(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of tokens that are not revoked, or all where there are no others."""
+    return [sample for sample in members if not sample.revoked] or list(members)
+
+
+def _of_newest_stacks(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of the latest software of each node, and those that do not tell theirs.
+
+    What a token says of its own node voids nothing that another one measured.
+    """
+    newest: dict[tuple[str, str], Sample] = {}
+    for sample in sorted(members, key=lambda each: each.age):
+        if any(sample.branch):
+            newest[sample.speaker, sample.node] = sample
+    return [
+        sample
+        for sample in members
+        if not any(sample.branch) or sample.branch == newest[sample.speaker, sample.node].branch
+    ]
 
 
 def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -> tuple[Residual | None, int]:
     # What several terms differ by together depends on the GPU where one of them does.
     alone = [member for member in members if level is not Level.RELEASE or term not in member.lumped]
     observations = _observations(term, alone, today)
-    heard = _inliers(observations)
+    heard = _inliers(observations, FLOORS[level])
     weight = sum(observation.weight for observation in heard)
     if weight < LEAST_WEIGHT:
         return None, len(observations)
     middle = _weighted_median(heard)
-    spread = MAD_TO_SIGMA * median(abs(observation.value - middle) for observation in heard)
     newest = max(observation.day for observation in heard)
     evidence = Evidence(
         level,
@@ -193,36 +275,119 @@ def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -
         age_days=max(0, today - newest),
         logs=sum(observation.origin is Origin.LOG for observation in heard),
     )
-    return Residual(middle, spread, weight, evidence), len(observations) - len(heard)
+    residual = Residual(
+        middle, _spread(heard), weight, evidence, _borne_out(observations, heard, FLOORS[level])
+    )
+    return residual, len(observations) - len(heard)
 
 
 def _observations(term: Term, members: Sequence[Sample], today: int) -> list[_Observation]:
-    said: dict[tuple[str, int, Origin], list[int]] = defaultdict(list)
+    said: dict[tuple[str, int, Origin], list[Sample]] = defaultdict(list)
     for sample in members:
         if term in sample.residuals:
-            said[sample.node, sample.day, sample.origin].append(sample.residuals[term])
+            said[sample.speaker, sample.day, sample.origin].append(sample)
     return [
         _Observation(
-            median(values),
+            median(sample.residuals[term] for sample in samples),
             day,
-            ORIGIN_WEIGHTS[origin] * 0.5 ** (max(0, today - day) / HALF_LIFE_DAYS),
+            ORIGIN_WEIGHTS[origin] * 0.5 ** ((today - day) / HALF_LIFE_DAYS),
             origin,
+            speaker,
+            min(sample.measured_at for sample in samples),
         )
-        for (_, day, origin), values in sorted(said.items())
+        for (speaker, day, origin), samples in sorted(said.items())
     ]
 
 
-def _inliers(observations: Sequence[_Observation]) -> list[_Observation]:
-    """Return the voices that count, each with the weight that it has beside the others."""
+def _inliers(observations: Sequence[_Observation], honest: float) -> list[_Observation]:
+    """Return the voices that count, each with the value and the weight that it has beside the others.
+
+    ``honest``: standard deviation from one honest start to another.
+    """
     probes = [observation for observation in observations if observation.origin is Origin.PROBE]
     logs = [observation for observation in observations if observation.origin is Origin.LOG]
     if not probes:
-        return _near(logs, logs) if len(logs) >= ENOUGH_TO_OUTLIE else logs
-    agreed = _near(probes, probes) if len(probes) >= ENOUGH_TO_OUTLIE else probes
+        return _agreed(logs, honest)
+    agreed = _agreed(probes, honest)
     beside = _near(logs, agreed)
     most = LOGS_BESIDE_PROBES * sum(observation.weight for observation in agreed)
     share = min(1.0, most / sum(observation.weight for observation in beside)) if beside else 1.0
     return [*agreed, *(replace(observation, weight=observation.weight * share) for observation in beside)]
+
+
+def _agreed(observations: Sequence[_Observation], honest: float) -> list[_Observation]:
+    """Return the voices of one origin so that no token has more than its part in them.
+
+    ``honest``: standard deviation from one honest start to another.
+    """
+    specified = [_consistent(each) for each in _by_speaker(observations)]
+    specified = [each for each in specified if each.weight >= LEAST_WEIGHT] or specified
+    if len(specified) >= ENOUGH_TO_OUTLIE:
+        specified = _near_each_other(specified)
+    if len(specified) > 1:
+        specified = _held_together([each.once() for each in specified], honest)
+    return [observation for each in specified for observation in each.observations]
+
+
+def _held_together(specified: Sequence[_Testimony], honest: float) -> list[_Testimony]:
+    """Return tokens, each within the spread of the others; of two the first stands as it is."""
+    first, *others = sorted(specified, key=lambda each: each.seniority)
+    if len(others) == 1:
+        return [first, _held_near(others[0], [first.middle], max(first.spread, honest))]
+    middles = [each.middle for each in specified]
+    return [
+        _held_near(each, middles[:number] + middles[number + 1 :], honest)
+        for number, each in enumerate(specified)
+    ]
+
+
+def _held_near(specified: _Testimony, others: Sequence[float], honest: float) -> _Testimony:
+    middle = median(others)
+    most = max(MAD_TO_SIGMA * median(abs(other - middle) for other in others), honest)
+    return specified.within(middle - most, middle + most)
+
+
+def _by_speaker(observations: Sequence[_Observation]) -> list[_Testimony]:
+    said: dict[str, list[_Observation]] = defaultdict(list)
+    for observation in observations:
+        said[observation.speaker].append(observation)
+    return [_Testimony(tuple(said[speaker])) for speaker in sorted(said)]
+
+
+def _consistent(specified: _Testimony) -> _Testimony:
+    """Return what a token says without what lies far from all that it says else."""
+    if len(specified.observations) < ENOUGH_TO_OUTLIE:
+        return specified
+    return _Testimony(tuple(_near(specified.observations, specified.observations)))
+
+
+def _near_each_other(specified: Sequence[_Testimony]) -> list[_Testimony]:
+    """Return tokens without those that lie far from the others, each counting once."""
+    middle = median(each.middle for each in specified)
+    deviation = max(median(abs(each.middle - middle) for each in specified), LEAST_DEVIATION)
+    return [each for each in specified if abs(each.middle - middle) <= OUTLYING_MADS * deviation]
+
+
+def _borne_out(
+    observations: Sequence[_Observation], heard: Sequence[_Observation], honest: float
+) -> tuple[float, float]:
+    """Return how far below and above what is computed at least two of the tokens that are heard measured.
+
+    ``honest``: by how much the two may differ.
+    """
+    speakers = {observation.speaker for observation in heard}
+    middles = sorted(
+        each.middle for each in _by_speaker(observations) if each.observations[0].speaker in speakers
+    )
+    if len(middles) < 2:  # noqa: PLR2004 - two tokens
+        return 0.0, 0.0
+    return min(0.0, middles[1] - honest), max(0.0, middles[-2] + honest)
+
+
+def _spread(observations: Sequence[_Observation]) -> float:
+    """Return the standard deviation of voices around their middle, robustly."""
+    middle = _weighted_median(observations)
+    return MAD_TO_SIGMA * median(abs(observation.value - middle) for observation in observations)
 
 
 def _near(observations: Sequence[_Observation], reporters: Sequence[_Observation]) -> list[_Observation]:

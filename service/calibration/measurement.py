@@ -125,6 +125,9 @@ class Measurement:
     """Something else used the GPU meanwhile: kept, and never learned from."""
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds by phase."""
+    reporter: str = ""
+    """The token that it was handed in with, which the service itself writes down; empty if that is not known.
+    A worker chooses the name of its node, but not its token."""
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -136,6 +139,11 @@ class Measurement:
         """The rank with the least room, by which the engine sizes every cache."""
         specified = [rank for rank in self.ranks if rank.available_kv is not None]
         return min(specified, key=_room) if specified else self.ranks[0]
+
+    @property
+    def speaker(self) -> str:
+        """Who answers for it: a token, or else a node."""
+        return self.reporter or self.node
 
     @property
     def day(self) -> int:

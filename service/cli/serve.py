@@ -1,5 +1,6 @@
 """`dryserve serve`: answer over HTTP."""
 
+import gc
 import json
 import socket
 from pathlib import Path
@@ -9,6 +10,12 @@ import typer
 import uvicorn
 
 from service import __version__
+from service.api.connections import (
+    ConnectionLimits,
+    connections_allowed,
+    listens_on_loopback,
+    protocol_of,
+)
 from service.api.examples import EXAMPLES
 from service.application.job_events import JobEvents
 from service.bootstrap import build_app
@@ -16,7 +23,6 @@ from service.logs import configure_logs
 from service.settings import Settings
 from service.worker.deploy.local_worker import LocalWorker
 
-MAX_CONNECTIONS: Final = 256
 GRACE_SECONDS: Final = 6
 """For questions that are being answered; a local worker is given three more."""
 NOT_STARTED: Final = 3
@@ -28,6 +34,16 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, job_events: JobEvents) -> None:
         super().__init__(config)
         self._bell = job_events
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve.
+
+        What is loaded by then stays for good: the garbage collector, which stops all threads, need not look
+        through it again and again.
+        """
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to serve."""
@@ -52,7 +68,7 @@ def serve(
     configure_logs(settings.log_level)
     typer.echo(_greeting(f"http://{host}:{port}"))
     worker = LocalWorker(f"http://127.0.0.1:{port}", worker_python) if local_worker else None
-    app = build_app(settings, local_worker=worker)
+    app = build_app(settings, local_worker=worker, open_reads=listens_on_loopback(host))
     config = uvicorn.Config(
         app,
         host=host,
@@ -60,7 +76,8 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        http=protocol_of(ConnectionLimits(connections_allowed(settings.max_connections))),
+        ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = Server(config, app.state.services.probes.job_events)

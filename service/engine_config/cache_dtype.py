@@ -57,6 +57,14 @@ def resolve_cache_dtype(dtype: str, quantization: Quantization | None, rules: En
     return dtype
 
 
+def canonical(dtype: str) -> str:
+    """Return the one name of cache dtypes that are stored alike: ``fp8`` is ``fp8_e4m3`` on CUDA.
+
+    Source: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh, get_fp8_kv_cache_data_type.
+    """
+    return "fp8" if dtype == "fp8_e4m3" else dtype
+
+
 HALF_FLOATS: Final = frozenset({"float16", "bfloat16"})
 HYBRID_REFUSAL: Final = (
     "TurboQuant KV cache is not supported for hybrid (attention + Mamba) models. "

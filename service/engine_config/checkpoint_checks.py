@@ -27,6 +27,14 @@ def check_checkpoint(
     """
     if quantization is None:
         return
+    algorithms = rules.checkpoints.modelopt_algorithms
+    if quantization.algorithm and quantization.algorithm not in algorithms:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: ModelOpt currently only supports: {list(algorithms)} quantizations in vLLM. Please "
+            "check the `hf_quant_config.json` file for your model's quant configuration.",
+            type="ValidationError",
+        )
     minimum = rules.checkpoints.quantization_min_capability.get(quantization.method)
     current = capability.major * 10 + capability.minor
     if minimum is not None and current < int(minimum):

@@ -3,6 +3,7 @@
 from service.architecture.model import ModelArchitecture
 from service.engine_config.speculation import Speculation
 from service.engines.engine_rules import EngineRules
+from service.engines.speculative_config import DSPARK
 
 
 def runs_on_v2_model_runner(
@@ -13,6 +14,9 @@ def runs_on_v2_model_runner(
         drafted.v2_model_runner and drafted.method in rules.speculation.v2_model_runner_methods
     ):
         return False
+    if drafted is not None and drafted.method == DSPARK:
+        # Only the second runner can: vLLM 0.25.0 to 0.33.0, use_v2_model_runner.
+        return True
     name = architecture.class_name
     dense = not (architecture.is_hybrid or architecture.experts_declared)
     second = {"all", name, *(("dense",) if dense else ())}

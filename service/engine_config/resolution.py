@@ -96,7 +96,9 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(flags.max_model_len, architecture, rules)
-    weight_quantization.check_method(architecture.quantization, flags.quantization, rules)
+    weight_quantization.check_method(
+        architecture.quantization, flags.quantization, architecture.model_type, rules
+    )
     requested_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_cache_dtype(requested_cache, rules)
     state_caching.check_state_choices(flags, rules)
@@ -145,7 +147,7 @@ def configure(
         kv_cache_dtype=kv_cache_dtype,
         kv_cache_dtype_skip_layers=skipped,
         block_size=flags.block_size,
-        attention_backend=flags.attention_backend,
+        attention_backend=_attention_backend(flags.attention_backend, rules),
         enable_prefix_caching=caching,
         concurrent_batches=_concurrent_batches(architecture, flags, rules, mode, drafted),
         enforce_eager=flags.enforce_eager,
@@ -163,6 +165,17 @@ def configure(
         speculation=drafted,
         v2_model_runner=runs_on_v2_model_runner(architecture, rules, drafted),
     )
+
+
+def _attention_backend(requested: str | None, rules: EngineRules) -> str | None:
+    """Return the backend that a flag names, as the engine spells it; ``None`` leaves it to the engine.
+
+    The engine compares names in upper case.
+
+    Source: vLLM 0.13.0 and 0.32.0, config/attention.py AttentionConfig.validate_backend_before.
+    """
+    name = None if requested is None else requested.upper()
+    return None if name == "AUTO" and rules.kernels.auto_backend else name
 
 
 def _encoder_tokens(architecture: ModelArchitecture, rules: EngineRules, batched: int) -> int:

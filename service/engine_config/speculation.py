@@ -11,6 +11,7 @@ from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.speculative_config import (
     DRAFT_MODEL,
+    DSPARK,
     EAGLE,
     EAGLE3,
     LOOKUPS,
@@ -29,8 +30,8 @@ DEFAULT_TOKENS: Final = (
     "an n_predict parameter."
 )
 """vLLM 0.10.2 to 0.33.0, SpeculativeConfig._verify_args."""
-HIDDEN_STATES, DSPARK, CUSTOM = "extract_hidden_states", "dspark", "custom_class"
-"""Methods that are not modelled; the first two do without a model of their own (vLLM 0.17.0, 0.25.0)."""
+HIDDEN_STATES, CUSTOM = "extract_hidden_states", "custom_class"
+"""Methods that are not modelled; the first does without a model of its own (vLLM 0.17.0)."""
 NO_PROPOSER: Final = (
     "method='custom_class' requires 'model' to contain the custom proposer module path "
     "(e.g., 'my_module.MyProposer')."
@@ -90,11 +91,13 @@ def resolve_speculation(
     if method in LOOKUPS:
         return _lookup(method, config)
     method, draft = _draft(method, config, architecture, rules)
-    tokens = _tokens(config, draft)
+    tokens = _tokens(config, draft, rules)
+    _check_block(draft, tokens, rules)
     _check_draft(method, draft, flags, architecture, rules)
     draft = _last_stage(draft, flags.pipeline_parallel_size)
     _check_quantization(config, draft)
-    slots = (tokens - 1 if config.parallel_drafting else 0) + (1 if method == DRAFT_MODEL else 0)
+    at_once = bool(config.parallel_drafting) or method == DSPARK
+    slots = (tokens - 1 if at_once else 0) + (1 if method == DRAFT_MODEL else 0)
     return Speculation(
         method,
         tokens,
@@ -144,6 +147,8 @@ def _draft(
     if config.model is None:
         if config.num_speculative_tokens is None:
             raise _invalid(DEFAULT_TOKENS)
+        if method == DSPARK:
+            return DSPARK, _own_block_draft(architecture)
         return MTP, _own_draft(method, architecture, rules)
     checkpoint = architecture.drafts.checkpoint
     if checkpoint is None:
@@ -159,9 +164,23 @@ def _draft(
     return method, draft
 
 
+def _own_block_draft(architecture: ModelArchitecture) -> Draft:
+    """Return the model's own layers that guess a block of tokens at once.
+
+    Source: vLLM 0.25.0 to 0.33.0, SpeculativeConfig.__post_init__: without a model, the target's own.
+    """
+    draft = architecture.drafts.parallel
+    if draft is None:
+        raise UnmodelledSpeculation(
+            "method dspark without a model of its own needs DSpark layers in the checkpoint, and this config "
+            "does not describe them (dspark_target_layer_ids, dspark_markov_rank)"
+        )
+    return draft
+
+
 def _own_draft(method: str, architecture: ModelArchitecture, rules: EngineRules) -> Draft:
     """Return the model's own prediction layers."""
-    if method in {HIDDEN_STATES, DSPARK}:
+    if method == HIDDEN_STATES:
         raise UnmodelledSpeculation(f"method {method}")
     if method == CUSTOM:
         raise _invalid(NO_PROPOSER)
@@ -253,13 +272,24 @@ def _last_stage(draft: Draft, stages: int) -> Draft:
     return replace(draft, layers=draft.layers[numbers.start :], first_number=numbers.start)
 
 
-def _tokens(config: SpeculativeConfig, draft: Draft) -> int:
+def _tokens(config: SpeculativeConfig, draft: Draft, rules: EngineRules) -> int:
     tokens, predicts = config.num_speculative_tokens, draft.predicts
     if tokens is None:
         raise _invalid(DEFAULT_TOKENS)
+    if draft.markov is not None and not rules.speculation.draft_blocks_in_rounds:
+        return tokens
     if predicts is not None and tokens > predicts and tokens % predicts:
         raise _invalid(f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts}")
     return tokens
+
+
+def _check_block(draft: Draft, tokens: int, rules: EngineRules) -> None:
+    block = None if draft.markov is None else draft.markov.block
+    if rules.speculation.draft_blocks_whole and block is not None and tokens < block:
+        raise _invalid(
+            f"DSpark requires num_speculative_tokens >= dspark_block_size ({block}); got {tokens}. Smaller "
+            f"values produce incorrect output. Use num_speculative_tokens={block} or larger (e.g. 7)."
+        )
 
 
 def _check_draft(

@@ -1,6 +1,5 @@
 """Whether a release takes a method of quantized weights, and ``--quantization`` the checkpoint."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from service.architecture.quantization import Quantization
@@ -23,14 +22,9 @@ READ_FROM_FILE: Final = frozenset(
     }
 )
 """Methods that a checkpoint must describe: vLLM 0.16.0 to 0.33.0, get_config_filenames of each."""
-LIKE: Final[Mapping[str, frozenset[str]]] = {
-    "awq": frozenset({"auto_awq", "awq", "awq_marlin", "moe_wna16"}),
-    "gptq": frozenset({"auto_gptq", "gptq", "gptq_marlin", "moe_wna16"}),
-}
-"""Values of the flag that run a checkpoint of some method, beside its own name."""
 
 
-def check_method(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
+def check_method(stored: Quantization | None, flag: str | None, model_type: str, rules: EngineRules) -> None:
     """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
 
     A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
@@ -40,29 +34,36 @@ def check_method(stored: Quantization | None, flag: str | None, rules: EngineRul
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if stored is not None and (
-        stored.names_modelopt or stored.method in rules.checkpoints.quantization_overrides
-    ):
+    if stored is not None and stored.names_modelopt:
         return
-    method = flag if stored is None or flag is not None else stored.method
+    method, words = flag, ""
+    if stored is not None:
+        method = _runs_as(stored.method, flag, model_type, rules)
+        if flag is not None and method == stored.method != flag:
+            words = (
+                f"Quantization method specified in the model config ({stored.method}) does not match the "
+                f"quantization method specified in the `quantization` argument ({flag})."
+            )
     if method is None:
         return
-    words = ""
-    if stored is not None and method not in LIKE.get(stored.method, frozenset()) | {stored.method}:
-        words = (
-            f"Quantization method specified in the model config ({stored.method}) does not match the "
-            f"quantization method specified in the `quantization` argument ({method})."
-        )
-    elif method not in rules.checkpoints.quantization_methods:
+    if not words and method not in rules.checkpoints.quantization_methods:
         known = sorted(rules.checkpoints.quantization_methods)
         words = f"Unknown quantization method: {method}. Must be one of {known}."
-    elif method in rules.checkpoints.deprecated_quantization:
+    elif not words and method in rules.checkpoints.deprecated_quantization:
         words = (
             f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
             "To bypass, set `--allow-deprecated-quantization`."
         )
     if words:
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+
+
+def _runs_as(stored: str, flag: str | None, model_type: str, rules: EngineRules) -> str:
+    """Return the method that runs a checkpoint: the first one that claims it, or else its own."""
+    claiming = (
+        each for each in rules.checkpoints.quantization_overrides if each.applies(stored, flag, model_type)
+    )
+    return next((each.runs_as for each in claiming), stored)
 
 
 def run_with(stored: Quantization | None, flag: str | None) -> Quantization | None:

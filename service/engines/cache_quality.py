@@ -13,25 +13,40 @@ class CacheQuality:
 
     loss: int
     """Place in the order of loss, 0 for none."""
+    bits: int
+    """Of an element, those of a key or a value, whichever has fewer; 0 where they are not known."""
     effect: str
     """What the source reports, in short."""
     source: str
 
 
-def _read() -> Mapping[str, CacheQuality]:
+def _read(tables: str) -> Mapping[str, CacheQuality]:
     text = files("service.engines").joinpath("cache_quality.toml").read_text("utf-8")
-    return {name: CacheQuality(**table) for name, table in tomllib.loads(text)["dtypes"].items()}
+    return {name: CacheQuality(**table) for name, table in tomllib.loads(text)[tables].items()}
 
 
-QUALITIES: Final = _read()
+QUALITIES: Final = _read("dtypes")
 """By cache dtype, as the engine stores it."""
+CASES: Final = _read("cases")
+"""By what matters more than the dtype."""
 UNKNOWN: Final = CacheQuality(
     max(quality.loss for quality in QUALITIES.values()) + 1,
+    0,
     "nothing is published about it",
     "none",
 )
 
 
-def quality_of(dtype: str | None) -> CacheQuality:
-    """Return what is published about a dtype; ``UNKNOWN`` where nothing is."""
+def quality_of(dtype: str | None, *, is_misread: bool = False, is_published: bool = False) -> CacheQuality:
+    """Return what is published about a dtype; ``UNKNOWN`` where nothing is.
+
+    Args:
+        dtype: as it is stored.
+        is_misread: the engine reads it as another type than it was written in.
+        is_published: the checkpoint itself asks for it.
+    """
+    if is_misread:
+        return CASES["misread"]
+    if is_published:
+        return CASES["published"]
     return QUALITIES.get(dtype or "", UNKNOWN)

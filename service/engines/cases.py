@@ -130,3 +130,25 @@ class ActivationTypes:
     """The format by the release's own name."""
     dtypes: tuple[str, ...]
     """In the order in which the release lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationOverride:
+    """A checkpoint's format that a release runs by another method, or whatever ``--quantization`` says."""
+
+    runs_as: str
+    """The method that runs it."""
+    stored: tuple[str, ...] = ()
+    """``quant_method`` of the checkpoint; empty: any."""
+    flags: tuple[str, ...] = ()
+    """Values of ``--quantization``, of which "" is none; empty: any."""
+    model_types: tuple[str, ...] = ()
+    """``model_type`` of the config; empty: any."""
+
+    def applies(self, stored: str, flag: str | None, model_type: str) -> bool:
+        """Whether a checkpoint is run by this method."""
+        return (
+            (not self.stored or stored in self.stored)
+            and (not self.flags or (flag or "") in self.flags)
+            and (not self.model_types or model_type in self.model_types)
+        )

@@ -11,6 +11,7 @@ from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.dtypes import DtypeRules
 from service.engines.rules.groups import GroupRules
+from service.engines.rules.kernels import KernelRules
 from service.engines.rules.lengths import LengthRules
 from service.engines.rules.pages import PageRules
 from service.engines.rules.parallelism import ParallelismRules
@@ -35,6 +36,7 @@ class EngineRules:
     checkpoints: CheckpointRules
     lengths: LengthRules
     parallelism: ParallelismRules
+    kernels: KernelRules
     batches: BatchRules
     speculation: SpeculationRules
 

@@ -15,6 +15,10 @@ class Stage(StrEnum):
     PAGE_SIZE = "page_size"
     GROUPING = "grouping"
     MEMORY = "memory"
+    CACHE_SETUP = "cache_setup"
+    """The cache is sized; each rank sets it up for its layers."""
+    RUN = "run"
+    """Its cache is set up: it captures CUDA graphs, or computes the first request."""
 
 
 class EngineRefusal(Exception):

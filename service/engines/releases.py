@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, get_type_hints
@@ -14,6 +13,7 @@ from service.engines.dated import SUMMARY, parse_value, read_timeline, read_time
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.timeline import Timeline
+from service.nearest_names import cut, nearest, quoted
 
 
 class UnknownRelease(ValueError):
@@ -32,7 +32,7 @@ class UnknownRelease(ValueError):
         known = tuple(str(release) for release in RELEASES)
         self.nearest = tuple(text for text in known if text.startswith(f"{minor}.")) or known
         super().__init__(
-            f"vLLM {given} is not modelled; the newest known release is {self.newest}, "
+            f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}, "
             f"the nearest: {', '.join(self.nearest)}"
         )
 
@@ -42,8 +42,8 @@ class UnknownPatch(ValueError):
 
     def __init__(self, given: str) -> None:
         self.given = given
-        self.nearest = tuple(get_close_matches(given, PATCHES, n=3, cutoff=0.4)) or tuple(PATCHES)
-        super().__init__(f"the patch {given!r} is not known; known are {', '.join(PATCHES)}")
+        self.nearest = nearest(given, PATCHES, cutoff=0.4) or tuple(PATCHES)
+        super().__init__(f"the patch {quoted(given)} is not known; known are {', '.join(PATCHES)}")
 
 
 class UnavailableFlag(ValueError):

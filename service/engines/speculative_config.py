@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Final, Self
+
+from service.nearest_names import cut, nearest, quoted
 
 MTP: Final = "mtp"
 EAGLE: Final = "eagle"
 EAGLE3: Final = "eagle3"
 DRAFT_MODEL: Final = "draft_model"
+DSPARK: Final = "dspark"
 MEDUSA: Final = "medusa"
 MLP_SPECULATOR: Final = "mlp_speculator"
 NGRAM: Final = "ngram"
 SUFFIX: Final = "suffix"
 LOOKUPS: Final = frozenset({NGRAM, "ngram_gpu", SUFFIX})
 """Methods that guess from the tokens seen so far, without any model."""
-HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", "dspark"})
+HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", DSPARK})
 """Methods that feed a draft with the model's own hidden states (vLLM 0.33.0, SpeculativeConfig.use_eagle)."""
 
 
@@ -66,12 +68,11 @@ class SpeculativeConfig:
         """
         unknown = next((key for key in document if key not in KEYS), None)
         if unknown is not None:
-            nearest = tuple(get_close_matches(unknown, KEYS, n=3))
-            raise InvalidSpeculation(unknown, "no such key is modelled", nearest)
+            raise InvalidSpeculation(cut(unknown), "no such key is modelled", nearest(unknown, KEYS))
         for key, value in document.items():
             kinds = KEYS[key]
             if value is not None and (not isinstance(value, kinds) or (kinds is int and value is True)):
-                raise InvalidSpeculation(key, f"{value!r} is not of type {kinds.__name__}")
+                raise InvalidSpeculation(key, f"{quoted(str(value))} is not of type {kinds.__name__}")
         return cls(**document)
 
     def document(self) -> dict[str, Any]:

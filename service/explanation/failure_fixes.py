@@ -10,7 +10,7 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.fixes import FixAttempt as Change
 from service.advisor.fixes import attempts, starts
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
 from service.engines.flags import ServeFlags
 from service.explanation.explanation_types import Fix
 from service.explanation.planned_start import PlannedStart, available_gib
@@ -77,7 +77,7 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
     elif not run.gpu_specified:
         return None
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
-    if candidate.verdict is Verdict.REFUSED:
+    if not candidate.may_serve:
         return None
     return _fix(run, attempt, candidate)
 

@@ -22,6 +22,8 @@ from service.gpus.gpu_type import (
 from service.gpus.totals import MemoryTotal
 
 _NEAREST: Final = 5
+_LONGEST: Final = 100
+"""Characters of a text that are compared; no name is longer."""
 _ALIKE: Final = 0.6
 _SLIP: Final = 0.75
 """One wrong character of four, as in ``h300`` for ``h100``."""
@@ -103,6 +105,7 @@ class GpuCatalog:
 
     def nearest(self, text: str) -> tuple[str, ...]:
         """Return up to five ids that ``text`` could have meant, best first."""
+        text = text[:_LONGEST]
         scored = ((_likeness(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types))
         best = sorted((-score, position, gpu_id) for score, position, gpu_id in scored if score >= _ALIKE)
         return tuple(gpu_id for *_, gpu_id in best[:_NEAREST])

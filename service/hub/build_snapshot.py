@@ -2,8 +2,8 @@
 
 FOLDER holds `INDEX.jsonl`, one object a line for each file: `repo_id`, `file`, `path` (within FOLDER),
 `sha256`, `verbatim`, `source`, `licence_of_source` and, where known, `commit`, `total_params`,
-`total_params_source`, `total_tensor_bytes`, `bytes_source`. Only verbatim files are bundled. Of a weights
-index, only the total is.
+`total_params_source`, `total_tensor_bytes`, `bytes_source`. Only verbatim files are bundled, save those that
+`repairs.toml` writes anew. Of a weights index, only the total is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
 from service.hub.json_object import parse_object
 from service.hub.model_ids import check_model_id, commit_or_none
+from service.hub.repairs import repair
 from service.hub.snapshot import PACKAGE_DATA
 from service.hub.transfer import DEFAULT_LIMITS
 
@@ -59,12 +60,30 @@ def _model(folder: Path, model_id: str, rows: Mapping[str, Row]) -> dict[str, An
     if CONFIG not in rows:
         raise ValueError(f"{model_id} has no {CONFIG}")
     config = rows[CONFIG]
+    found = {name: _file(folder, rows[name]) for name in (CONFIG, HF_QUANT_CONFIG) if name in rows}
     return {
         "revision": _revision(config),
-        "files": {name: _file(folder, rows[name]) for name in (CONFIG, HF_QUANT_CONFIG) if name in rows},
+        "files": _repaired(model_id, found),
         "total_parameters": _figure(config.get("total_params"), config.get("total_params_source")),
         "total_parameter_bytes": _total_bytes(folder, rows),
     }
+
+
+def _repaired(model_id: str, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    if HF_QUANT_CONFIG not in found:
+        return found
+    config, stored = (json.loads(found[name]["text"]) for name in (CONFIG, HF_QUANT_CONFIG))
+    written = repair(model_id, config, stored)
+    if written is None:
+        return found
+    anew = {
+        "text": written.text,
+        "sha256": hashlib.sha256(written.text.encode()).hexdigest(),
+        "source": written.source,
+        "commit": None,
+        "licence_of_source": found[HF_QUANT_CONFIG]["licence_of_source"],
+    }
+    return {**found, HF_QUANT_CONFIG: anew}
 
 
 def _file(folder: Path, row: Row) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import dataclass
-from math import prod
 from typing import Final
 
-from service.hub.safetensors import HeaderTensors
+from service.hub.safetensors import HeaderTensors, elements_of
 
 FIRST_BYTES: Final = 1 << 20
 MOST_HEADER_BYTES: Final = 16 << 20
@@ -78,6 +77,8 @@ class _Bytes:
 
     data: bytes
     at: int = 0
+    strings: int = 0
+    """Strings in the arrays so far."""
 
     def skip(self, size: int) -> int:
         """Go on by `size` bytes and return where they begin."""
@@ -119,31 +120,50 @@ def read_gguf(beginning: bytes) -> HeaderTensors:
     if tensors > _MOST_ENTRIES or entries > _MOST_ENTRIES:
         raise NotAHeader("it states more entries than any file has")
     for _ in range(entries):
-        data.skip(data.number("Q"))
+        _skip_string(data)
         _skip_value(data, data.number("I"))
     return _tensors(data, tensors)
 
 
-def _skip_value(data: _Bytes, kind: int, depth: int = 0) -> None:
+def _skip_value(data: _Bytes, kind: int) -> None:
     if kind == _STRING:
-        data.skip(data.number("Q"))
+        _skip_string(data)
     elif kind in _NUMBERS:
         data.skip(struct.calcsize(f"<{_NUMBERS[kind]}"))
-    elif kind == _ARRAY and depth == 0:
-        _skip_array(data, depth)
+    elif kind == _ARRAY:
+        _skip_array(data)
     else:
         raise NotAHeader(f"its type {kind} of values is not known")
 
 
-def _skip_array(data: _Bytes, depth: int) -> None:
+def _skip_array(data: _Bytes) -> None:
     kind, count = data.number("I"), data.number("Q")
     if kind in _NUMBERS:
         data.skip(count * struct.calcsize(f"<{_NUMBERS[kind]}"))
         return
-    if count > _MOST_ENTRIES:
-        raise NotAHeader("an array is longer than any vocabulary")
+    data.strings += count
+    if data.strings > _MOST_ENTRIES:
+        raise NotAHeader("its arrays are longer than any vocabulary")
+    if kind != _STRING:
+        raise NotAHeader(f"its arrays hold type {kind} of values")
+    _skip_strings(data, count)
+
+
+def _skip_string(data: _Bytes) -> None:
+    data.skip(data.number("Q"))
+
+
+def _skip_strings(data: _Bytes, count: int) -> None:
+    """Go on by some strings: a vocabulary has hundreds of thousands, so nothing is called for each."""
+    text, at, length = data.data, data.at, struct.Struct("<Q")
     for _ in range(count):
-        _skip_value(data, kind, depth + 1)
+        if at + length.size > len(text):
+            break
+        at += length.size + length.unpack_from(text, at)[0]
+    else:
+        data.skip(at - data.at)
+        return
+    data.skip(at + length.size - data.at)
 
 
 def _tensors(data: _Bytes, count: int) -> HeaderTensors:
@@ -154,7 +174,10 @@ def _tensors(data: _Bytes, count: int) -> HeaderTensors:
         dimensions = data.number("I")
         if dimensions > _MOST_DIMENSIONS:
             raise NotAHeader("a tensor has more dimensions than any")
-        elements = prod(data.number("Q") for _ in range(dimensions))
+        try:
+            elements = elements_of([data.number("Q") for _ in range(dimensions)])
+        except ValueError as error:
+            raise NotAHeader(str(error)) from None
         kind = data.number("I")
         data.skip(8)
         if kind not in BLOCKS:

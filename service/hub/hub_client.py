@@ -161,7 +161,8 @@ class HubClient:
             async with asyncio.timeout(self._limits.total_seconds):
                 return await self._fetch(self._repositories, asking, model_id, revision)
         except TimeoutError:
-            self._gate.failed()
+            # No evidence against the Hub: a store may be slow, or all connections be taken. What the Hub
+            # itself does not answer in time the transfer has counted.
             return await self._stale(asking, model_id, revision, HubTimedOut(model_id))
         except _PASSING as failure:
             return await self._stale(asking, model_id, revision, failure)

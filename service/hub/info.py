@@ -18,6 +18,9 @@ from service.hub.model_ids import commit_or_none
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+MOST_DTYPES: Final = 32
+LONGEST_DTYPE: Final = 32
+MOST_PARAMETERS: Final = 1 << 60
 EXPAND: Final = "&".join(
     f"expand[]={name}" for name in ("safetensors", "sha", "gated", "siblings", "pipeline_tag")
 )
@@ -106,7 +109,7 @@ def read_info(answer: Mapping[str, Any]) -> ModelInfo:
     """Read the Hub's answer; whatever in it is not of the form expected is as if it were not there."""
     safetensors = answer.get("safetensors")
     counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
-    whole = isinstance(counts, dict) and all(type(count) is int and count >= 0 for count in counts.values())
+    whole = isinstance(counts, dict) and len(counts) <= MOST_DTYPES and all(map(_is_count, counts.items()))
     task = answer.get("pipeline_tag")
     names = _names(answer.get("siblings"))
     return replace(
@@ -116,6 +119,11 @@ def read_info(answer: Mapping[str, Any]) -> ModelInfo:
         parameter_counts=counts if whole and counts else None,
         task=task if isinstance(task, str) and task in FOREIGN_TASKS else None,
     )
+
+
+def _is_count(item: tuple[str, object]) -> bool:
+    dtype, count = item
+    return len(dtype) <= LONGEST_DTYPE and type(count) is int and 0 <= count < MOST_PARAMETERS
 
 
 def listed_files(names: Collection[str]) -> ModelInfo:

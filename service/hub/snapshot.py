@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+from service.nearest_names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ class BundledSnapshot:
     def nearest(self, model_id: str, count: int = 3) -> tuple[str, ...]:
         """Return up to `count` ids spelt most like `model_id`, best first; none if nothing is alike."""
         wanted = model_id.lower()
-        alike = get_close_matches(wanted, self._canonical_ids, n=count, cutoff=_SIMILARITY)
+        alike = nearest(wanted, self._canonical_ids, count=count, cutoff=_SIMILARITY)
         return tuple(self._canonical_ids[found] for found in alike)
 
 

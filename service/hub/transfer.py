@@ -23,6 +23,7 @@ from service.hub.errors import (
 from service.hub.model_ids import commit_or_none
 from service.hub.redirects import Hop, Redirects
 from service.hub.response_errors import quota_wait, response_error, token_refused
+from service.hub.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 2
 FIRST_WAIT_SECONDS: Final = 0.1
 CONNECTIONS: Final = 32
+CONNECTIONS_OF_AN_OWNER: Final = 8
+"""For all repositories of one owner, so that one who answers slowly does not keep the others waiting."""
 _PASSING: Final = frozenset({None, 500, 502, 503, 504})
 """What a second attempt may mend: no answer at all, or a server's fault; a GET is safe to repeat."""
 _PLACE: Final = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", re.ASCII)
@@ -104,6 +107,7 @@ class Transfer:
         self._redirects = Redirects(httpx2.URL(endpoint.address), endpoint.storage_hosts, limits.redirects)
         self._limits = limits
         self._gate = gate
+        self._shares = Shares(CONNECTIONS_OF_AN_OWNER)
         self._timeout = httpx2.Timeout(
             limits.read_seconds, connect=limits.connect_seconds, pool=limits.total_seconds
         )
@@ -115,7 +119,8 @@ class Transfer:
             HubError: the refusal, by its cause.
         """
         self._gate.check(credential.owner, wanted.quota, wanted.model_id)
-        return await self._try(wanted, credential)
+        async with self._shares.of(wanted.model_id.partition("/")[0]):
+            return await self._try(wanted, credential)
 
     @stamina.retry(
         on=_may_pass,
@@ -155,17 +160,18 @@ class Transfer:
                     raise HubTokenRefused(wanted.model_id)
                 return await self._read(response, wanted)
         except httpx2.TimeoutException as error:
-            self._count(hop, error)
+            self._count(hop, wanted, error)
             raise HubTimedOut(wanted.model_id) from error
         except httpx2.HTTPError as error:
-            self._count(hop, error)
+            self._count(hop, wanted, error)
             reason = f"the connection failed ({type(error).__name__})"
             raise HubUnreachable(wanted.model_id, reason) from error
 
-    def _count(self, hop: Hop, error: httpx2.HTTPError) -> None:
+    def _count(self, hop: Hop, wanted: HubRequest, error: httpx2.HTTPError) -> None:
         """Count a failure of the Hub itself, not of a store of its nor of our own pool of connections."""
         if hop.trusted and not isinstance(error, httpx2.PoolTimeout):
-            self._gate.failed(connected=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout))
+            connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            self._gate.failed(wanted.model_id, connected=connected)
 
     def _honour_quota(self, response: httpx2.Response, credential: Credential, wanted: HubRequest) -> None:
         """Note what an answer says of the Hub's state.
@@ -177,9 +183,9 @@ class Transfer:
         if status == httpx2.codes.TOO_MANY_REQUESTS:
             raise HubRateLimited(wanted.model_id, self._gate.refused(credential.owner, wait))
         if status in _PASSING:
-            self._gate.failed()
+            self._gate.failed(wanted.model_id)
         else:
-            self._gate.answered()
+            self._gate.answered(wanted.model_id)
         if wait is not None:
             self._gate.spent(credential.owner, wanted.quota, wait)
 

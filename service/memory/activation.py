@@ -44,6 +44,10 @@ INT32: Final = 4
 MLA_CONTEXTS: Final = 8
 MLA_TOKENS: Final = 64 * 1024
 """Contexts, and tokens at most, whose keys latent attention gathers at once."""
+GATHERED: Final = (
+    "assumed: experts see the tokens of all data parallel ranks; what they take depends on the kernel and on "
+    "--all2all-backend, and no start with several such ranks was measured"
+)
 COMPRESSED_CHUNK: Final = 4
 """Prompts whose keys compressed attention gathers at once."""
 
@@ -52,11 +56,14 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
     """Return the peak of the profile run on one rank."""
     second = run.v2_model_runner
     copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
-    peak = _peak(architecture, run, copies if run.samples else None)
+    least, peak, most = (
+        _peak(architecture, run, each if run.samples else None)
+        for each in (copies.low, copies.middle, copies.high)
+    )
     below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
     source = constants.sources["sampler_copies_v2" if second else "sampler_copies_v1"]
     terms = [
-        around(peak, peak * (1 - below / 100), peak * (1 + above / 100), Basis.COMPUTED, source),
+        around(peak, least * (1 - below / 100), most * (1 + above / 100), Basis.COMPUTED, source),
         from_range(constants.base, Basis.CALIBRATED, constants.sources["base"]),
     ]
     workspace = _attention_workspace(architecture, run)
@@ -70,7 +77,44 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
         terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
         terms.append(from_range(constants.compressed, Basis.ASSUMED, constants.sources["compressed"]))
+    gathered = _gathered(architecture, run)
+    if gathered is not None:
+        terms.append(gathered)
     return total(terms, source)
+
+
+def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:
+    """Return what experts take because they see the tokens of all data parallel ranks; ``None`` without them.
+
+    The default communication gathers every rank's tokens before the experts and scatters the sums after
+    them, and each rank is profiled at full length. Kernels differ in the work space for these tokens. The
+    upper bound is that of Triton and DeepGEMM without chunks: two rows of a token for each of its experts.
+    The lower bound is that of communication that gathers nothing (DeepEP).
+
+    Source: vLLM 0.13.0 AgRsAll2AllManager.dispatch and TritonExperts.workspace_shapes; 0.28.0,
+    prepare_finalize/naive_dp_ep.py and FusedMoEModularKernel._allocate_buffers.
+    """
+    layers = architecture.distinct_layers
+    rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
+    if run.data_parallel_size == 1 or rows == 0:
+        return None
+    tokens = run.tokens * run.data_parallel_size
+    own = run.tokens * max(expert_width(layer, architecture, run.shards) for layer in layers)
+    copies = 2 * tokens * architecture.hidden_size
+    high = copies + max(0, tokens * rows - own)
+    size = run.element_bytes
+    return around(copies * size, 0, high * size, Basis.ASSUMED, GATHERED)
+
+
+def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
+    """Return the elements per token of both work spaces of Triton's experts (``workspace_shapes``)."""
+    network = layer.feed_forward
+    if not isinstance(network, MixtureOfExperts):
+        return 0
+    width = shards.expert_width(network.intermediate_size)
+    seen = network.latent_size or architecture.hidden_size
+    first = 2 * width if network.gated else width
+    return network.experts_per_token * (max(width, seen) + max(first, seen))
 
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:

@@ -32,7 +32,7 @@ class Evidence:
 
     level: Level
     count: int
-    """Measurements, at most one for each node and day."""
+    """Measurements, at most one for each token and day."""
     newest: str
     """Day of the latest one, as in ``2026-05-01``."""
     age_days: int

@@ -150,6 +150,7 @@ class _Start:
             sequences=inputs.max_num_seqs,
             turboquant_layers=packed,
             encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+            compute_capability=inputs.compute_capability,
         )
         return resident_weights(self.architecture, self.constants, parameters, stage)
 
@@ -165,6 +166,7 @@ class _Start:
             v2_model_runner=self.inputs.v2_model_runner,
             draft_tokens=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
+            data_parallel_size=self.inputs.data_parallel_size,
         )
 
     def _capture(self, layers: range) -> Capture:

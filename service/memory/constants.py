@@ -73,10 +73,12 @@ class Constants:
     """Classes of the transformers backend, which computes angles as it goes and keeps no rotary tables."""
     turboquant_splits: int
     """Parts of a context that decoding takes apart, where every layer keeps room for them; else 0."""
+    mxfp4_kernel: Mapping[tuple[int, int], str]
+    """Kernel that runs MXFP4 experts, by the least compute capability."""
     repacking_percent: Mapping[str, Range]
     slack: Range
-    sampler_copies_v1: float
-    sampler_copies_v2: float
+    sampler_copies_v1: Range
+    sampler_copies_v2: Range
     base: Range
     encoder_outputs: Mapping[str, Range]
     encoder_peak: Mapping[str, Range]
@@ -113,6 +115,13 @@ class Constants:
     sources: Mapping[str, str]
     """Source of each dated value, by its name."""
 
+    def repacking(self, weight_format: str, capability: tuple[int, int]) -> Range:
+        """Return the percent that repacking adds to weights of a format on a GPU."""
+        if weight_format == "mxfp4":
+            reached = [least for least in self.mxfp4_kernel if least <= capability]
+            weight_format = f"mxfp4_{self.mxfp4_kernel[max(reached, default=min(self.mxfp4_kernel))]}"
+        return self.repacking_percent.get(weight_format, self.repacking_percent["any"])
+
 
 def _range(raw: list[float], scale: float = 1) -> Range:
     middle, low, high = raw
@@ -132,21 +141,24 @@ def _by_name(scale: float) -> Callable[[Mapping[str, list[float]]], Mapping[str,
     return lambda raw: {name: _range(values, scale) for name, values in raw.items()}
 
 
+def _capability(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
 def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
-    return {
-        (int(text.split(".")[0]), int(text.split(".")[1])): (_mib(ranks["one"]), _mib(ranks["many"]))
-        for text, ranks in raw.items()
-    }
+    return {_capability(text): (_mib(ranks["one"]), _mib(ranks["many"])) for text, ranks in raw.items()}
 
 
 _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "interleaved_table_factor": ("kept", "interleaved_table_factor", int),
     "run_by_transformers": ("layout", "ends_only", frozenset),
     "turboquant_splits": ("kept", "turboquant_splits", int),
+    "mxfp4_kernel": ("kept", "mxfp4_kernel", lambda raw: {_capability(key): raw[key] for key in raw}),
     "repacking_percent": ("kept", "repacking_percent", _by_name(1)),
     "slack": ("kept", "slack_mib", _mib),
-    "sampler_copies_v1": ("activation", "sampler_copies_v1", float),
-    "sampler_copies_v2": ("activation", "sampler_copies_v2", float),
+    "sampler_copies_v1": ("activation", "sampler_copies_v1", _range),
+    "sampler_copies_v2": ("activation", "sampler_copies_v2", _range),
     "base": ("activation", "base_mib", _mib),
     "encoder_outputs": ("activation", "encoder_outputs_mib", _by_name(MIB)),
     "encoder_peak": ("activation", "encoder_peak_mib", _by_name(MIB)),

@@ -29,7 +29,7 @@ class Parallelism:
     def shards(self) -> Shards:
         """How one rank's share follows."""
         experts = self.tensor_parallel_size * self.data_parallel_size if self.enable_expert_parallel else 1
-        return Shards(self.tensor_parallel_size, experts)
+        return Shards(self.tensor_parallel_size, experts, self.data_parallel_size)
 
     def element_bytes(self, architecture: ModelArchitecture) -> int:
         """Return the bytes of one unquantized weight."""

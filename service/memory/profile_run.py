@@ -22,3 +22,4 @@ class ProfileRun:
     draft_tokens: bool
     """Tokens are guessed ahead."""
     max_model_len: int
+    data_parallel_size: int = 1

@@ -55,6 +55,8 @@ _BEFORE: Final = re.compile(
     r"(?:^|[$#+>;:&|(\"']\s?|(?:\b(?:exec|nohup|sudo|time)|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
 )
 """What stands before a command that was run; in prose about one stand other words."""
+MAX_BEFORE: Final = 300
+"""Characters that `_BEFORE` takes at most: those of a variable, of its value, and around them."""
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
 _FACTORS: Final[Mapping[str, int]] = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
@@ -104,20 +106,29 @@ def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
 def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     """Return the arguments of the last command that starts the engine, as a shell would split it."""
     command: list[str] = []
-    continued = False
+    size, continued = 0, False
     for line in lines:
         started = _COMMAND.search(line.text)
-        if started is not None and _BEFORE.search(line.text[: started.start()]) is None:
+        if started is not None and not _is_run(line.text, started.start()):
             started = None
         if started is None and not continued:
             continue
         text = line.text if started is None else line.text[started.end() :]
-        command = [text] if started is not None else [*command, text]
-        continued = text.endswith("\\") and sum(map(len, command)) < MAX_LINE
+        if started is not None:
+            command, size = [], 0
+        command.append(text)
+        # A line that only goes on counts too, so that there are never more lines than characters.
+        size += len(text)
+        continued = text.endswith("\\") and size < MAX_LINE
     if not command:
         return None
     words = _split(" ".join(part.removesuffix("\\") for part in command))
     return _arguments(_options(words)) if words else None
+
+
+def _is_run(text: str, at: int) -> bool:
+    """Whether what stands before a command, of which only the end tells, says that it was run."""
+    return _BEFORE.search(text[max(0, at - MAX_BEFORE) : at]) is not None
 
 
 def _split(command: str) -> list[str]:

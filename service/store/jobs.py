@@ -1,5 +1,6 @@
 """Jobs, each changed by one rule at a time under a lock of its row."""
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -136,7 +137,8 @@ class JobStore:
             same = and_(JOBS.c.created_at == before.created_at, JOBS.c.id < before.id)
             query = query.where(or_(JOBS.c.created_at < before.created_at, same))
         async with self._database.reading() as connection:
-            return tuple(map(_job, await connection.execute(query)))
+            found = (await connection.execute(query)).all()
+        return await asyncio.to_thread(lambda: tuple(map(_job, found)))
 
     async def lease(self, offer: Offer) -> Job | None:
         """Hand the oldest job that a worker can run over to it."""

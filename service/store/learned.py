@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -17,7 +18,8 @@ from service.calibration.measurement import SECONDS_PER_DAY, Measurement
 from service.calibration.prediction import NotPredicted, predict
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.store.database import StoreUnavailable
-from service.store.measurements import MeasurementStore
+from service.store.measurements import MeasurementStore, batched
+from service.store.tokens import TokenStore
 
 _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 
@@ -25,8 +27,11 @@ _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 class LearnedCalibration:
     """The calibration of one database, as of its last refresh."""
 
-    def __init__(self, measurements: MeasurementStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, measurements: MeasurementStore, tokens: TokenStore, clock: Callable[[], float] = time.time
+    ) -> None:
         self._measurements = measurements
+        self._tokens = tokens
         self._clock = clock
         self._seen: object = None
         self._samples: dict[str, Sample | None] = {}
@@ -39,23 +44,30 @@ class LearnedCalibration:
         async with self._refreshing:
             try:
                 today = int(self._clock() // SECONDS_PER_DAY)
-                state = (today, await self._measurements.state())
+                revoked = await self._tokens.revoked()
+                state = (today, revoked, await self._measurements.state())
                 if state == self._seen:
                     return
-                found = await self._measurements.by_digest()
+                names = await self._measurements.digests()
+                for part in batched([name for name in names if name not in self._samples]):
+                    new = await self._measurements.read(part)
+                    self._samples.update(await asyncio.to_thread(_samples, new))
             except StoreUnavailable:
                 _log.warning("measurements not read: the database cannot be used now")
                 return
-            self.current, self.entries = await asyncio.to_thread(self._learn, found, today)
+            self.current, self.entries = await asyncio.to_thread(self._learn, names, revoked, today)
             self._seen = state
 
     def _learn(
-        self, measurements: Mapping[str, Measurement], today: int
+        self, names: Sequence[str], revoked: frozenset[str], today: int
     ) -> tuple[Calibration, tuple[Learned, ...]]:
-        for name in measurements.keys() - self._samples.keys():
-            self._samples[name] = _sample(measurements[name])
-        known = (self._samples[name] for name in measurements)
-        return learn([sample for sample in known if sample is not None], today)
+        known = (self._samples.get(name) for name in names)
+        samples = [sample for sample in known if sample is not None]
+        return learn([replace(each, revoked=each.reporter in revoked) for each in samples], today)
+
+
+def _samples(measurements: Mapping[str, Measurement]) -> Mapping[str, Sample | None]:
+    return {name: _sample(measurement) for name, measurement in measurements.items()}
 
 
 def _sample(measurement: Measurement) -> Sample | None:

@@ -1,7 +1,9 @@
 """Measurements: written once, never changed."""
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,6 +20,9 @@ from service.serialization import (
 from service.store.database import Database
 from service.store.tables import MEASUREMENTS
 
+AT_ONCE: Final = 100
+"""Measurements that are held at once while all are read; each has a model's config in it."""
+
 
 class MeasurementStore:
     """The measurements of one database."""
@@ -32,15 +37,26 @@ class MeasurementStore:
             kept = [await insert_measurement(connection, each, self._clock()) for each in measurements]
         return sum(kept)
 
+    async def digests(self) -> tuple[str, ...]:
+        """Return the names of all measurements, the oldest first; none where there is no database yet."""
+        if not self._database.exists:
+            return ()
+        query = select(MEASUREMENTS.c.digest).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
+        async with self._database.reading() as connection:
+            return tuple(await connection.scalars(query))
+
+    async def read(self, digests: Sequence[str]) -> Mapping[str, Measurement]:
+        """Return some measurements by their names, at most ``AT_ONCE`` of them, in the order asked for."""
+        query = select(MEASUREMENTS.c.digest, MEASUREMENTS.c.document)
+        query = query.where(MEASUREMENTS.c.digest.in_(digests))
+        async with self._database.reading() as connection:
+            found = {row.digest: row.document for row in await connection.execute(query)}
+        return await asyncio.to_thread(_read, {name: found[name] for name in digests if name in found})
+
     async def by_digest(self) -> Mapping[str, Measurement]:
         """Return every measurement, the oldest first; none where there is no database yet."""
-        if not self._database.exists:
-            return {}
-        columns = (MEASUREMENTS.c.digest, MEASUREMENTS.c.document)
-        query = select(*columns).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
-        async with self._database.reading() as connection:
-            found = await connection.execute(query)
-            return {row.digest: MEASUREMENT.validate_json(row.document) for row in found}
+        names = await self.digests()
+        return {name: each for part in batched(names) for name, each in (await self.read(part)).items()}
 
     async def state(self) -> tuple[int, float]:
         """Return what changes when a measurement is added: their number, and when the last one came."""
@@ -50,6 +66,15 @@ class MeasurementStore:
         async with self._database.reading() as connection:
             number, newest = (await connection.execute(query)).one()
         return number, newest
+
+
+def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Return names in parts that are read at once."""
+    return (names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE))
+
+
+def _read(documents: Mapping[str, str]) -> Mapping[str, Measurement]:
+    return {name: MEASUREMENT.validate_json(document) for name, document in documents.items()}
 
 
 def measurement_of(ending: JobEnding) -> Measurement | None:

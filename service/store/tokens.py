@@ -83,6 +83,14 @@ class TokenStore:
                 Token(each.id, each.name, Scope(each.scope)) for each in await connection.execute(query)
             )
 
+    async def revoked(self) -> frozenset[str]:
+        """Return the ids of tokens that are worthless by now; none where there is no database yet."""
+        if not self._database.exists:
+            return frozenset()
+        query = select(TOKENS.c.id).where(TOKENS.c.revoked_at.is_not(None))
+        async with self._database.reading() as connection:
+            return frozenset(await connection.scalars(query))
+
     async def revoke(self, token_id: str) -> bool:
         """Make a token worthless; return whether there was one."""
         known = (TOKENS.c.id == token_id) & TOKENS.c.revoked_at.is_(None)

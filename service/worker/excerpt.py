@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from service.redaction import hide_secrets
+
 LONGEST: Final = 8192
 _SECRETS: Final = re.compile(
     r"\b(?:hf|dry|sk|ghp|glpat)[_-][\w-]{8,}|(?i:bearer\s+)\S+|(?i:(?:token|password|secret|key)\s*[=:]\s*)\S+"
@@ -14,7 +16,7 @@ _HOMES: Final = re.compile(r"/(?:home|Users)/[^/\s:]+|/root\b")
 def excerpt(log: str, folder: Path) -> str:
     """Return the last lines of a log, in which tokens and private paths are blotted out."""
     text = log.replace(str(folder), ".")
-    text = _HOMES.sub("~", _SECRETS.sub("***", text))
+    text = _HOMES.sub("~", _hidden(text))
     return text if len(text) <= LONGEST else text[-LONGEST:].partition("\n")[2]
 
 
@@ -22,4 +24,8 @@ def last_error(log: str) -> str:
     """Return the last line of a log that names an error, or its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\b\w*(?:Error|Exception)\b:", line)]
-    return _SECRETS.sub("***", (errors or lines or ["it wrote nothing"])[-1])[:500]
+    return _hidden((errors or lines or ["it wrote nothing"])[-1])[:500]
+
+
+def _hidden(text: str) -> str:
+    return hide_secrets(_SECRETS.sub("***", text))

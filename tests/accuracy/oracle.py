@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from service.advisor.engine_start import Start, dry_start
 from service.architecture.config import InvalidConfig, read_document
@@ -43,6 +43,14 @@ ARTEFACTS: dict[str, str] = tomllib.loads(Path(__file__).with_name("causes.toml"
     "artefacts"
 ]
 
+TRIMMED: Final = {
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8": "FP8",
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4": "NVFP4",
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-FP8": "FP8",
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4": "NVFP4",
+}
+"""Models whose hf_quant_config.json was a trimmed copy when the releases were asked, by its quant_algo."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -72,6 +80,17 @@ def architecture_of(folder: Path) -> ModelArchitecture:
     modelopt = folder / "hf_quant_config.json"
     quantization = json.loads(modelopt.read_bytes()) if modelopt.exists() else None
     return read_architecture(read_document(with_modelopt_file(document, quantization)))
+
+
+@cache
+def asked_architecture(model_id: str) -> ModelArchitecture:
+    """Read a bundled model as the releases were asked about it: from trimmed copies where there were some."""
+    fetched = BundledSnapshot().get(model_id)
+    trimmed = TRIMMED.get(model_id)
+    if fetched is None or trimmed is None:
+        return bundled_architecture(model_id)
+    section = {"quantization": {"quant_algo": trimmed, "kv_cache_quant_algo": "FP8"}}
+    return read_architecture(read_document(with_modelopt_file(fetched.config, section)))
 
 
 @cache
@@ -110,7 +129,7 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
     try:
         rules = rules_for(find_release(row["engine_version"]))
         name = row["config"]
-        architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
+        architecture = asked_architecture(name) if configs is None else architecture_of(configs / name)
         draft = row["serve"].get("speculative_config", {}).get("model")
         if draft is not None and configs is not None:
             architecture = with_draft(architecture, draft, configs)

@@ -14,6 +14,7 @@ from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
+from service.engines.refusal import Stage
 from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
 from service.units import GIB
@@ -286,7 +287,19 @@ def _verdict(startup: Startup) -> Score:
         raise _Open("utilization not told")
     if not startup.length_told and not _before_memory(runs):
         raise _Open("length not told")
+    if (
+        startup.logged.failure is None
+        and startup.flags.max_num_seqs is None
+        and any(map(_for_requests, runs))
+    ):
+        raise _Open("max_num_seqs not told, and refused with the default")
     return _judged(startup, Term.VERDICT, {run.candidate.verdict for run in runs})
+
+
+def _for_requests(run: Run) -> bool:
+    """Whether a run is refused because as many requests as the default would run at once."""
+    error = run.candidate.error
+    return error is not None and error.stage is Stage.RUN and error.message.startswith("max_num_seqs")
 
 
 def _before_memory(runs: list[Run]) -> bool:

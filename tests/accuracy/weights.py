@@ -24,7 +24,7 @@ from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
 from tests.accuracy.oracle import (
     architecture_of,
-    bundled_architecture,
+    asked_architecture,
     flags_of,
     gpu_of,
     with_draft,
@@ -55,7 +55,7 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
     rules, flags = rules_for(find_release(row["engine_version"])), flags_of(row)
     try:
         name = row["config"]
-        architecture = bundled_architecture(name) if configs is None else architecture_of(configs / name)
+        architecture = asked_architecture(name) if configs is None else architecture_of(configs / name)
         draft = row["serve"].get("speculative_config", {}).get("model")
         if draft is not None and configs is not None:
             architecture = with_draft(architecture, draft, configs)

@@ -19,7 +19,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.gpu_type import GpuType
-from tests.accuracy.oracle import bundled_architecture, flags_of, gpu_of
+from tests.accuracy.oracle import asked_architecture, flags_of, gpu_of
 
 CASES = Path(__file__).parents[1] / "data" / "oracle" / "cases.jsonl.gz"
 FIELDS = re.compile(r"^(?:VllmConfig|ModelConfig|SpeculativeConfig|SchedulerConfig|CacheConfig|Layer \S+): ")
@@ -40,7 +40,7 @@ class Asked:
     def of(cls, row: Mapping[str, Any]) -> "Asked":
         """Ask what the row asked."""
         flags, gpu = flags_of(row), gpu_of(row)
-        model = Model(row["config"], None, "bundled", bundled_architecture(row["config"]))
+        model = Model(row["config"], None, "bundled", asked_architecture(row["config"]))
         engine = EngineChoice(row["engine_version"])
         rules = rules_for(find_release(row["engine_version"]))
         return cls(row, PlanRequest(model, (gpu,), engine, flags), flags, rules, gpu)

@@ -76,6 +76,18 @@ def test_0_24_exempts_compressed_tensors_without_a_scheme_from_that_gate() -> No
     assert error is None or error.message != NO_E5M2
 
 
+def test_weights_whose_quantization_is_not_heeded_are_told() -> None:
+    """A trimmed hf_quant_config.json: vLLM 0.11.0 to 0.32.0 build such a model in 16 bits."""
+    trimmed = _ask_quantized({"quantization": {"quant_algo": "FP8"}}, "0.28.0", "auto")
+    whole = _ask_quantized({"quant_method": "modelopt", "quant_algo": "FP8"}, "0.28.0", "auto")
+
+    assert trimmed.memory is not None
+    assert whole.memory is not None
+    assert trimmed.memory.weights.bytes > 1.8 * whole.memory.weights.bytes
+    assert trimmed.warnings[0].startswith("The checkpoint's quant_algo is FP8, but ")
+    assert not any("quant_algo" in warning for warning in whole.warnings)
+
+
 @pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3"])
 def test_fp8_e4m3_on_compute_capability_8_6_fails_once_attention_runs(dtype: str) -> None:
     """Public reports of gpt-oss-20b on an A10G: the start gets its cache, then Triton gives up."""
@@ -178,10 +190,14 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
     request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
     (candidate,) = plan(request).plans[0].candidates
 
-    assert candidate.verdict is Verdict.UNCERTAIN
-    assert "max_num_seqs (1024) exceeds available Mamba cache blocks" in candidate.warnings[0]
-    assert candidate.kv_cache is not None
-    assert candidate.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
+    assert candidate.verdict is Verdict.REFUSED
+    assert candidate.error is not None
+    assert (candidate.error.type, candidate.error.stage) == ("ValueError", Stage.RUN)
+    assert candidate.error.message.startswith("max_num_seqs (1024) exceeds available Mamba cache blocks")
+    # The engine's own remedy, "lower max_num_seqs to at most 615", as a power of two.
+    assert candidate.error.fix[0] == "--max-num-seqs 512"
+    count = int(candidate.error.message.partition("blocks (")[2].partition(")")[0])
+    assert count == pytest.approx(logged, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +223,49 @@ def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) ->
     assert candidate is not None
     assert any("hold no kernels" in doubt for doubt in candidate.doubts) is not built
     assert candidate.verdict is (Verdict.STARTS if built else Verdict.UNCERTAIN)
+
+
+@pytest.mark.parametrize("logged", [635, 652])
+def test_fewer_states_than_sequences_whatever_the_memory_are_refused(logged: int) -> None:
+    """Logs of Qwen3.8-27B on RTX PRO 6000 with vLLM 0.29.0 ended so with 635 and with 652 blocks."""
+    candidate, fewer = _hybrid(1024), _hybrid(512)
+
+    assert candidate.verdict is Verdict.REFUSED
+    assert candidate.error is not None
+    assert candidate.error.message.startswith("max_num_seqs (1024) exceeds available Mamba cache blocks (")
+    assert "--max-num-seqs 512" in candidate.error.fix
+    assert candidate.kv_cache is None
+    assert fewer.verdict is Verdict.STARTS
+    assert fewer.kv_cache is not None
+    assert fewer.kv_cache.num_blocks == pytest.approx(logged, rel=0.05)
+
+
+def test_a_count_within_the_interval_leaves_it_uncertain() -> None:
+    cache = _hybrid(512).kv_cache
+    assert cache is not None
+    candidate = _hybrid(cache.num_blocks)
+
+    assert candidate.verdict is Verdict.UNCERTAIN
+    assert candidate.error is None
+    assert candidate.may_serve
+    assert "exceeds available Mamba cache blocks" in candidate.warnings[0]
+
+
+def test_a_cache_given_in_bytes_is_sized_and_its_failure_told() -> None:
+    """4 GiB hold fewer states than 1,024, whatever the device."""
+    candidate = _hybrid(1024, kv_cache_memory_bytes=4 << 30, max_model_len=4096)
+
+    assert candidate.kv_cache is not None
+    assert candidate.verdict is Verdict.UNCERTAIN
+    assert candidate.error is None
+    blocks = candidate.kv_cache.num_blocks
+    words = f"max_num_seqs (1024) exceeds available Mamba cache blocks ({blocks})"
+    assert any(words in warning for warning in candidate.warnings)
+    assert not candidate.may_serve
+
+
+def _hybrid(seqs: int, **more: Any) -> Candidate:  # noqa: ANN401 - flags of several types
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_num_seqs=seqs, **more)
+    gpu = find_gpu("rtx-pro-6000-blackwell-workstation-96gb")
+    model = find_model("Qwen/Qwen3.6-27B").model
+    return plan(PlanRequest(model, (gpu,), EngineChoice("0.29.0"), flags)).plans[0].candidates[0]

@@ -2,12 +2,22 @@
 
 import pytest
 
-from service.advisor.plan_request import Objective, Workload
+from service.advisor.plan import plan
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
 from service.advisor.plan_types import Candidate, GpuPlan, Verdict
-from service.advisor.ranking import serves
+from service.advisor.ranking import Service, serves, service_of
+from service.application.text.table import render_plan
 from service.engines.cache_quality import QUALITIES, UNKNOWN, quality_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
+from service.gpus.catalog import find_gpu
+from tests.accuracy.oracle import bundled_architecture
 from tests.advisor.questions import GEMMA, LLAMA, ask_all
 
 BIG = Workload(8000, 500, 40)
@@ -82,3 +92,56 @@ def test_every_quality_has_a_source_and_plain_types_lose_nothing() -> None:
 @pytest.mark.parametrize("dtype", sorted(QUALITIES))
 def test_every_quality_is_of_a_dtype_that_some_release_has(dtype: str) -> None:
     assert any(dtype in rules_for(release).dtypes.accepted for release in RELEASES)
+
+
+LONG_ANSWERS = Workload(8_000, 30_000, 30)
+"""Prompts of 8,000 tokens fit 30 times where their answers of 30,000 more do not."""
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_what_keeps_all_requests_stands_before_what_only_lets_them_in(objective: Objective) -> None:
+    """Qwen3 32B keeps 64 layers x 2 x 8 heads x 128 x 2 bytes = 256 KiB a token, 128 KiB on each of 2 ranks.
+
+    38,000 tokens take 2,375 blocks of 16 tokens: 30 requests need 71,250 blocks of 2 MiB, 139 GiB a rank.
+    """
+    found = ask_all("Qwen/Qwen3-32B", "0.28.0", workload=LONG_ANSWERS, objective=objective)
+    two = next(
+        candidate
+        for candidate in found.candidates
+        if candidate.kv_cache_dtype == "auto" and candidate.tensor_parallel_size == 2
+    )
+
+    assert two.admission is not None
+    assert two.kv_cache is not None
+    assert two.admission.peak_decode_blocks == 2_375
+    assert two.admission.completed_without_preemption == (two.kv_cache.num_blocks - 1) // 2_375
+    assert two.admission.completed_without_preemption < 30 <= two.admission.admitted_at_once
+    assert service_of(two, LONG_ANSWERS) is Service.INTERRUPTED
+    assert not serves(two, LONG_ANSWERS)
+    assert serves(best(found), LONG_ANSWERS)
+    services = [service_of(each, LONG_ANSWERS) for each in found.candidates if each.verdict is Verdict.STARTS]
+    assert services == sorted(services)
+
+
+def test_both_numbers_are_told_where_requests_are_put_off() -> None:
+    flags = ServeFlags(tensor_parallel_size=2, kv_cache_dtype="auto")
+    model = Model("Qwen/Qwen3-32B", None, "bundled", bundled_architecture("Qwen/Qwen3-32B"))
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice("0.28.0"), flags, LONG_ANSWERS)
+    answer = plan(request)
+    admission = best(answer.plans[0]).admission
+
+    assert admission is not None
+    kept = admission.completed_without_preemption
+    assert f"Only {kept} of these 30 can stay until they are answered" in admission.explanation
+    assert f"all 30 requests are let in, {kept} stay until they are answered" in answer.plans[0].reason
+    assert "0 serve the whole workload, and 1 let all its requests in" in answer.verdict
+    text = " ".join(render_plan(answer).split())
+    assert f"Only {kept} of these 30 can stay" in text
+
+
+def test_whoever_keeps_all_is_not_said_to_put_any_off() -> None:
+    found = chosen(Objective.BALANCED, BIG)
+
+    assert best(found).admission is not None
+    assert "can stay until" not in best(found).admission.explanation  # type: ignore[union-attr]
+    assert "serves the workload" in found.reason

@@ -50,7 +50,7 @@ async def served(database_url: str) -> AsyncIterator[tuple[FastAPI, TokenStore]]
     database = Database(database_url)
     nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
     services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
-    yield create_app(services), services.probes.tokens
+    yield create_app(services, open_reads=True), services.probes.tokens
     await database.close()
 
 

@@ -1,5 +1,6 @@
 """The contract of a plan, through the real advisor."""
 
+import asyncio
 import json
 import random
 from dataclasses import fields
@@ -9,8 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
+from service.api.routes.plan import _written
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.serve import ServeInput
+from service.application.services import Services
 from service.engines.flags import ServeFlags
 from tests.api.questions import (
     GEMMA,
@@ -301,3 +305,14 @@ def test_a_draft_that_is_not_modelled_is_uncertain(client: TestClient) -> None:
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert candidate["verdict"] == "uncertain"
     assert "Medusa" in candidate["warnings"][0]
+
+
+def test_an_answer_written_in_parts_is_the_document(services: Services) -> None:
+    """What is written one GPU type at a time is what the schema writes at once."""
+    gpus = tuple(gpu for gpu in services.gpus if gpu.modelled)[:3]
+    body = read_plan_body(
+        {"model": "Qwen/Qwen3-8B", "gpus": [gpu.id for gpu in gpus], "include": ["details"]}
+    )
+    question = asyncio.run(plan_request(body, services))
+    plan = answer_plan_request(question, services)
+    assert _written(plan, "json", detailed=True).body == PlanAnswer.of(plan).model_dump_json().encode()

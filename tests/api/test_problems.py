@@ -1,6 +1,7 @@
 """Every bad input is a problem of its own kind, and says where and what instead."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from service.api.problems.problem_types import (
     PROBLEM_TYPES,
     problem_type_of,
 )
+from service.application.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
+from service.application.schemas.question import MAX_VERSIONS
 from service.application.services import Services
 from service.hub.errors import HubError
 from tests.api.questions import (
@@ -257,3 +260,145 @@ def test_what_nobody_foresaw_is_logged_and_not_told(
     assert "secret" not in reply.text
     assert reply.headers["x-request-id"] in reply.json()["instance"]
     assert problem_type_of(RuntimeError()) is INTERNAL_ERROR
+
+
+FLOOD = 100_000
+FLOODS: dict[str, tuple[Any, str, str, str | None]] = {
+    "flags": (
+        with_serve(GEMMA, **{f"tensor_paralel_size{n}": 1 for n in range(FLOOD)}),
+        "unknown-flag",
+        "/serve/tensor_paralel_size0",
+        "tensor_parallel_size",
+    ),
+    "speculation": (
+        with_serve(GEMMA, speculative_config={f"methd{n}": 1 for n in range(FLOOD)}),
+        "unknown-flag",
+        "/serve/speculative_config/methd0",
+        "method",
+    ),
+    "sections": ({**GEMMA, **{f"modell{n}": 1 for n in range(FLOOD)}}, "invalid-request", "/modell0", None),
+    "gpus": (
+        {**GEMMA, "gpus": [{f"n{n}": 1 for n in range(500)}] * 256},
+        "invalid-request",
+        "/gpus/0/n0",
+        None,
+    ),
+    "few": (
+        {**GEMMA, "gpus": [{f"n{n}": 1 for n in range(30)}] * 256},
+        "invalid-request",
+        "/gpus/0/name",
+        None,
+    ),
+    "a long name": (with_serve(GEMMA, **{"x" * 3_000_000: 1}), "unknown-flag", f"/serve/{'x' * 90}", None),
+    "a name of controls": (with_serve(GEMMA, **{"\0" * 500_000: 1}), "unknown-flag", "/serve/\\x00", None),
+    "a long class": (
+        {**GEMMA, "config": {"architectures": ["LlamaForCausalLM" * 180_000]}},
+        "unknown-architecture",
+        "/config/architectures",
+        None,
+    ),
+    "many long classes": (
+        {**GEMMA, "config": {"architectures": ["é" * 100_000] * 5}},
+        "unknown-architecture",
+        "/config/architectures",
+        None,
+    ),
+    "a long number": (
+        {**GEMMA, "config": {**LLAMA_CONFIG, "hidden_size": 10**4000}},
+        "invalid-config",
+        "/config/hidden_size",
+        None,
+    ),
+    "many layers": (
+        {**GEMMA, "config": {**LLAMA_CONFIG, "num_hidden_layers": 10**9}},
+        "invalid-config",
+        "/config/num_hidden_layers",
+        None,
+    ),
+    "a long backend": (
+        with_serve(GEMMA, kv_cache_dtype_skip_layers=["9" * 64] * 1000),
+        "invalid-request",
+        "/serve/kv_cache_dtype_skip_layers",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("question", "slug", "pointer", "nearest"), FLOODS.values(), ids=FLOODS.keys())
+def test_a_flood_is_answered_soon_and_in_short(
+    question: Any,  # noqa: ANN401 - any JSON
+    slug: str,
+    pointer: str,
+    nearest: str | None,
+    client: TestClient,
+) -> None:
+    body = json.dumps(question).encode()
+    started = time.process_time()
+    reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
+    spent = time.process_time() - started
+    problem = reply.json()
+    assert (problem["type"], reply.headers["content-type"]) == (
+        f"/problems/{slug}",
+        "application/problem+json",
+    )
+    assert any(error["pointer"].startswith(pointer) for error in problem["errors"]), problem
+    assert nearest is None or nearest in problem["nearest"]
+    assert len(reply.content) <= 20_000
+    assert spent < 1
+
+
+def test_what_is_not_told_one_by_one_is_counted(client: TestClient) -> None:
+    for count in (11, 30, 50, 5_000):
+        flags = {f"enforce_eagr{n}": True for n in range(count)}
+        problem = client.post("/plan", json=with_serve(GEMMA, **flags)).json()
+        assert f" and {count - 10:,} more are not modelled" in problem["detail"]
+        assert len(problem["errors"]) == 10
+        assert "enforce_eager" in problem["nearest"]
+
+
+def test_no_more_names_are_compared_than_are_told(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+
+    def counted(word: str, *_: object, **__: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr("service.nearest_names.get_close_matches", counted)
+    client.post("/plan", json=with_serve(GEMMA, **{f"x{n}": 1 for n in range(1000)}))
+    assert len(compared) == 10
+    client.post("/plan", json=with_serve(GEMMA, **{"x" * 1000: 1}))
+    assert len(compared) == 10
+
+
+def test_a_query_of_unknown_parameters_is_answered_in_short(client: TestClient) -> None:
+    reply = client.get("/plan?model=a/b&" + "&".join(f"enforce_eagr{n}=1" for n in range(1500)))
+    problem = reply.json()
+    assert problem["type"] == "/problems/unknown-flag"
+    assert (len(problem["errors"]), "enforce_eager" in problem["nearest"]) == (10, True)
+    assert len(reply.content) < 20_000
+
+
+def test_a_secret_in_a_question_is_not_repeated(client: TestClient) -> None:
+    secret = "hf_Zq7xW2vTn9Lk4Rb8"  # noqa: S105 - made up
+    for question in (
+        with_serve(GEMMA, **{f"api_key={secret}": 1}),
+        {**GEMMA, "config": {"architectures": [f"{{'Authorization': 'Bearer {secret[3:]}'}}"]}},
+        with_engine(GEMMA, secret),
+        {**GEMMA, "gpus": [secret]},
+    ):
+        reply = client.post("/plan", json=question)
+        assert reply.status_code == 422
+        assert secret[3:] not in reply.text
+
+
+def test_no_more_is_planned_at_once_than_every_type_for_eight_releases(
+    client: TestClient, services: Services
+) -> None:
+    assert sum(gpu.modelled for gpu in services.gpus) <= MAX_DETAILED_GPUS
+    assert MAX_DETAILED_GPUS * MAX_VERSIONS <= MAX_COMPARED
+    many = {**GEMMA, "gpus": ["rtx-3090-24gb"] * 81}
+    for question in ({**many, "include": ["details"]}, {**many, "engine": {"versions": ["0.19.0"] * 8}}):
+        problem = client.post("/plan", json=question).json()
+        assert (problem["type"], problem["errors"][0]["pointer"]) == ("/problems/invalid-request", "/gpus")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.quantization import Quantization, read_quantization
+from service.architecture.quantization import Quantization, read_quantization, unnamed_algorithm
 from service.architecture.weight_schemes import Granularity, WeightFormat, modelopt_scheme
 
 
@@ -55,6 +55,50 @@ def test_an_algorithm_that_modelopt_does_not_have_is_refused(section: dict[str, 
         quantized(**section)
 
     assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "method"),
+    [
+        ("FP8", "modelopt"),
+        ("W4A16_NVFP4", "modelopt_fp4"),
+        ("mxfp8", "modelopt_mxfp8"),
+        ("MIXED_PRECISION", "modelopt_mixed"),
+    ],
+)
+def test_modelopts_method_follows_from_its_algorithm(algorithm: str, method: str) -> None:
+    """vLLM 0.22.0, modelopt.py override_quantization_method of each config class."""
+    found = quantized(quant_method="modelopt", quant_algo=algorithm)
+
+    assert (found.method, found.algorithm) == (method, algorithm.upper())
+
+
+@pytest.mark.parametrize("algorithm", ["W4A16_NVFP4", "MXFP8", "MIXED_PRECISION"])
+def test_modelopts_own_file_knows_fewer_algorithms(algorithm: str) -> None:
+    """vLLM 0.19.0 and 0.32.0, _normalize_quantization_config raises for all but FP8 and NVFP4."""
+    with pytest.raises(InvalidConfig, match=f"Unknown ModelOpt quant algo: {algorithm.lower()}"):
+        quantized(producer={"name": "modelopt"}, quantization={"quant_algo": algorithm})
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}},
+        {"quant_algo": "FP8", "producer": {"name": "modelopt"}},
+    ],
+)
+def test_an_algorithm_without_a_method_is_not_heeded_but_told(section: dict[str, Any]) -> None:
+    config = read_document({"quantization_config": section})
+
+    assert read_quantization(config, config) is None
+    assert unnamed_algorithm(config, config) == "FP8"
+
+
+@pytest.mark.parametrize("section", [{}, {"quant_method": "modelopt", "quant_algo": "FP8"}])
+def test_nothing_is_told_where_a_method_or_no_algorithm_is_named(section: dict[str, Any]) -> None:
+    config = read_document({"quantization_config": section} if section else {})
+
+    assert unnamed_algorithm(config, config) is None
 
 
 @pytest.mark.parametrize(

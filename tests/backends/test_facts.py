@@ -380,3 +380,37 @@ def test_other_types_of_attention(attn_type: AttentionType, backend: str) -> Non
     assert select_backend(request, Version("0.24.0"), capability("9.0")).name == backend
     # FlashInfer, first on Blackwell, knows decoders alone.
     assert select_backend(request, Version("0.24.0"), capability("10.0")).name == backend
+
+
+TOKENSPEED = replace(DEEPSEEK, kv_cache_dtype="fp8", qk_rope_head_dim=64, v_head_dim=128, kv_lora_rank=512)
+
+
+@pytest.mark.parametrize("release", ["0.21.0", "0.25.1", "0.28.0", "0.33.0"])
+def test_tokenspeed_runs_the_sizes_of_deepseek_r1_on_blackwell(release: str) -> None:
+    """requirements/cuda.txt has tokenspeed-mla since 0.21.0: InferenceX runs Kimi K2.6 on B200 with it."""
+    backend = select_backend(TOKENSPEED, Version(release), capability("10.0"), chosen="TOKENSPEED_MLA")
+    assert backend.kernel_block_sizes == KernelBlockSizes(fixed=(32, 64))
+    # FlashInfer is asked before it, and takes the same layer.
+    assert select_backend(TOKENSPEED, Version(release), capability("10.0")).name == "FLASHINFER_MLA"
+
+
+@pytest.mark.parametrize(
+    ("request_", "gpu", "reason"),
+    [
+        (TOKENSPEED, "9.0", "'compute capability not supported'"),
+        (with_dtype(TOKENSPEED, "auto"), "10.0", "'kv_cache_dtype not supported'"),
+        (
+            replace(TOKENSPEED, qk_nope_head_dim=192, v_head_dim=256),
+            "10.3",
+            (
+                "'tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, "
+                "qk_rope_head_dim=64, v_head_dim=128), got (192, 64, 256)'"
+            ),
+        ),
+    ],
+)
+def test_tokenspeed_says_what_it_cannot_run(request_: AttentionRequest, gpu: str, reason: str) -> None:
+    """By hand from mla/tokenspeed_mla.py of 0.28.0, supports_combination and what is checked before it."""
+    with pytest.raises(EngineRefusal) as refusal:
+        select_backend(request_, Version("0.28.0"), capability(gpu), chosen="TOKENSPEED_MLA")
+    assert refusal.value.message.endswith(f"Reason: [{reason}]")

@@ -70,9 +70,80 @@ def test_what_is_old_counts_less_and_is_forgotten() -> None:
 def test_a_change_of_the_stack_makes_older_measurements_void() -> None:
     old: Branch = ("570", "12.8", "2.9.0")
     new: Branch = ("580", "13.0", "2.11.0")
-    earlier = [sample(100, TODAY - 3, str(number), branch=old) for number in range(5)]
+    earlier = [sample(100, TODAY - 8 + number, branch=old) for number in range(5)]
     found = specified([*earlier, sample(300, TODAY - 1, branch=new)])
     assert (found.residual.middle, found.residual.evidence.count, found.set_aside) == (300 * MIB, 1, 5)
+
+
+def test_a_stack_that_one_node_tells_voids_no_other_nodes_measurements() -> None:
+    old: Branch = ("570", "12.8", "2.9.0")
+    made_up: Branch = ("999", "99.0", "99.0.0")
+    honest = [sample(100, TODAY - 3, str(number), branch=old) for number in range(5)]
+    found = specified([*honest, sample(300, TODAY, "forged", branch=made_up)])
+    assert (found.residual.middle, found.residual.evidence.count, found.set_aside) == (100 * MIB, 5, 1)
+
+
+def test_a_token_is_one_voice_whatever_it_calls_its_nodes() -> None:
+    forged = [sample(900, node=str(number), reporter="f") for number in range(1000)]
+    honest = [sample(100, node="a", reporter="a"), sample(110, node="b", reporter="b")]
+    found = specified([*forged, *honest])
+    assert found.residual.evidence.count + found.set_aside == 3
+    assert found.residual.middle <= 110 * MIB
+
+
+def test_a_day_that_is_yet_to_come_is_today() -> None:
+    found = specified([sample(100, 10**6)])
+    assert (found.residual.evidence.age_days, found.residual.evidence.newest) == (0, "2026-05-27")
+    assert found.residual.weight == 1
+
+
+HONEST = st.lists(st.integers(-400, 400), min_size=1, max_size=5)
+FORGED = st.lists(st.tuples(st.integers(-80_000, 80_000), st.integers(0, 300)), min_size=1, max_size=30)
+
+
+@given(honest=HONEST, ages=st.lists(st.integers(0, 80), min_size=5, max_size=5), forged=FORGED)
+def test_no_token_moves_a_cell_beyond_the_honest_spread(
+    honest: list[int], ages: list[int], forged: list[tuple[int, int]]
+) -> None:
+    """Whatever one token says, on however many days, after others have spoken: 100 MiB at this level."""
+    told_honestly = [
+        sample(mib, TODAY - 301 - ages[number], reporter=str(number)) for number, mib in enumerate(honest)
+    ]
+    by_one = [sample(mib, TODAY - age, f"n{age}", reporter="forger") for mib, age in forged]
+    found = specified([*told_honestly, *by_one])
+    spread = max(max(honest) - min(honest), 100)
+    assert (min(honest) - spread) * MIB <= found.residual.middle <= (max(honest) + spread) * MIB
+
+
+def test_of_two_tokens_the_first_stands() -> None:
+    """At this level honest starts differ by 100 MiB: the later one is held to 200, and both weigh alike."""
+    honest = sample(100, TODAY, "a", reporter="a", measured_at=1.0)
+    late = sample(5000, TODAY, "b", reporter="b", measured_at=2.0)
+    assert specified([honest, late]).residual.middle == 150 * MIB
+    # It is revoked: what another one measured stands alone.
+    assert specified([replace(honest, revoked=True), late]).residual.middle == 5000 * MIB
+    assert specified([honest, replace(late, revoked=True)]).residual.middle == 100 * MIB
+    assert specified([replace(honest, revoked=True)]).residual.middle == 100 * MIB
+
+
+def test_one_token_alone_moves_a_term_no_further_than_its_reach() -> None:
+    """1.5 GiB: the term's own interval is narrower. Two tokens move it as far as both of them measured."""
+    budget = predict(MEASURED).budget
+
+    def after(*samples: Sample) -> Estimate:
+        calibration, _ = learn(samples, TODAY)
+        return calibration.applied(budget, CIRCUMSTANCES).non_torch
+
+    alone = after(sample(5 * 1024, reporter="a"))
+    assert alone.bytes == budget.non_torch.bytes + 3 * GIB // 2
+    assert alone.basis is Basis.CALIBRATED
+    assert "one token alone" in alone.source
+    assert alone.high - alone.low >= GIB
+    both = after(sample(5 * 1024, reporter="a"), sample(5 * 1024 + 10, reporter="b"))
+    assert both.bytes == budget.non_torch.bytes + 5 * GIB + 5 * MIB
+    assert both.basis is Basis.MEASURED
+    against = after(sample(5 * 1024, reporter="a"), sample(-100, reporter="b", measured_at=1.0))
+    assert against.bytes <= budget.non_torch.bytes + 3 * GIB // 2
 
 
 def test_a_log_counts_less_than_a_probe() -> None:

@@ -250,3 +250,77 @@ def test_a_gpu_of_unknown_capability_is_no_device_to_plan_for() -> None:
     gpu = replace(find_gpu("h100-sxm-80gb"), compute_capability=None)
     with pytest.raises(ValueError, match="h100-sxm-80gb has no compute capability"):
         resolve_engine_config(bundled_architecture(LLAMA), PLAIN, rules_for(Version("0.32.0")), gpu)
+
+
+@pytest.mark.parametrize("written", ["FLASHINFER", "flashinfer", "FlashInfer"])
+@pytest.mark.parametrize("release", ["0.13.0", "0.28.0"])
+def test_the_case_of_a_backends_name_does_not_matter(release: str, written: str) -> None:
+    """vLLM 0.13.0 and later, config/attention.py: AttentionBackendEnum[value.upper()]."""
+    assert (
+        engine_config(LLAMA, release, ServeFlags(attention_backend=written)).attention_backend == "FLASHINFER"
+    )
+
+
+@pytest.mark.parametrize(("release", "backend"), [("0.17.1", "AUTO"), ("0.18.0", None)])
+def test_auto_leaves_the_backend_to_the_engine_since_0_18(release: str, backend: str | None) -> None:
+    assert engine_config(LLAMA, release, ServeFlags(attention_backend="auto")).attention_backend == backend
+
+
+@pytest.mark.parametrize(
+    ("model", "flag", "releases"),
+    [
+        # models/deepseek_v4/quant_config.py claims the fp8 of DeepSeek V4, whatever the flag says.
+        ("deepseek-ai/DeepSeek-V4-Flash", "deepseek_v4_fp8", ("0.20.0", "0.25.1", "0.33.0")),
+        ("deepseek-ai/DeepSeek-V4-Flash", "fp8", ("0.20.0", "0.25.1", "0.33.0")),
+        ("Qwen/Qwen3-235B-A22B-FP8", "deepseek_v4_fp8", ("0.20.0", "0.28.0")),
+        # humming.py claims every checkpoint where it is asked for.
+        ("Qwen/Qwen3-235B-A22B-FP8", "humming", ("0.20.0", "0.28.0")),
+        # auto_gptq.py and its predecessors take the kernel's name, too.
+        ("TheBloke/Llama-2-13B-chat-GPTQ", "marlin", ("0.10.2", "0.20.0", "0.28.0")),
+        ("TheBloke/Llama-2-13B-chat-GPTQ", "gptq_marlin", ("0.10.2", "0.20.0", "0.28.0")),
+        ("openai/gpt-oss-20b", "mxfp4", ("0.10.2", "0.20.0", "0.33.0")),
+    ],
+)
+def test_a_flag_that_the_checkpoints_own_method_claims(
+    model: str, flag: str, releases: tuple[str, ...]
+) -> None:
+    for release in releases:
+        assert engine_config(model, release, ServeFlags(quantization=flag)).release == Version(release)
+
+
+@pytest.mark.parametrize(
+    ("model", "flag", "release", "stored"),
+    [
+        ("Qwen/Qwen3-235B-A22B-FP8", "deepseek_v4_fp8", "0.19.1", "fp8"),
+        ("Qwen/Qwen3-235B-A22B-FP8", "humming", "0.19.1", "fp8"),
+        ("Qwen/Qwen3-235B-A22B-FP8", "auto_awq", "0.28.0", "fp8"),
+        ("openai/gpt-oss-20b", "fp8", "0.19.1", "mxfp4"),
+        ("TheBloke/Llama-2-13B-chat-GPTQ", "auto_gptq", "0.21.0", "gptq"),
+    ],
+)
+def test_a_flag_that_no_method_claims(model: str, flag: str, release: str, stored: str) -> None:
+    words = f"in the model config \\({stored}\\) does not match .* argument \\({flag}\\)"
+    with pytest.raises(EngineRefusal, match=words):
+        engine_config(model, release, ServeFlags(quantization=flag))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "method", "since", "before"),
+    [
+        ("W4A16_NVFP4", "modelopt_fp4", "0.21.0", "0.20.2"),
+        ("MXFP8", "modelopt_mxfp8", "0.16.0", "0.15.1"),
+        ("MIXED_PRECISION", "modelopt_mixed", "0.17.0", "0.16.0"),
+        ("FP8_PB_WO", "modelopt", "0.14.0", "0.13.0"),
+    ],
+)
+def test_modelopts_algorithms_are_taken_since(algorithm: str, method: str, since: str, before: str) -> None:
+    """layers/quantization/modelopt.py QUANT_ALGOS of each release."""
+    stored = Quantization(method, algorithm=algorithm, names_modelopt=True)
+    architecture = replace(bundled_architecture(LLAMA), quantization=stored)
+    gpu = find_gpu("b200-180gb")
+    assert resolve_engine_config(architecture, PLAIN, rules_for(Version(since)), gpu).release == Version(
+        since
+    )
+    with pytest.raises(EngineRefusal, match="ModelOpt currently only supports: ") as caught:
+        resolve_engine_config(architecture, PLAIN, rules_for(Version(before)), gpu)
+    assert caught.value.stage is Stage.CONFIG

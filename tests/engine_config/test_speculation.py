@@ -7,7 +7,7 @@ import pytest
 from packaging.version import Version
 
 from service.architecture.config import read_document
-from service.architecture.model import DraftCheckpoint, ModelArchitecture
+from service.architecture.model import DraftCheckpoint, DraftSources, ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.resolution import resolve_engine_config
@@ -17,7 +17,6 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnavailableFlag, check_flags, rules_for
 from service.engines.speculative_config import InvalidSpeculation, SpeculativeConfig
 from service.gpus.catalog import find_gpu
-from tests.accuracy.oracle import bundled_architecture
 from tests.kv_cache.drafts import documents, drafted
 
 QWEN, DEEPSEEK, LLAMA = (
@@ -214,10 +213,68 @@ def test_a_draft_that_was_not_read_is_not_modelled(checkpoint: DraftCheckpoint |
 
 
 def test_prediction_layers_that_were_not_read_are_not_modelled() -> None:
-    """The engine knows those of DeepSeek V4, and refuses a model type for which it knows none."""
+    """The engine knows those of LongCat Flash, and refuses a model type for which it knows none."""
     speculative = SpeculativeConfig(method="mtp", num_speculative_tokens=1)
-    with pytest.raises(UnmodelledSpeculation, match="of DeepseekV4ForCausalLM are not modelled"):
-        speculate(bundled_architecture("deepseek-ai/DeepSeek-V4-Flash"), "0.33.0", speculative)
+    architecture = replace(
+        drafted(DEEPSEEK),
+        model_type="longcat_flash",
+        class_name="LongcatFlashForCausalLM",
+        drafts=DraftSources(unread="the prediction (MTP) layers of LongcatFlashForCausalLM are not modelled"),
+    )
+    with pytest.raises(UnmodelledSpeculation, match="of LongcatFlashForCausalLM are not modelled"):
+        speculate(architecture, "0.33.0", speculative)
+
+
+BLOCKS = {
+    "dspark_block_size": 5,
+    "dspark_noise_token_id": 128799,
+    "dspark_target_layer_ids": [40, 41, 42],
+    "dspark_markov_rank": 256,
+}
+"""What the configs of DeepSeek V4 Flash with DSpark layers add."""
+
+
+def deepseek_v4(**changed: object) -> ModelArchitecture:
+    return read_architecture(read_document({**documents()["deepseek-ai/DeepSeek-V4-Flash"], **changed}))
+
+
+def test_layers_that_guess_blocks_are_the_models_own() -> None:
+    """vLLM 0.28.0, deepseek_v4/nvidia/dspark.py: three layers, and none of the prediction layers."""
+    speculative = SpeculativeConfig(method="dspark", num_speculative_tokens=7)
+    found = speculate(deepseek_v4(**BLOCKS), "0.28.0", speculative)
+
+    assert found is not None
+    assert found.draft is not None
+    assert (found.method, len(found.draft.layers), found.slots) == ("dspark", 3, 6)
+
+
+def test_a_config_without_such_layers_is_not_modelled() -> None:
+    speculative = SpeculativeConfig(method="dspark", num_speculative_tokens=7)
+    with pytest.raises(UnmodelledSpeculation, match="dspark_target_layer_ids"):
+        speculate(deepseek_v4(), "0.28.0", speculative)
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "refused"),
+    [
+        ("0.25.1", 3, False),
+        ("0.26.0", 3, True),
+        ("0.26.0", 5, False),
+        ("0.27.1", 4, True),
+        ("0.28.0", 3, False),
+    ],
+)
+def test_fewer_tokens_than_a_block(release: str, tokens: int, *, refused: bool) -> None:
+    """vLLM 0.26.0 and 0.27.1, SpeculativeConfig.__post_init__."""
+    speculative = SpeculativeConfig(method="dspark", num_speculative_tokens=tokens)
+    if not refused:
+        assert speculate(deepseek_v4(**BLOCKS), release, speculative) is not None
+        return
+    with pytest.raises(EngineRefusal) as caught:
+        speculate(deepseek_v4(**BLOCKS), release, speculative)
+    assert caught.value.message.startswith(
+        "SpeculativeConfig: DSpark requires num_speculative_tokens >= dspark_block_size (5); got "
+    )
 
 
 @pytest.mark.parametrize(("tokens", "divides"), [(1, True), (2, True), (3, False), (4, True)])

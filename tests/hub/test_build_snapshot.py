@@ -11,6 +11,7 @@ import pytest
 
 from service.hub import build_snapshot
 from service.hub.errors import ConfigNotJson, InvalidModelId
+from service.hub.repairs import repair
 from service.hub.snapshot import BundledSnapshot
 
 SAMPLE = Path(__file__).parents[1] / "data" / "hub_snapshot"
@@ -156,3 +157,34 @@ def test_an_origin_that_nobody_can_visit_is_not_named(folder: Path) -> None:
     fetched = snapshot_of(folder).get("google/gemma-2b")
     assert fetched is not None
     assert "index id 17" not in fetched.provenance
+
+
+def test_a_trimmed_file_is_written_anew_with_its_source() -> None:
+    config = {"hybrid_override_pattern": "ME*E"}
+    trimmed = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    super_nvfp4 = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4"
+
+    written = repair(super_nvfp4, config, trimmed)
+
+    assert written is not None
+    section = json.loads(written.text)
+    # NVIDIA's table: routed experts in NVFP4, shared ones and Mamba in FP8, attention and latents in 16 bits.
+    algorithms = {name: layer["quant_algo"] for name, layer in section["quantized_layers"].items()}
+    assert algorithms["backbone.layers.0.mixer.in_proj"] == "FP8"
+    assert algorithms["backbone.layers.1.mixer.experts.0.up_proj"] == "NVFP4"
+    assert algorithms["backbone.layers.3.mixer.shared_experts.down_proj"] == "FP8"
+    assert not any(name.startswith("backbone.layers.2.") for name in algorithms)
+    assert "docs.nvidia.com" in written.source
+    assert repair("google/gemma-2b", config, trimmed) is None
+    # A copy that is whole must not be replaced without a word.
+    with pytest.raises(ValueError, match="needs no repair"):
+        repair(super_nvfp4, config, {"producer": {"name": "modelopt"}, **trimmed})
+
+
+def test_no_bundled_nemotron_leaves_its_quantization_unnamed() -> None:
+    snapshot = BundledSnapshot()
+    for model_id in snapshot.search("nvidia-nemotron-3 fp"):
+        fetched = snapshot.get(model_id)
+        assert fetched is not None
+        section = fetched.quantization_config or {}
+        assert section.get("quant_method") == "modelopt" or "producer" in section, model_id

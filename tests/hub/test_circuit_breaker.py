@@ -1,19 +1,23 @@
 """When the Hub is left alone, and for how long."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import httpx2
 import pytest
 
 from service.hub.circuit_breaker import FAILURES, CircuitBreaker
-from service.hub.errors import HubRateLimited, HubUnreachable
+from service.hub.errors import HubError, HubRateLimited, HubUnreachable
 from service.hub.requests import Quota
 from service.hub.single_flight import SingleFlight
+from service.hub.transfer import CONNECTIONS_OF_AN_OWNER, TransferLimits
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,
     MODEL,
+    FakeHub,
     hub_with_model,
 )
 
@@ -53,37 +57,191 @@ def test_a_spent_quota_leaves_the_other_open() -> None:
     assert (wait_of(gate), wait_of(gate, quota=Quota.FILES)) == (30, None)
 
 
+OWNERS = ("acme", "bolt", "cork")
+
+
+MODELS = tuple(f"{owner}/m" for owner in OWNERS)
+
+
+def fail(gate: CircuitBreaker, times: int = FAILURES, models: Sequence[str] = MODELS) -> None:
+    for _, model in zip(range(times), cycle(models), strict=False):
+        gate.failed(model)
+
+
 def test_a_hub_that_fails_now_and_then_is_asked_on() -> None:
     gate = CircuitBreaker(Clock())
     for _ in range(20):
-        for _ in range(FAILURES - 1):
-            gate.failed()
-        gate.answered()
+        fail(gate, FAILURES - 1)
+        for owner in OWNERS:
+            gate.answered(f"{owner}/m")
     assert wait_of(gate) is None
 
 
 def test_after_failures_in_a_row_one_trial_decides_for_all() -> None:
     clock = Clock()
     gate = CircuitBreaker(clock)
-    for _ in range(FAILURES):
-        gate.failed()
+    fail(gate)
     assert wait_of(gate) == 60
     clock.now = 60.0
     assert wait_of(gate) is None  # the trial
     assert wait_of(gate) == 10  # everybody else
-    gate.failed()
+    gate.failed(MODEL)
     assert wait_of(gate) == 60
     clock.now = 120.0
     assert wait_of(gate) is None
-    gate.answered()
+    gate.answered(MODEL)
     assert wait_of(gate) is None
+    assert wait_of(gate) is None
+
+
+def test_many_owners_whose_repositories_fail_once_each_are_enough() -> None:
+    gate = CircuitBreaker(Clock())
+    fail(gate, FAILURES, [f"owner-{number}/m" for number in range(FAILURES)])
+    assert wait_of(gate) == 60
+
+
+@pytest.mark.parametrize(
+    "models", [["evil/m"], ["evil/a", "evil/b", "evil/c"], ["evil/a", "evil/b", "other/c", "other/d"]]
+)
+def test_repositories_of_one_or_two_owners_leave_the_hub_to_the_others(models: list[str]) -> None:
+    gate = CircuitBreaker(Clock())
+    fail(gate, 1000, models)
+    assert wait_of(gate) is None
+    for model in models:
+        with pytest.raises(HubUnreachable, match="for this repository"):
+            gate.check(OWNER, Quota.API, model)
+
+
+def test_a_repository_that_fails_is_tried_once_after_a_rest() -> None:
+    clock = Clock()
+    gate = CircuitBreaker(clock)
+    fail(gate, FAILURES, [MODEL])
+    assert wait_of(gate) == 60
+    clock.now = 60.0
+    assert (wait_of(gate), wait_of(gate)) == (None, 10)
+    gate.failed(MODEL)
+    assert wait_of(gate) == 60
+    clock.now = 120.0
+    assert wait_of(gate) is None
+    gate.answered(MODEL)
     assert wait_of(gate) is None
 
 
 def test_no_connection_at_all_is_enough() -> None:
     gate = CircuitBreaker(Clock())
-    gate.failed(connected=False)
+    gate.failed(MODEL, connected=False)
     assert wait_of(gate) == 60
+
+
+def test_what_is_kept_of_failing_repositories_is_bounded() -> None:
+    gate = CircuitBreaker(Clock())
+    for number in range(3000):
+        gate.answered(MODEL)
+        fail(gate, FAILURES, [f"evil/m{number}"])
+    assert wait_of(gate) is None
+    gate.check(OWNER, Quota.API, "evil/m0")  # forgotten
+    with pytest.raises(HubUnreachable):
+        gate.check(OWNER, Quota.API, "evil/m2999")
+
+
+OTHER = "good/model"
+
+
+def two_repositories() -> FakeHub:
+    hub = hub_with_model()
+    hub.repositories[OTHER] = hub.repositories[MODEL]
+    return hub
+
+
+def raising(error: Exception) -> Callable[[], httpx2.Response]:
+    def answer() -> httpx2.Response:
+        raise error
+
+    return answer
+
+
+ONES_OWN_FAULTS: list[Callable[[], httpx2.Response]] = [
+    lambda: httpx2.Response(500),
+    lambda: httpx2.Response(504),
+    raising(httpx2.ReadTimeout("slow")),
+    raising(httpx2.ReadError("cut")),
+    raising(httpx2.RemoteProtocolError("odd")),
+    lambda: httpx2.Response(200, content=b"{" * 1000),
+    lambda: httpx2.Response(200, content=b"[]"),
+    lambda: httpx2.Response(302, headers={"Location": "https://evil.test/"}),
+    lambda: httpx2.Response(200, headers={"Content-Encoding": "gzip"}),
+]
+
+
+@pytest.mark.parametrize("fault", ONES_OWN_FAULTS)
+@pytest.mark.parametrize(
+    "ending", [f"/models/{MODEL}/revision/main", f"{MODEL}/resolve/{COMMIT}/config.json"]
+)
+async def test_one_repository_that_fails_fails_for_nobody_else(
+    ending: str, fault: Callable[[], httpx2.Response]
+) -> None:
+    clock, hub = Clock(), two_repositories()
+    client = hub.client(clock=clock)
+    hub.play(ending, fault)
+    hub.play(f"{MODEL}/resolve/main/config.json", fault)
+    for _ in range(3 * FAILURES):
+        clock.now += 1
+        with pytest.raises(HubError):
+            await client.fetch(MODEL)
+    assert (await client.fetch(OTHER)).config == LLAMA
+
+
+async def test_a_repository_in_a_store_that_stalls_fails_for_nobody_else() -> None:
+    hub = two_repositories()
+    limits = TransferLimits(total_seconds=0.05)
+
+    async def stalling(request: httpx2.Request) -> httpx2.Response:
+        if request.url.host == "hub.test":
+            return httpx2.Response(302, headers={"Location": "https://cdn-lfs.hf.co/x"})
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    hub.faults[f"{MODEL}/resolve/{COMMIT}/config.json"] = hub.faults["/x"] = stalling
+    client = hub.client(limits=limits)
+    for _ in range(2 * FAILURES):
+        with pytest.raises(HubError):
+            await client.fetch(MODEL)
+    assert (await client.fetch(OTHER)).config == LLAMA
+
+
+async def test_a_hub_that_fails_for_several_owners_is_left_alone() -> None:
+    hub = FakeHub({f"{owner}/m": hub_with_model().repositories[MODEL] for owner in (*OWNERS, "last")})
+    hub.play("", lambda: httpx2.Response(503))
+    client = hub.client(clock=Clock())
+    for owner in OWNERS:
+        with pytest.raises(HubUnreachable):
+            await client.fetch(f"{owner}/m")
+    requested = len(hub.requests)
+    with pytest.raises(HubUnreachable, match="a moment ago"):
+        await client.fetch("last/m")
+    assert len(hub.requests) == requested
+
+
+async def test_an_owner_has_a_share_of_the_connections() -> None:
+    hub = FakeHub({f"evil/m{number}": hub_with_model().repositories[MODEL] for number in range(40)})
+    hub.repositories[OTHER] = hub.repositories["evil/m0"]
+    released, stalled = asyncio.Event(), 0
+
+    async def stall(request: httpx2.Request) -> httpx2.Response:
+        nonlocal stalled
+        if "/evil/" in request.url.path:
+            stalled += 1
+            await released.wait()
+        return httpx2.Response(200, json={"sha": COMMIT, "siblings": [{"rfilename": "config.json"}]})
+
+    hub.faults["/revision/main"] = stall
+    client = hub.client()
+    slow = [asyncio.create_task(client.fetch(f"evil/m{number}")) for number in range(40)]
+    await asyncio.sleep(0.05)
+    assert stalled == CONNECTIONS_OF_AN_OWNER
+    assert (await client.fetch(OTHER)).config == LLAMA
+    released.set()
+    assert [(await each).config for each in slow] == [LLAMA] * 40
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

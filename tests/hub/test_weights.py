@@ -29,7 +29,8 @@ from service.hub.errors import (
 )
 from service.hub.gguf import HeaderGoesOn, NotAHeader, read_gguf
 from service.hub.hub_client import HubClient
-from service.hub.safetensors import HeaderTensors, read_header
+from service.hub.info import read_info
+from service.hub.safetensors import MOST_HEADER_BYTES, HeaderTensors, read_header
 from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
 from tests.hub.fake_hub import (
@@ -350,3 +351,77 @@ def test_no_bytes_do_harm(noise: bytes, at: int) -> None:
     whole = gguf()
     with suppress(HeaderGoesOn, NotAHeader):
         assert read_gguf(whole[:at] + noise + whole[at + len(noise) :]).count >= 0
+
+
+def header_of(tensors: dict[str, Any]) -> bytes:
+    header = json.dumps(tensors).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
+def tensor_of(shape: Any, offsets: list[int], dtype: str = "BF16") -> dict[str, Any]:  # noqa: ANN401 - JSON
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+HUGE = (1 << 60) - 1
+HOSTILE_HEADERS = {
+    "200,000 huge dimensions": {"a": tensor_of([HUGE] * 180_000, [0, 2])},
+    "33 dimensions": {"a": tensor_of([1] * 33, [0, 2])},
+    "huge product": {"a": tensor_of([HUGE] * 32, [0, 2])},
+    "huge product of nothing": {"a": tensor_of([HUGE, HUGE], [0, 0])},
+    "shape of a text": {"a": tensor_of("1" * 100, [0, 2])},
+    "shape of an object": {"a": tensor_of({"1": 1}, [0, 2])},
+    "size of another shape": {"a": tensor_of([3], [0, 8])},
+    "odd bits": {"a": tensor_of([3], [0, 2], "F4")},
+    "same bytes": {"a": tensor_of([4], [0, 8]), "b": tensor_of([4], [4, 12])},
+    "all in the same bytes": {f"t{i}": tensor_of([1 << 30], [0, 1 << 31]) for i in range(30_000)},
+    "many types": {f"t{i}": tensor_of([1], [i, i + 1], f"X{i}") for i in range(30_000)},
+    "many lists": {"a": tensor_of([[]] * 99_000, [0, 2])},
+    "digits": {"a": tensor_of([0], [0, 10**4200])},
+}
+
+
+@pytest.mark.parametrize("tensors", HOSTILE_HEADERS.values(), ids=HOSTILE_HEADERS.keys())
+async def test_a_hostile_header_is_refused_at_once(tensors: dict[str, Any]) -> None:
+    whole = header_of(tensors)
+    assert len(whole) <= MOST_HEADER_BYTES
+    started = time.process_time()
+    with pytest.raises(ConfigNotJson):
+        await hub_of({"model.safetensors": whole}).client().weights(MODEL)
+    assert time.process_time() - started < 1
+
+
+def test_tensors_of_no_elements_and_of_less_than_a_byte_are_read() -> None:
+    header = {"a": tensor_of([0, 1 << 59, 1 << 59], [0, 0]), "b": tensor_of([2, 3], [0, 3], "F4")}
+    read = read_header(json.dumps(header).encode(), model_id=MODEL, file="f")
+    assert read == HeaderTensors(2, {"BF16": 0, "F4": 6}, {"BF16": 0, "F4": 3})
+
+
+def gguf_of(entries: int, body: bytes, tensors: int = 0) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, tensors, entries) + body
+
+
+STRINGS = struct.pack("<QIIQ", 0, 9, 8, 1 << 20) + bytes(8 << 20)
+EMPTY_ENTRY = struct.pack("<QIB", 0, 7, 0)
+ONE_TENSOR = struct.pack("<QI", 0, 8) + struct.pack("<8Q", *[(1 << 64) - 1] * 8) + struct.pack("<IQ", 0, 0)
+HOSTILE_GGUFS = {
+    "arrays of empty strings": gguf_of(2, STRINGS + STRINGS[:4000]),
+    "arrays of arrays": gguf_of(1, struct.pack("<QIIQ", 0, 9, 9, 1 << 20) + bytes(8 << 20)),
+    "a million entries": gguf_of(1 << 20, EMPTY_ENTRY * 600_000 + struct.pack("<QI", 0, 99)),
+    "huge dimensions": gguf_of(0, ONE_TENSOR, 1),
+    "a string beyond the file": gguf_of(1, struct.pack("<QIQ", 0, 8, 1 << 63)),
+    "more tensors than any": gguf_of(0, b"", 1 << 40),
+}
+
+
+@pytest.mark.parametrize("whole", HOSTILE_GGUFS.values(), ids=HOSTILE_GGUFS.keys())
+def test_a_hostile_gguf_header_is_refused_at_once(whole: bytes) -> None:
+    started = time.process_time()
+    with pytest.raises(NotAHeader):
+        read_gguf(whole)
+    assert time.process_time() - started < 1
+
+
+def test_parameters_that_the_hub_states_beyond_reason_are_not_believed() -> None:
+    for counts in ({"BF16": 1 << 60}, {f"X{i}": 1 for i in range(33)}, {"x" * 33: 1}, {"BF16": True}):
+        assert read_info({"safetensors": {"parameters": counts}}).parameter_counts is None
+    assert read_info({"safetensors": {"parameters": {"BF16": 7}}}).parameter_counts == {"BF16": 7}

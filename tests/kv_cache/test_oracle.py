@@ -14,7 +14,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
 from service.kv_cache.capacity import size_cache
-from tests.accuracy.oracle import bundled_architecture, difference, gpu_of
+from tests.accuracy.oracle import asked_architecture, difference, gpu_of
 
 CASES = Path(__file__).parent.parent / "data" / "oracle" / "cases.jsonl.gz"
 
@@ -34,7 +34,7 @@ def test_every_row_of_a_release_agrees_in_every_field(release: str) -> None:
         f"{row['id']} {row['config']}: {found}"
         for row in ROWS
         if row["engine_version"] == release
-        and (found := difference(row, bundled_architecture(row["config"]), rules)) is not None
+        and (found := difference(row, asked_architecture(row["config"]), rules)) is not None
     ]
     assert not disagreements
 
@@ -65,7 +65,7 @@ def test_refusals_use_the_engines_own_words(stage: str) -> None:
 def words_of_refusal(row: Mapping[str, Any]) -> str:
     rules = rules_for(find_release(row["engine_version"]))
     try:
-        start = dry_start(bundled_architecture(row["config"]), ServeFlags(**row["serve"]), rules, gpu_of(row))
+        start = dry_start(asked_architecture(row["config"]), ServeFlags(**row["serve"]), rules, gpu_of(row))
         size_cache(start.layout, start.engine_config, row["serve"]["kv_cache_memory_bytes"])
     except EngineRefusal as refusal:
         return refusal.message

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from packaging.version import Version
 
 from service.architecture.layers import (
     Attention,
@@ -21,7 +22,9 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
-from service.memory.activation import layer_width
+from service.memory.activation import activation, layer_width
+from service.memory.constants import constants_at
+from service.memory.profile_run import ProfileRun
 from service.memory.weights.modules import Shards
 from tests.memory.recorded import bundled
 
@@ -77,3 +80,30 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
     layer = DecoderLayer(mixer, NoFeedForward())
     # Four copies of the hidden state stand instead of one.
     assert layer_width(layer, copies, Shards(1)) - layer_width(layer, MODEL, Shards(1)) == 3 * RESIDUAL
+
+
+@pytest.mark.parametrize(("release", "low_copies"), [("0.11.0", 3.0), ("0.13.0", 8.9), ("0.19.0", 3.0)])
+def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str, low_copies: float) -> None:
+    """vLLM 0.11.0, TopKTopPSampler: logits, masked logits and probabilities in 32 bits, with the model's own.
+
+    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable asks for FlashInfer.
+    """
+    architecture, shards = bundled("Qwen/Qwen3-32B"), Shards(tensor_parallel_size=8)
+    run = ProfileRun(
+        shards=shards,
+        element_bytes=2,
+        tokens=2048,
+        sequences=1024,
+        samples=True,
+        encodes=False,
+        v2_model_runner=False,
+        draft_tokens=False,
+        max_model_len=40_960,
+    )
+
+    peak = activation(architecture, constants_at(Version(release)), run)
+
+    logits = 1024 * 151_936 * (4 * low_copies + 2)
+    assert peak.low / logits == pytest.approx(1.05, abs=0.15)
+    # Where both samplers are possible, the interval spans them.
+    assert (peak.high / peak.low > 2) == (release == "0.11.0")

@@ -1,8 +1,19 @@
 """Names and patterns by which checkpoints leave modules unquantized."""
 
-import pytest
+import re
+import time
+from fnmatch import fnmatchcase
 
-from service.memory.weights.module_names import ModuleNames, is_safe
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.memory.weights.module_names import (
+    PREFIXES,
+    ModuleNames,
+    all_readable,
+    is_safe,
+)
 
 NAME = "layers.3.mlp.experts.0.gate_proj"
 
@@ -44,15 +55,125 @@ def test_a_fragment_is_a_whole_part_of_the_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"(a+)+$", r"(a|a)*b", r"(?=a*)b", r"(a)\1", "a" * 1000, r".*.*.*.*.*x", "("]
+    "pattern",
+    [
+        r"(a+)+$",
+        r"(a|a)*b",
+        r"(?=a*)b",
+        r"(a)\1",
+        "a" * 1000,
+        "(",
+        "(?!a).*",
+        "(" * 250 + "a" + ")" * 250,
+        "(" + "a|" * 100 + "b)" + "(a|b)" * 9,
+        "[[a]",
+        r"a\bb",
+    ],
 )
 def test_an_expression_that_may_run_for_ever_matches_nothing(pattern: str) -> None:
     assert not is_safe(pattern)
-    assert "a" not in ModuleNames.parse((f"re:{pattern}",))
+    names = ModuleNames.parse((f"re:{pattern}",))
+    assert "a" not in names
+    assert not names.readable
 
 
 @pytest.mark.parametrize(
-    "pattern", [r".*self_attn.*", r".*mlp\.(gate|up|gate_up|down)_proj.*", r"visual\..*$"]
+    "pattern",
+    [
+        r".*self_attn.*",
+        r".*mlp\.(gate|up|gate_up|down)_proj.*",
+        r"visual\..*$",
+        # Found in published checkpoints.
+        r".*q_proj$",
+        r".*attn.*(fused_wqa_wkv|wq_b|wo_a|wo_b)$",
+        r"model\.layers\.(?:[0-9]|[1-5][0-9])\.self_attn\..*",
+        r"^model\.layers\.\d{1,2}\.mlp",
+    ],
 )
 def test_the_expressions_of_real_checkpoints_are_safe(pattern: str) -> None:
     assert is_safe(pattern)
+
+
+# Names that a greedy engine takes very long to tell that they do not fit.
+HOSTILE = [".?" * 60 + "Z", "(.|.)" * 8 + "Z", ".*" * 200 + "Z", ".*l.*l.*l.*l.*Z", "(.?.?|.?)" * 7 + "Z"]
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_a_hostile_expression_costs_no_more_than_its_length(pattern: str) -> None:
+    names = ModuleNames.parse((f"re:{pattern}",))
+    assert names.readable
+    started = time.process_time()
+    for layer in range(1000):
+        assert f"layers.{layer}.self_attn.qkv_proj.llll" not in names
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        tuple(f"re:.*a{number}" for number in range(16_000)),
+        tuple(f"*a{number}*" for number in range(16_000)),
+        tuple("*" + "a*" * 200 + str(number) for number in range(1_000)),
+    ],
+)
+def test_patterns_beyond_count_are_not_read(entries: tuple[str, ...]) -> None:
+    started = time.process_time()
+    assert not all_readable(entries)
+    names = ModuleNames.parse((*entries, "layers.1.mlp"))
+    assert "layers.1.mlp" in names
+    for layer in range(1000):
+        assert f"layers.{layer}.a1.x" not in names
+        assert not names.within(f"layers.{layer}.a1.x")
+    assert time.process_time() - started < 5
+
+
+ATOMS = st.sampled_from(["a", "b", r"\.", ".", "[ab]", "[^a]", r"\d", r"\w", "1", r"[\d.]", "[a-b1]"])
+REPEATS = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,2}", "{1,}", "*?", "+?", "??"])
+SEQUENCES = st.lists(st.builds(str.__add__, ATOMS, REPEATS), max_size=4).map("".join)
+GROUPS = st.builds(
+    "({}{}){}".format,
+    st.sampled_from(["", "?:"]),
+    st.lists(SEQUENCES, max_size=3).map("|".join),
+    st.sampled_from(["", "?"]),
+)
+PATTERNS = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "^"]),
+    st.lists(SEQUENCES | GROUPS, max_size=3).map("".join),
+    st.sampled_from(["", "$"]),
+    SEQUENCES.map(lambda text: f"|{text}") | st.just(""),
+)
+
+
+@settings(max_examples=500)
+@given(PATTERNS, st.lists(st.text(alphabet="ab.1", max_size=7), min_size=4, max_size=8))
+def test_an_expression_matches_what_pythons_own_engine_does(pattern: str, names: list[str]) -> None:
+    read = ModuleNames.parse((f"re:{pattern}",))
+    assert read.readable
+    for name in names:
+        assert (name in read) == any(re.match(pattern, prefix + name) for prefix in PREFIXES)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.sampled_from(["*", "?", "a", "b", ".", "[ab]", "[!a]", "[", "]", "[a", "!", "[]a]", "[a-b]"]),
+        max_size=6,
+    ).map("".join),
+    st.lists(st.text(alphabet="ab.1[]!", max_size=6), min_size=4, max_size=8),
+)
+def test_a_glob_matches_what_fnmatch_does(glob: str, names: list[str]) -> None:
+    glob += "*"
+    read = ModuleNames.parse((glob,))
+    for name in names:
+        assert (name in read) == fnmatchcase(name, glob)
+
+
+@given(
+    st.lists(st.text(alphabet="ab.", min_size=1, max_size=4), max_size=4),
+    st.text(alphabet="ab.", min_size=1, max_size=8),
+)
+def test_a_part_of_a_path_is_found_as_by_looking_for_it(entries: list[str], name: str) -> None:
+    assert ModuleNames.parse(tuple(entries)).within(name) == any(
+        f".{each}." in f".{name}." for each in entries
+    )

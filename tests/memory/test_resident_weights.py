@@ -6,15 +6,18 @@ from typing import NamedTuple
 import pytest
 from packaging.version import Version
 
+from service.memory.budget import WeightsEstimate
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
+from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.resident_weights import (
     WeightStage,
     deep_feature_bytes,
+    resident_weights,
     rotary_bytes,
     turboquant_buffers,
 )
-from service.units import MIB
+from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 
 
@@ -72,3 +75,58 @@ def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:
 
     assert buffers("0.20.2") / MIB == pytest.approx(31_937.501 - 10, abs=0.01)
     assert buffers("0.19.0") == buffers("0.21.0") == 0
+
+
+class Logged(NamedTuple):
+    model: str
+    release: str
+    capability: tuple[int, int]
+    gib: float
+    """"Model loading took ... GiB" of a startup log."""
+
+
+MXFP4_LOGS = (
+    # Marlin: https://github.com/vllm-project/vllm/issues/23278, a log of 0.10.1 without Triton's kernels.
+    Logged("openai/gpt-oss-120b", "0.10.2", (8, 0), 65.97),
+    Logged("openai/gpt-oss-20b", "0.12.0", (8, 9), 13.7194),  # an RTX 4090
+    Logged("openai/gpt-oss-20b", "0.13.0", (12, 1), 13.7193),  # a GB10
+    # Triton on an H100, whose scales stay twice: issue 33155 and llm-d-planner's logs.
+    Logged("openai/gpt-oss-120b", "0.14.1", (9, 0), 64.38),
+    Logged("openai/gpt-oss-20b", "0.19.0", (9, 0), 13.64),
+    Logged("openai/gpt-oss-120b", "0.25.1", (9, 0), 61.29),
+)
+
+
+def _stored(model: str, release: str, capability: tuple[int, int]) -> WeightsEstimate:
+    architecture, version = bundled(model), Version(release)
+    deployment = Parallelism(compute_capability=capability)
+    (parameters,) = stage_parameters(architecture, deployment, version, None)
+    stage = WeightStage(
+        deployment.shards, range(len(architecture.layers)), sequences=256, compute_capability=capability
+    )
+    return resident_weights(architecture, constants_at(version), parameters, stage)
+
+
+@pytest.mark.parametrize("row", MXFP4_LOGS, ids=lambda row: f"{row.model}-{row.release}-{row.capability}")
+def test_mxfp4_experts_keep_what_their_kernels_layout_takes(row: Logged) -> None:
+    kept = _stored(row.model, row.release, row.capability)
+
+    assert kept.low / GIB <= row.gib <= kept.high / GIB
+    marlin = row.capability != (9, 0)
+    assert kept.bytes / GIB == pytest.approx(row.gib, rel=0.002 if marlin else 0.02)
+
+
+def test_marlins_layout_is_known_to_half_a_percent() -> None:
+    """Its experts are rounded up to multiples of 256 and 128, and repacked in tensors of the same sizes.
+
+    gpt-oss-120b: 36 layers of 128 experts whose three matrices are 2,944 by 3,072 instead of 2,880 by 2,880.
+    """
+    kept, plain = (
+        _stored("openai/gpt-oss-120b", "0.24.0", (8, 0)),
+        _stored("openai/gpt-oss-120b", "0.24.0", (9, 0)),
+    )
+    elements = 36 * 128 * 3 * (2944 * 3072 - 2880 * 2880)
+    biases = 36 * 128 * (2 * (2944 - 2880) + 3072 - 2880) * 2
+
+    assert kept.parameter_bytes - plain.parameter_bytes == elements // 2 + elements // 32 + biases
+    assert kept.high - kept.low < 0.01 * kept.bytes

@@ -92,3 +92,27 @@ def test_a_build_without_kernels_is_named() -> None:
     assert failure is not None
     assert failure.cause is not None
     assert (failure.type, failure.cause.name) == ("AcceleratorError", "no_kernels_for_this_gpu")
+
+
+FORESEEN = {
+    # vllm-project/vllm#28407, #47779 (0.25.1), #47436 and #47130, as their users quote them.
+    "DCP requires attention impls to return the softmax lse for decode, but the impl FlashInferImpl does "
+    "not return the softmax lse for decode.": "backend_without_context_parallelism",
+    "Decode Context Parallelism (DCP) requires attention implementations to return the softmax LSE during "
+    "decode, but FlashInferMLASparseSM120Impl does not.": "backend_without_context_parallelism",
+    "DCP not support hybrid attn now.": "context_parallelism_with_several_caches",
+    "Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/layout.hpp:59): Unknown SF transformation": (
+        "deep_gemm_without_kernels"
+    ),
+    "Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/../jit_kernels/impls/../heuristics/../../utils/"
+    "layout.hpp:76): Unknown recipe": "deep_gemm_without_kernels",
+}
+
+
+@pytest.mark.parametrize("words", FORESEEN)
+def test_failures_that_plans_foresee_are_named(words: str) -> None:
+    failure = read_log(f"{'RuntimeError' if 'deepgemm' in words else 'AssertionError'}: {words}").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == FORESEEN[words]

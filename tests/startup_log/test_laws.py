@@ -79,6 +79,23 @@ def test_a_secret_is_in_nothing_that_is_read(name: str, secret: str, around: str
     "unit",
     [
         *(
+            "\\\n",
+            '"',
+            "{",
+            '"Authorization": ',
+            "token=['a', ",
+            "--api-key a ",
+            "cookie: ",
+            "bearer a",
+            "-eyJ",
+            "sig=",
+            "-----BEGIN PRIVATE KEY-----",
+            "\x00",
+            "Traceback (most recent call last):\nValueError: a\n",
+            "A=A= vllm serve ",
+            "\u2028",
+        ),
+        *(
             "[",
             "'",
             "a.",
@@ -111,3 +128,16 @@ def test_a_hostile_log_costs_no_more_than_its_length(unit: str) -> None:
     read_log(text)
 
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("unit", ["\\\n", "$ vllm serve m \\\n", "a\\\n", " --x \\\n"])
+def test_a_command_on_many_lines_costs_no_more_than_its_length(unit: str) -> None:
+    """60 kB of lines that each go on took seconds, when each was joined to all before it."""
+    started = time.process_time()
+    read_log("$ vllm serve m \\\n" + unit * (60_000 // len(unit)))
+    assert time.process_time() - started < 1
+
+
+def test_a_command_on_many_lines_is_read() -> None:
+    log = read_log("$ vllm serve org/name \\\n" + "  --max-num-seqs 8 \\\n" * 200 + "  --max-model-len 4096")
+    assert (log.model, log.flags) == ("org/name", {"max_num_seqs": 8, "max_model_len": 4096})

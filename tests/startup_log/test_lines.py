@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.redaction import HIDDEN
 from service.startup_log.lines import (
-    HIDDEN,
     MAX_CHARACTERS,
     MAX_LINE,
     MAX_LINES,

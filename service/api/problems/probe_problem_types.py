@@ -16,7 +16,7 @@ PROBE_KINDS: Final[Mapping[type[Exception], ProblemType]] = {
         HTTPStatus.UNAUTHORIZED,
         "A token is needed",
         "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on "
-        "loopback.",
+        "the service's own host while it listens on loopback alone, and no proxy is between.",
     ),
     Forbidden: ProblemType(
         "forbidden",

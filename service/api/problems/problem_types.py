@@ -8,11 +8,13 @@ from starlette.exceptions import HTTPException
 
 from service.api.problems.probe_problem_types import PROBE_KINDS
 from service.api.problems.problem_type import ProblemType
+from service.api.work_lanes import TooBusy
 from service.application.errors import (
     GpuNotModelled,
     InvalidRequest,
     MalformedJson,
     ProblemTypeNotFound,
+    TooManyConnections,
     UnknownCacheDtype,
     UnknownFlag,
     UnknownSpeculativeMethod,
@@ -67,7 +69,20 @@ BODY_TOO_LARGE: Final = ProblemType(
     "body-too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "A question fits into 4 MiB, its config.json included.",
+    "A question fits into 4 MiB, its config.json included, with at most 262,144 values and 100,000 objects "
+    "and lists.",
+)
+ADDRESS_TOO_LONG: Final = ProblemType(
+    "address-too-long",
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    "The address is too long",
+    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer questions by POST.",
+)
+HEADERS_TOO_LARGE: Final = ProblemType(
+    "headers-too-large",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "The headers are too large",
+    "The headers of a request have at most 64 KiB together.",
 )
 
 KINDS: Final[Mapping[type[Exception], ProblemType]] = {
@@ -258,6 +273,20 @@ KINDS: Final[Mapping[type[Exception], ProblemType]] = {
         "No such kind of problem",
         "GET /problems lists all kinds.",
     ),
+    TooBusy: ProblemType(
+        "too-busy",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many questions wait",
+        "Questions are answered one after another, and too many wait already. `Retry-After` says when to ask "
+        "again; a question about eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how "
+        "many large ones may wait.",
+    ),
+    TooManyConnections: ProblemType(
+        "too-many-connections",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many connections are open",
+        "Ask again after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many there may be.",
+    ),
     **PROBE_KINDS,
 }
 """Kinds by exception; an exception that is not here has the kind of its nearest base class."""
@@ -267,6 +296,9 @@ HTTP_KINDS: Final[Mapping[int, ProblemType]] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
+    HTTPStatus.SERVICE_UNAVAILABLE: KINDS[TooBusy],
+    HTTPStatus.REQUEST_URI_TOO_LONG: ADDRESS_TOO_LONG,
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: HEADERS_TOO_LARGE,
 }
 """Kinds of what the framework itself refuses."""
 

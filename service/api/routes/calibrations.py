@@ -1,15 +1,19 @@
 """What was measured and what was learned from it."""
 
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from service.api.auth import Operator, Reader
-from service.api.dependencies import Parts
+from service.api.dependencies import Parts, TurnOf
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
+from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.memory.budget import Level
+from service.store.measurements import batched
 
 router = APIRouter(tags=["calibrations"])
 
@@ -35,8 +39,15 @@ async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
 async def export_measurements(services: Parts, reader: Reader) -> Response:
     """Write every measurement, the oldest first, as JSON lines."""
     del reader
-    found = await services.probes.measurements.by_digest()
-    return Response(written_lines(found.values()), media_type=LINES)
+    measurements = services.probes.measurements
+    parts = list(batched(await measurements.digests()))
+
+    async def lines() -> AsyncIterator[str]:
+        for part in parts:
+            found = await measurements.read(part)
+            yield await run_cpu_bound(partial(written_lines, found.values()))
+
+    return StreamingResponse(lines(), media_type=LINES)
 
 
 @router.post(
@@ -44,10 +55,13 @@ async def export_measurements(services: Parts, reader: Reader) -> Response:
     openapi_extra={"requestBody": {"required": True, "content": _CONTENT}},
     summary="Import measurements",
 )
-async def import_measurements(request: Request, services: Parts, operator: Operator) -> ImportAnswer:
+async def import_measurements(
+    request: Request, services: Parts, operator: Operator, turn: TurnOf
+) -> ImportAnswer:
     """Keep measurements that another service exported; those that are there already are passed over."""
     del operator
-    measurements = read_lines(await request.body())
+    lines = await request.body()
+    measurements = await turn(lambda: read_lines(lines), dear=True)
     new = await services.probes.measurements.keep(measurements)
     await services.probes.learned.refresh()
     return ImportAnswer(measurements=len(measurements), new=new)

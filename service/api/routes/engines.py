@@ -24,7 +24,7 @@ router = APIRouter(tags=["engines"])
 
 
 @router.get("/engines", summary="List engines")
-def list_engines() -> EngineList:
+async def list_engines() -> EngineList:
     """List the engines with the releases, patches and dated rules that are modelled."""
     return EngineList(engines=[_vllm()])
 

@@ -1,20 +1,19 @@
 """Startup logs, read back."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Header
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
-from service.api.dependencies import HUB_TOKEN, CallersParts
+from service.api.dependencies import HUB_TOKEN, CallersParts, TurnOf
 from service.api.responses import (
     TEXT,
     json_response,
     negotiated_format,
     text_response,
 )
-from service.application.log_evidence import store_log
+from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.application.text.explanation import render_explanation
@@ -30,6 +29,8 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+LONG_LOG: Final = 1 << 18
+"""Characters; most startup logs have fewer. Longer ones take some tenths of a second to read."""
 NO_TOKEN_NEEDED: Final[dict[str, Any]] = {"security": [{}]}
 """Beside the bearer's, which OpenAPI would have required otherwise."""
 
@@ -45,8 +46,8 @@ async def explain_log(
     body: ExplainBody,
     services: CallersParts,
     caller: Caller,
-    hub_token: Annotated[str | None, Header(alias=HUB_TOKEN, include_in_schema=False)] = None,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    turn: TurnOf,
+    request: Request,
 ) -> Response:
     """Say line by line how a real start compares with its plan, and why it failed if it did.
 
@@ -54,13 +55,13 @@ async def explain_log(
     from them, if less than from probes. What looks like a secret in it is never given back.
     """
     operator = operator_of(caller) if body.keep else None
-    log = await run_in_threadpool(read_log, body.log)
+    log = await turn(lambda: read_log(body.log), dear=len(body.log) > LONG_LOG)
     question = await log_request(log, body, services)
-    explanation = await run_in_threadpool(question.explain, log)
+    explanation = await turn(lambda: question.explain(log), dear=len(body.log) > LONG_LOG)
     kept = None
     if operator is not None:
-        reporter, private = f"logs/{operator.name}", hub_token is not None
-        kept = await store_log(explanation, body, services, reporter=reporter, private=private)
-    if negotiated_format(accept) == "table":
+        sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
+        kept = await store_log(explanation, body, services, sender=sender, private=private)
+    if negotiated_format(request.headers.get("accept", "")) == "table":
         return text_response(render_explanation(explanation, kept))
     return json_response(ExplanationAnswer.of(explanation, kept))

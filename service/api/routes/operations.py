@@ -31,32 +31,32 @@ async def livez() -> Health:
 
 
 @router.get("/readyz", summary="Can plans be made")
-def readyz(services: Parts) -> Health:
+async def readyz(services: Parts) -> Health:
     """Answer once the bundled data is loaded; the Hub is not asked, since plans can do without it."""
     services.snapshot.ids()
     return Health(status="ok", version=__version__)
 
 
 @router.get("/health", summary="Same as readyz")
-def health(services: Parts) -> Health:
+async def health(services: Parts) -> Health:
     """Answer as `/readyz` does, under the name that the engine uses."""
-    return readyz(services)
+    return await readyz(services)
 
 
 @router.get("/metrics", response_class=Response, responses=METRICS, summary="Counters for Prometheus")
-def get_metrics(metrics: Counts) -> Response:
+async def get_metrics(metrics: Counts) -> Response:
     """Write all counters."""
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/problems", summary="List the kinds of problems")
-def list_problems() -> ProblemTypeList:
+async def list_problems() -> ProblemTypeList:
     """Explain every kind of fault."""
     return ProblemTypeList(problems=[_described(kind) for kind in PROBLEM_TYPES])
 
 
 @router.get("/problems/{slug}", summary="Explain a kind of problem")
-def get_problem(
+async def get_problem(
     slug: Annotated[str, Path(max_length=64)],
 ) -> ProblemTypeAnswer:
     """Explain the kind of fault that a problem's `type` names."""

@@ -1,24 +1,27 @@
 """Plans: by body, and the same by query string."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
-from service.api.dependencies import CallersParts, Counts
+from service.api.dependencies import CallersParts, Counts, TurnOf
 from service.api.metrics import Metrics
 from service.api.responses import (
+    JSON,
     TEXT,
     json_response,
     negotiated_format,
     text_response,
 )
+from service.api.work_lanes import Turn
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.brief import BriefPlanAnswer
-from service.application.schemas.plan import PlanAnswer
+from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
 from service.application.schemas.question import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.commands import COMMANDS
@@ -33,6 +36,7 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 
+NO_PLANS: Final = '"plans":[]'
 DETAILED_GPUS: Final = 8
 """More GPU types than this are answered in short, unless details are asked for."""
 
@@ -46,10 +50,11 @@ async def create_plan(
     body: PlanBody,
     services: CallersParts,
     metrics: Counts,
+    turn: TurnOf,
     accept: Accept = "",
 ) -> Response:
     """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
-    return await _answer(body, services, metrics, negotiated_format(accept))
+    return await _answer(body, services, metrics, turn, negotiated_format(accept))
 
 
 @router.get(
@@ -59,14 +64,18 @@ async def create_plan(
     summary="Dry-run the engine, by query",
 )
 async def get_plan(
-    query: Annotated[PlanQuery, Query()], services: CallersParts, metrics: Counts, accept: Accept = ""
+    query: Annotated[PlanQuery, Query()],
+    services: CallersParts,
+    metrics: Counts,
+    turn: TurnOf,
+    accept: Accept = "",
 ) -> Response:
     """Answer the same as a POST does, by flat parameters."""
     body = read_plan_body(query.document())
-    return await _answer(body, services, metrics, query.format or negotiated_format(accept))
+    return await _answer(body, services, metrics, turn, query.format or negotiated_format(accept))
 
 
-async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Format) -> Response:
+async def _answer(body: PlanBody, services: Services, metrics: Metrics, turn: Turn, form: Format) -> Response:
     question = await plan_request(body, services)
 
     def answer() -> Response:
@@ -74,7 +83,12 @@ async def _answer(body: PlanBody, services: Services, metrics: Metrics, form: Fo
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
-    return await run_in_threadpool(answer)
+    return await turn(answer, dear=_dear(question))
+
+
+def _dear(question: PlanRequest) -> bool:
+    """Whether a question takes some tenths of a second or more of one core."""
+    return len(question.gpus) > DETAILED_GPUS or len(question.engine.compared) > 1
 
 
 def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
@@ -82,9 +96,19 @@ def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
         case "table":
             return text_response(render_plan(plan))
         case "json":
-            return json_response(PlanAnswer.of(plan) if detailed else BriefPlanAnswer.of(plan))
+            return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
         case "command" | "docker" | "kubernetes":
             return text_response(COMMANDS[form](plan))
+
+
+def _whole(plan: Plan) -> Response:
+    """Write a plan with every candidate, one GPU type at a time.
+
+    The writer of JSON lets no other thread run before it has ended; the whole catalog takes it half a second.
+    """
+    before, empty, after = PlanAnswer.of(replace(plan, plans=())).model_dump_json().partition(NO_PLANS)
+    gpus = ",".join(GpuPlanAnswer.model_validate(gpu).model_dump_json() for gpu in plan.plans)
+    return Response(f"{before}{empty[:-1]}{gpus}]{after}", media_type=JSON)
 
 
 def _count(plan: Plan, metrics: Metrics) -> None:

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
-from service.api.dependencies import Parts
+from service.api.dependencies import AllTurns, Parts, TurnOf
+from service.api.responses import json_response
 from service.application.probe_jobs import spec_of
 from service.application.schemas.probe import (
     ProbeAnswer,
@@ -52,13 +53,15 @@ async def create_probe(
     return ProbeAnswer.of(job)
 
 
-@router.get("/probes", summary="List probes")
-async def list_probes(services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()]) -> ProbeList:
+@router.get("/probes", response_model=ProbeList, summary="List probes")
+async def list_probes(
+    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], turn: TurnOf
+) -> Response:
     """List probes, the newest first."""
     del reader
     last = None if query.before is None else await services.probes.jobs.get(query.before)
     found = await services.probes.jobs.latest(query.state, query.limit, last)
-    return ProbeList(probes=[ProbeAnswer.of(job) for job in found])
+    return await turn(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
 
 
 @router.get("/probes/{probe_id}", summary="Look at a probe")
@@ -68,10 +71,10 @@ async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> Probe
     return ProbeAnswer.of(await services.probes.jobs.get(probe_id))
 
 
-async def _found(probe_id: ProbeId, services: Parts, reader: Reader) -> Job:
+async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllTurns) -> AsyncIterator[Job]:
     # Asked before the stream begins, while there still can be a problem in place of it.
-    del reader
-    return await services.probes.jobs.get(probe_id)
+    with turns.streams.taken("" if reader is None else reader.id):
+        yield await services.probes.jobs.get(probe_id)
 
 
 @router.get(

@@ -22,7 +22,7 @@ class CalibrationAnswer(Output):
     residual_bytes: int = Field(description="Measured above what is computed")
     spread_bytes: int = Field(description="Standard deviation between measurements, robustly")
     weight: float = Field(description="Measurements, the older ones counting less")
-    count: int = Field(description="Measurements, at most one for each node and day")
+    count: int = Field(description="Measurements, at most one for each token and day")
     logs: int = Field(description="Of these, startup logs; beside probes all of them weigh half as much")
     set_aside: int = Field(description="Measurements that are kept but not used")
     newest: str = Field(description="Day of the latest measurement")

@@ -116,7 +116,14 @@ class CacheInput(Input):
 class MeasurementInput(Input):
     """A start of the engine, measured. What was started the service knows itself."""
 
-    measured_at: Annotated[float, Field(ge=0, le=1e11)]
+    measured_at: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1e11,
+            description="Seconds since the epoch. Of what a worker hands in the service takes its own time",
+        ),
+    ]
     device: DeviceInput
     utilization: Annotated[float, Field(gt=0, le=1)]
     ranks: Annotated[list[RankInput], Field(min_length=1, max_length=MAX_RANKS)]
@@ -143,6 +150,7 @@ class ExportedMeasurementInput(MeasurementInput):
     flags: ServeInput
     model: MeasuredModelInput
     origin: Origin
+    reporter: Annotated[str, Field(max_length=64, description="The token that it was handed in with")] = ""
 
 
 class ResultInput(Input):

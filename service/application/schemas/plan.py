@@ -34,7 +34,7 @@ class EvidenceAnswer(Output):
     """The measurements behind a term."""
 
     level: Level
-    count: int = Field(description="Measurements, at most one for each node and day")
+    count: int = Field(description="Measurements, at most one for each token and day")
     logs: int = Field(description="Of these, startup logs that were kept: weaker evidence than probes")
     newest: str = Field(description="Day of the latest one")
     age_days: int

@@ -11,7 +11,9 @@ from service.engines.speculative_config import SpeculativeConfig
 MAX_RANKS: Final = 1 << 12
 MAX_TOKENS: Final = 1 << 31
 MAX_BYTES: Final = 1 << 50
-MAX_LAYERS: Final = 1 << 12
+MAX_LAYERS: Final = 1 << 10
+MAX_LAYER_CHARACTERS: Final = 1 << 12
+"""Of all names of layers together, which stand in every command of an answer; 0 to 1023 take 2,986."""
 MAX_DRAFT_TOKENS: Final = 1 << 10
 
 
@@ -19,6 +21,12 @@ def _not_zero(tokens: int) -> int:
     if tokens == 0:
         raise ValueError("must be -1 or at least 1")
     return tokens
+
+
+def _short_together(layers: list[str]) -> list[str]:
+    if sum(map(len, layers)) > MAX_LAYER_CHARACTERS:
+        raise ValueError(f"must have at most {MAX_LAYER_CHARACTERS} characters together")
+    return layers
 
 
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
@@ -97,13 +105,15 @@ class FlagsInput(Input):
     kv_cache_dtype: Name | None = Field(
         default=None, description="Type of the cache; left out: every type that the release accepts is tried"
     )
-    kv_cache_dtype_skip_layers: Annotated[list[Layer], Field(max_length=MAX_LAYERS)] | None = Field(
-        default=None, description="Layers that keep the model's own type: indices or `sliding_window`"
-    )
+    kv_cache_dtype_skip_layers: (
+        Annotated[list[Layer], Field(max_length=MAX_LAYERS), AfterValidator(_short_together)] | None
+    ) = Field(default=None, description="Layers that keep the model's own type: indices or `sliding_window`")
     block_size: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Tokens of one block"
     )
-    attention_backend: Name | None = Field(default=None, description="Kernels to run attention with")
+    attention_backend: Name | None = Field(
+        default=None, description="Kernels to run attention with, in upper or lower case"
+    )
     enable_prefix_caching: bool | None = Field(default=None, description="Share blocks of equal prefixes")
     enable_chunked_prefill: bool | None = Field(default=None, description="Split long prompts over steps")
     async_scheduling: bool | None = Field(default=None, description="Schedule a step ahead")

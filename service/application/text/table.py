@@ -76,6 +76,8 @@ def _description(plan: GpuPlan) -> str:
     if plan.recommended is not None:
         lines.extend(candidate_lines(plan.recommended, WIDTH))
         lines.extend(wrap(plan.reason, WIDTH, initial_indent="  ", subsequent_indent="    "))
+    elif alive:
+        lines.extend(("", *wrap(plan.reason, WIDTH)))
     lines.extend(lever_lines(plan.levers, WIDTH))
     lines.extend(refusal_lines(plan.candidates, WIDTH))
     if plan.recommended is not None:

@@ -5,13 +5,15 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.drafts import Joint
+from service.architecture.drafts import Joint, MarkovHead
 from service.architecture.families.dense import LLAMA
 from service.architecture.families.family import Family, dense, num_layers
 from service.architecture.layers import (
     Attention,
+    CompressedAttention,
     DecoderLayer,
     DenseFeedForward,
+    HyperConnections,
     MultiHeadLatentAttention,
 )
 from service.architecture.model import Draft, DraftSources
@@ -25,13 +27,26 @@ MOST_MODULES: Final = 64
 
 def read_own_draft(class_name: str, text: Config, family: Family) -> DraftSources:
     """Read the prediction layers of a config; a config whose layers cannot be read still has none."""
+    parallel = _parallel(class_name, text, family)
     reader = READERS.get(class_name)
     if reader is None:
-        return DraftSources(unread=f"the prediction (MTP) layers of {class_name} are not modelled")
+        unread = f"the prediction (MTP) layers of {class_name} are not modelled"
+        return DraftSources(unread=unread, parallel=parallel)
     try:
-        return DraftSources(own=reader(text, family))
+        return DraftSources(own=reader(text, family), parallel=parallel)
     except InvalidConfig as error:
-        return DraftSources(unread=f"the config names no prediction (MTP) layers: {error}")
+        unread = f"the config names no prediction (MTP) layers: {error}"
+        return DraftSources(unread=unread, parallel=parallel)
+
+
+def _parallel(class_name: str, text: Config, family: Family) -> Draft | None:
+    """Read the layers that guess a block of tokens at once; ``None`` where a config names none."""
+    if class_name not in PARALLEL_CLASSES or TARGETS not in text:
+        return None
+    try:
+        return _dspark(text, family)
+    except InvalidConfig:
+        return None
 
 
 def _modules(text: Config, name: str, default: int | None = None) -> int:
@@ -210,6 +225,69 @@ def _like(
     return read
 
 
+def _window_layer(text: Config, family: Family) -> DecoderLayer:
+    """Return the last layer with attention to its window alone.
+
+    Source: vLLM 0.20.2, 0.28.0 and 0.32.0, DeepseekV4Attention: beyond the model's own layers nothing is
+    compressed, whatever ``compress_ratios`` says.
+    """
+    layer = family.layers(text)[-1]
+    if not isinstance(layer.mixer, CompressedAttention):
+        raise InvalidConfig(text.at("compress_ratios"), "has no compressed attention")
+    return replace(layer, mixer=replace(layer.mixer, compress_ratio=1, indexer=None))
+
+
+def _mixed_weights(text: Config, family: Family, layers: int, heads: int) -> int:
+    """Return the 32-bit weights that mix the copies of hidden states in layers, and merge them after."""
+    mixing = family.hyper_connections(text)
+    if not isinstance(mixing, HyperConnections):
+        return 0
+    inputs = mixing.copies * text.integer("hidden_size")
+    mixed = 2 * (mixing.rows * inputs + mixing.rows + mixing.scales)
+    return layers * mixed + heads * (mixing.copies * inputs + mixing.copies + 1)
+
+
+def _deepseek_v4(text: Config, family: Family) -> Draft:
+    """Source: vLLM 0.20.2, models/deepseek_v4_mtp.py; 0.28.0 and 0.32.0, deepseek_v4/nvidia/mtp.py."""
+    count, hidden = _modules(text, MODULES), text.integer("hidden_size")
+    return replace(
+        _draft("DeepSeekV4MTPModel", text, (_window_layer(text, family),) * count),
+        joints=(Joint("e_proj", hidden), Joint("h_proj", hidden)) * count,
+        first_number=num_layers(text),
+        predicts=count,
+        modules=count,
+        norm_weights=3 * hidden * count,
+        float32_weights=_mixed_weights(text, family, count, count),
+        heads=count,
+    )
+
+
+def _dspark(text: Config, family: Family) -> Draft:
+    """Read the layers of a DeepSeek V4 that guess a block of tokens at once.
+
+    Source: vLLM 0.25.1, 0.28.0 and 0.32.0, deepseek_v4/nvidia/dspark.py DSparkDeepseekV4Model: a Markov head
+    of two tables, and a head that tells the confidence.
+    """
+    hidden, vocabulary = text.integer("hidden_size"), text.integer("vocab_size")
+    count = _modules(text, "n_mtp_layers", DSPARK_LAYERS)
+    markov = MarkovHead(
+        rank=text.integer("dspark_markov_rank"),
+        rows=vocabulary,
+        outputs=text.integer("draft_vocab_size", default=vocabulary),
+        tells_confidence=text.boolean("enable_confidence_head", default=True),
+        block=text.integer("dspark_block_size") if "dspark_block_size" in text else None,
+    )
+    return replace(
+        _draft("DSparkDraftModel", text, (_window_layer(text, family),) * count),
+        joints=(Joint("main_proj", hidden * len(text.counts(TARGETS))),),
+        first_number=num_layers(text),
+        predicts=_modules(text, MODULES) if MODULES in text else None,
+        norm_weights=2 * hidden,
+        float32_weights=_mixed_weights(text, family, count, 1),
+        markov=markov,
+    )
+
+
 def _is_mla(layer: DecoderLayer) -> bool:
     return isinstance(layer.mixer, MultiHeadLatentAttention)
 
@@ -226,12 +304,18 @@ def _selects_blocks(layer: DecoderLayer) -> bool:
     return isinstance(layer.mixer, Attention) and layer.mixer.block_indexer is not None
 
 
+TARGETS: Final = "dspark_target_layer_ids"
+DSPARK_LAYERS: Final = 3
+"""vLLM 0.25.1 to 0.32.0, DSparkDeepseekV4Model, where ``n_mtp_layers`` does not tell."""
+PARALLEL_CLASSES: Final = frozenset({"DeepseekV4ForCausalLM"})
 NEMOTRON_SIGNS: Final[Mapping[str, str]] = {"full_attention": "*", "attention": "*", "moe": "E"}
 
 READERS: Final[Mapping[str, Reader]] = {
     "DeepseekV3ForCausalLM": _deepseek("DeepSeekMTPModel"),
     "DeepseekV32ForCausalLM": _deepseek("DeepSeekMTPModel"),
+    "DeepseekV4ForCausalLM": _deepseek_v4,
     "GlmMoeDsaForCausalLM": _deepseek("DeepSeekMTPModel"),
+    "HYV3ForCausalLM": _deepseek("HYV3MTPModel"),
     "Glm4MoeForCausalLM": _deepseek("Glm4MoeMTPModel"),
     "Glm4MoeLiteForCausalLM": _deepseek("Glm4MoeLiteMTPModel"),
     "MiMoForCausalLM": _mimo,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.engines.cases import ActivationTypes
+from service.engines.cases import ActivationTypes, QuantizationOverride
 
 
 class ParamsFile(StrEnum):
@@ -32,8 +32,12 @@ class CheckpointRules:
     """Values of --quantization that the release knows."""
     deprecated_quantization: frozenset[str]
     """Values of --quantization that it takes with --allow-deprecated-quantization alone."""
-    quantization_overrides: frozenset[str]
-    """Formats of checkpoints that are run as they are, whatever --quantization says."""
+    quantization_overrides: tuple[QuantizationOverride, ...]
+    """Formats of checkpoints that a release runs by a method of another name, or whatever --quantization
+    says.
+    """
+    modelopt_algorithms: tuple[str, ...]
+    """Values of ModelOpt's quant_algo that the release knows, in its own order."""
     quantization_min_capability: Mapping[str, str]
     """Least compute capability (x10) of each checkpoint format."""
     activation_types: tuple[ActivationTypes, ...]

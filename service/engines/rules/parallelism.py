@@ -28,5 +28,7 @@ class ParallelismRules:
     """What the engine says to decode context parallelism that repeated key/value heads do not allow: too
     few ranks, too large, uneven.
     """
-    unbuilt_capabilities: frozenset[str]
-    """Compute capabilities that the published builds have no kernels for."""
+    hybrid_context_parallel_failure: str | None
+    """What the scheduler asserts against decode context parallelism once it caches prefixes of several
+    groups of layers; empty: nothing.
+    """

@@ -46,3 +46,9 @@ class SpeculationRules:
     """What the engine says to drafts while it keeps states of blocks (mode align); empty: nothing."""
     drafts_align_states: bool
     """Whether states of blocks alone are kept (mode align) by default where tokens are guessed."""
+    draft_blocks_whole: bool
+    """Whether a draft that guesses blocks (DSpark) refuses to guess fewer tokens than one block."""
+    draft_blocks_in_rounds: bool
+    """Whether a draft that guesses blocks (DSpark) guesses multiples of the prediction layers that the
+    config counts.
+    """

@@ -77,8 +77,8 @@ def _unchecked(size: int, whole: int, checkpoint_bytes: int | None) -> Estimate:
 
 
 def _readable(quantization: Quantization) -> bool:
-    targets = (target for group in quantization.schemes for target in group.targets)
-    return bool(quantization.schemes) and all_readable((*quantization.ignored, *targets))
+    lists = (quantization.ignored, *(group.targets for group in quantization.schemes))
+    return bool(quantization.schemes) and all(map(all_readable, lists))
 
 
 def _unknown_layout(size: int, whole: int, checkpoint_bytes: int | None, method: str) -> Estimate:

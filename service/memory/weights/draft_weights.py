@@ -5,7 +5,8 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.architecture.drafts import DraftEmbedding, Joint
+from service.architecture.drafts import DraftEmbedding, Joint, MarkovHead
+from service.architecture.layers import CompressedAttention
 from service.architecture.model import Draft, ModelArchitecture
 from service.engines.releases import rules_for
 from service.memory.budget import Basis, Estimate
@@ -14,15 +15,19 @@ from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import (
+    VOCABULARY_PADDING,
     Linear,
     Modules,
     OutputEmbedding,
     PlainModule,
+    Shards,
 )
 from service.memory.weights.parameters import cache_scales, parameter_bytes_per_stage
-from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.weight_layout import WeightLayout, weight_layout_at
+from service.units import round_up
 
 TABLE_ENTRY_BYTES: Final = 8
+FLOAT32: Final = 4
 MODELOPT_FP4: Final = "modelopt_fp4"
 UNSET: Final = "closed form from the draft's config, which does not tell whether its embedding is the model's"
 
@@ -71,11 +76,32 @@ def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: Mod
     for joint in draft.joints:
         yield _joined(joint, hidden, deployment, sizes)
     yield PlainModule(draft.norm_weights)
+    yield PlainModule(draft.float32_weights, FLOAT32)
+    if draft.markov is not None:
+        yield from _markov(draft.markov, hidden, shards, layout)
+        if layout.stacked_context_keys:
+            yield Linear("context_keys", hidden, _key_widths(draft))
     yield PlainModule(draft.mapped_rows, TABLE_ENTRY_BYTES)
     heads = 0 if layout.shared_predictor_heads else draft.heads
     yield PlainModule(heads * shards.vocabulary(draft.vocab_size) * hidden)
     if draft.output_rows:
         yield OutputEmbedding(shards.vocabulary(draft.output_rows), hidden)
+
+
+def _key_widths(draft: Draft) -> tuple[int, ...]:
+    mixers = (layer.mixer for layer in draft.layers)
+    return tuple(mixer.head_size for mixer in mixers if isinstance(mixer, CompressedAttention))
+
+
+def _markov(head: MarkovHead, hidden: int, shards: Shards, layout: WeightLayout) -> Modules:
+    """Yield the tables of a Markov head: vLLM 0.25.1 to 0.32.0, qwen3_dspark.py DSparkMarkovHead."""
+    if layout.split_markov_tables:
+        rows = shards.vocabulary(head.rows) + shards.vocabulary(head.outputs)
+    else:
+        rows = head.rows + round_up(head.outputs, VOCABULARY_PADDING)
+    yield PlainModule(rows * head.rank)
+    if head.tells_confidence and layout.confidence_heads:
+        yield PlainModule(hidden + head.rank, FLOAT32)
 
 
 def _joined(joint: Joint, hidden: int, deployment: Parallelism, sizes: ModuleBytes) -> Linear:

@@ -120,8 +120,12 @@ class ModuleBytes:
         return None
 
     def _builds(self, scheme: WeightScheme) -> bool:
-        by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
-        return self.layout.weight_only_nvfp4 or not (by_modelopt and scheme.weight_only)
+        """Whether a mixed ModelOpt checkpoint's layer is quantized; other checkpoints' always are."""
+        if self.quantization is None or self.quantization.method != "modelopt_mixed":
+            return True
+        if scheme.format is WeightFormat.MXFP8:
+            return self.layout.mixed_mxfp8
+        return self.layout.weight_only_nvfp4 or not scheme.weight_only
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
@@ -131,4 +135,4 @@ def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
     parent = name.rpartition(".")[0]
     yield from (f"{parent}.{part}" for part in parts[:1])
     if name.endswith(".experts"):
-        yield f"{name}.0.gate_proj"
+        yield from (f"{name}.0.{part}" for part in ("gate_proj", "up_proj"))

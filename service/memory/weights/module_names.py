@@ -1,11 +1,19 @@
 """Which modules a checkpoint's names and patterns mean."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
 from functools import lru_cache
+from itertools import combinations
 from typing import Final, Self
+
+from service.memory.weights.patterns import (
+    MAX_PLACES,
+    Expressions,
+    Run,
+    UnsafePattern,
+    run_of_glob,
+    runs_of,
+)
 
 PREFIXES: Final = (
     "model.language_model.",
@@ -17,10 +25,6 @@ PREFIXES: Final = (
 )
 """Checkpoints and the engine name the same module differently; the first that fits is cut off."""
 REGULAR: Final = "re:"
-MAX_PATTERN: Final = 512
-MAX_REPEATS: Final = 4
-_UNSAFE: Final = re.compile(r"\)[*+?{]|\(\?|\\[1-9]|[*+}][*+{]")
-"""A repeated group, a look-around, a back reference or a repeated repeat may backtrack for ever."""
 
 
 def bare(name: str) -> str:
@@ -29,56 +33,97 @@ def bare(name: str) -> str:
 
 
 def is_safe(pattern: str) -> bool:
-    """Whether a checkpoint's regular expression is sure to end soon on a short name."""
-    if len(pattern) > MAX_PATTERN or _UNSAFE.search(pattern):
-        return False
-    if sum(pattern.count(repeat) for repeat in "*+{") > MAX_REPEATS:
-        return False
+    """Whether a checkpoint's regular expression is of a form that is matched."""
     try:
-        re.compile(pattern)
-    except re.error:
+        runs_of(pattern)
+    except UnsafePattern:
         return False
     return True
 
 
-def all_readable(entries: Iterable[str]) -> bool:
+def all_readable(entries: tuple[str, ...]) -> bool:
     """Whether every entry can be matched."""
-    return all(is_safe(entry.removeprefix(REGULAR)) for entry in entries if entry.startswith(REGULAR))
+    return module_names(entries).readable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ModuleNames:
     """Names and patterns, ready to be asked."""
 
     names: frozenset[str]
-    globs: re.Pattern[str] | None
-    expressions: tuple[re.Pattern[str], ...]
+    globs: Expressions
+    expressions: Expressions
+    prefixed: int
+    """The places in ``expressions`` that are reached after any of the prefixes."""
+    readable: bool
+    """Whether every entry can be matched; those that cannot match nothing."""
 
     @classmethod
     def parse(cls, entries: tuple[str, ...]) -> Self:
-        """Sort entries into names, shell patterns and ``re:`` expressions; unsafe ones match nothing."""
-        names = frozenset(
-            bare(entry) for entry in entries if "*" not in entry and not entry.startswith(REGULAR)
-        )
-        globs = [bare(entry) for entry in entries if "*" in entry and not entry.startswith(REGULAR)]
-        expressions = (entry.removeprefix(REGULAR) for entry in entries if entry.startswith(REGULAR))
+        """Sort entries into names, shell patterns and ``re:`` expressions."""
+        expressions = [entry.removeprefix(REGULAR) for entry in entries if entry.startswith(REGULAR)]
+        others = [bare(entry) for entry in entries if not entry.startswith(REGULAR)]
+        globs = [entry for entry in others if "*" in entry]
+        of_globs, globs_readable = _together(globs, lambda glob: (run_of_glob(glob),))
+        of_expressions, expressions_readable = _together(expressions, runs_of)
+        prefixed = 0
+        for prefix in PREFIXES:
+            prefixed |= of_expressions.after(prefix)
         return cls(
-            names,
-            re.compile("|".join(map(translate, globs))) if globs else None,
-            tuple(re.compile(text) for text in expressions if is_safe(text)),
+            frozenset(entry for entry in others if "*" not in entry),
+            of_globs,
+            of_expressions,
+            prefixed,
+            globs_readable and expressions_readable,
         )
 
     def __contains__(self, name: str) -> bool:
-        if name in self.names or (self.globs is not None and self.globs.match(name)):
+        return _is_among(self, name)
+
+    def _matched(self, name: str) -> bool:
+        if name in self.names or self.globs.match(self.globs.after(name)):
             return True
-        return any(expression.match(prefix + name) for expression in self.expressions for prefix in PREFIXES)
+        return self.expressions.match(self.expressions.after(name, self.prefixed))
 
     def within(self, name: str) -> bool:
         """Whether a plain entry names a part of the path (AWQ's ``modules_to_not_convert``)."""
-        return any(f".{entry}." in f".{name}." for entry in self.names)
+        return _is_within(self, name)
+
+    def _within(self, name: str) -> bool:
+        parts = name.split(".")
+        ends = combinations(range(len(parts) + 1), 2)
+        return any(".".join(parts[begin:end]) in self.names for begin, end in ends)
 
 
-@lru_cache(maxsize=256)
+def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
+    """Return patterns to be followed together, and whether all can be read; none if they are too many."""
+    runs: list[Run] = []
+    places, readable = 0, True
+    for pattern in patterns:
+        try:
+            more = read(pattern)
+        except UnsafePattern:
+            readable = False
+            continue
+        runs += more
+        places += sum(len(run) + 1 for run in more)
+        if places > MAX_PLACES:
+            return Expressions.of(()), False
+    return Expressions.of(runs), readable
+
+
+# The same modules are asked for again with each number of GPUs and each release.
+@lru_cache(maxsize=1 << 15)
+def _is_among(names: ModuleNames, name: str) -> bool:
+    return names._matched(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_within(names: ModuleNames, name: str) -> bool:
+    return names._within(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=64)
 def module_names(entries: tuple[str, ...]) -> ModuleNames:
     """Return the entries ready to be asked."""
     return ModuleNames.parse(entries)

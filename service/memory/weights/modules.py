@@ -80,6 +80,8 @@ class Shards:
     tensor_parallel_size: int = 1
     expert_parallel_size: int = 1
     """1 splits every expert; else whole experts are dealt out."""
+    data_parallel_size: int = 1
+    """Replicas of attention, over whose ranks every expert is split as well."""
 
     def share(self, size: int) -> int:
         """Return this rank's part of a dimension that is divided."""
@@ -98,5 +100,11 @@ class Shards:
         return ceil_div(count, self.expert_parallel_size)
 
     def expert_width(self, width: int) -> int:
-        """Return the width of one expert on this rank."""
-        return width if self.expert_parallel_size > 1 else self.share(width)
+        """Return the width of one expert on this rank.
+
+        Source: vLLM 0.11.0 to 0.33.0, FusedMoEParallelConfig.make: without expert parallelism the experts are
+        split over the tensor parallel ranks of all data parallel ones.
+        """
+        if self.expert_parallel_size > 1:
+            return width
+        return ceil_div(width, self.tensor_parallel_size * self.data_parallel_size)

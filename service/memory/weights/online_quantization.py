@@ -7,6 +7,8 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import (
     BITSANDBYTES_4BIT,
+    MXFP8_SCHEME,
+    NVFP4_GROUP,
     Granularity,
     SchemeGroup,
     WeightFormat,
@@ -17,9 +19,18 @@ ONLINE: Final = {
     "fp8": WeightScheme(WeightFormat.FP8, Granularity.TENSOR),
     "fp8_per_tensor": WeightScheme(WeightFormat.FP8, Granularity.TENSOR),
     "fp8_per_block": WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=(128, 128)),
+    "fp8_per_channel": WeightScheme(WeightFormat.FP8, Granularity.CHANNEL),
+    "mxfp8": MXFP8_SCHEME,
     "bitsandbytes": BITSANDBYTES_4BIT,
 }
-"""By the flag's value. Source: vLLM 0.24.0, quantization.online.fp8; bitsandbytes_loader.py quantize_4bit."""
+"""By the flag's value. Source: vLLM 0.24.0, quantization.online; bitsandbytes_loader.py quantize_4bit."""
+EXPERTS_ONLINE: Final = {
+    "experts_int8": WeightScheme(WeightFormat.INT8, Granularity.CHANNEL),
+    "int8_per_channel_weight_only": WeightScheme(WeightFormat.INT8, Granularity.CHANNEL),
+    "nvfp4_per_token": WeightScheme(WeightFormat.NVFP4, Granularity.GROUP, bits=4, group_size=NVFP4_GROUP),
+}
+"""Those that leave all but routed experts as they are. Source: vLLM 0.27.1, config/quantization.py."""
+EXPERTS: Final = ("*.experts",)
 
 
 def quantized_online(architecture: ModelArchitecture, method: str | None) -> ModelArchitecture:
@@ -27,8 +38,14 @@ def quantized_online(architecture: ModelArchitecture, method: str | None) -> Mod
 
     A quantized checkpoint stays as it is, and so does one under a method that is not known here.
     """
-    scheme = ONLINE.get(method or "")
-    if scheme is None or architecture.quantization is not None:
+    group = _group(method or "")
+    if group is None or architecture.quantization is not None:
         return architecture
-    stored = Quantization(scheme.format.value, schemes=(SchemeGroup(scheme),))
+    stored = Quantization(group.scheme.format.value, schemes=(group,))
     return replace(architecture, quantization=stored)
+
+
+def _group(method: str) -> SchemeGroup | None:
+    if method in EXPERTS_ONLINE:
+        return SchemeGroup(EXPERTS_ONLINE[method], EXPERTS)
+    return SchemeGroup(ONLINE[method]) if method in ONLINE else None

@@ -85,6 +85,12 @@ def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
     return linear.inputs * sum(linear.outputs) * element_bytes
 
 
+def _mxfp8_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptMxFp8LinearMethod.create_weights."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    return rows * (columns + ceil_div(columns, _group(scheme, columns)))
+
+
 def _bitsandbytes(elements: int, rows: int, scheme: WeightScheme) -> int:
     """Source: vLLM 0.24.0, BitsAndBytesLinearMethod; bitsandbytes_loader.py _dequantize_dq: wide scales."""
     scales = rows if scheme.group_size is None else ceil_div(elements, scheme.group_size)
@@ -109,6 +115,7 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
     WeightFormat.GPTQ: _gptq_linear,
     WeightFormat.NVFP4: _nvfp4_linear,
     WeightFormat.MXFP4: _mxfp4_linear,
+    WeightFormat.MXFP8: _mxfp8_linear,
     WeightFormat.BITSANDBYTES: _bitsandbytes_linear,
 }
 
@@ -152,6 +159,13 @@ def _mxfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     return experts.elements // 2 + experts.elements // (scheme.group_size or 32)
 
 
+def _mxfp8_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptMxFp8FusedMoE.create_weights."""
+    group = scheme.group_size or experts.hidden_size
+    scales = experts.first_width * (experts.hidden_size // group)
+    return experts.elements + scales + experts.hidden_size * (experts.intermediate_size // group)
+
+
 def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod.create_weights."""
     hidden, width = experts.hidden_size, experts.intermediate_size
@@ -183,5 +197,6 @@ _EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
     WeightFormat.GPTQ: _grouped_expert,
     WeightFormat.NVFP4: _nvfp4_expert,
     WeightFormat.MXFP4: _mxfp4_expert,
+    WeightFormat.MXFP8: _mxfp8_expert,
     WeightFormat.BITSANDBYTES: _bitsandbytes_expert,
 }

@@ -31,6 +31,7 @@ class WeightStage:
     """Numbers of the model's layers whose cache is in a TurboQuant type."""
     encoded_tokens: int = 0
     """Tokens of one scheduler step, where the stage has encoders."""
+    compute_capability: tuple[int, int] = (9, 0)
 
 
 def resident_weights(
@@ -46,7 +47,7 @@ def resident_weights(
     kept = total(
         (
             parameters,
-            _repacking(architecture, constants, parameters),
+            _repacking(architecture, constants, parameters, stage.compute_capability),
             *(exact(size, Basis.COMPUTED, source) for size, source in parts),
             from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
         ),
@@ -122,14 +123,15 @@ def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: r
     return size
 
 
-def _repacking(architecture: ModelArchitecture, constants: Constants, parameters: Estimate) -> Estimate:
+def _repacking(
+    architecture: ModelArchitecture, constants: Constants, parameters: Estimate, capability: tuple[int, int]
+) -> Estimate:
     quantization = architecture.quantization
     if quantization is None:
         return exact(0, Basis.COMPUTED, "nothing is repacked")
     formats = [group.scheme.format.value for group in quantization.schemes]
-    percents = constants.repacking_percent
     share = max(
-        (percents.get(name, percents["any"]) for name in formats or ["any"]), key=lambda each: each.high
+        (constants.repacking(name, capability) for name in formats or ["any"]), key=lambda each: each.high
     )
     return around(
         parameters.bytes * share.middle / 100,

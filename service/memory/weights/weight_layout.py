@@ -39,11 +39,15 @@ class WeightLayout:
     towers_on_every_stage: bool
     sharded_positions: bool
     weight_only_nvfp4: bool
+    mixed_mxfp8: bool
     quantized_output: bool
     order_indices: bool
     fused_indexer_keys: bool
     declared_nvfp4_experts: bool
     widened_experts: bool
+    split_markov_tables: bool
+    confidence_heads: bool
+    stacked_context_keys: bool
     router_kernels: frozenset[str]
     tied_when_unset: frozenset[str]
     ends_only: frozenset[str]
@@ -79,11 +83,15 @@ _PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "towers_on_every_stage": bool,
     "sharded_positions": bool,
     "weight_only_nvfp4": bool,
+    "mixed_mxfp8": bool,
     "quantized_output": bool,
     "order_indices": bool,
     "fused_indexer_keys": bool,
     "declared_nvfp4_experts": bool,
     "widened_experts": bool,
+    "split_markov_tables": bool,
+    "confidence_heads": bool,
+    "stacked_context_keys": bool,
     "router_kernels": frozenset,
     "tied_when_unset": frozenset,
     "ends_only": frozenset,

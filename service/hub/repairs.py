@@ -1,0 +1,63 @@
+"""Sections of quantization that stand for a trimmed ``hf_quant_config.json`` when the snapshot is built."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+DATA: Final = "repairs.toml"
+KINDS: Final = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
+"""Letters of ``hybrid_override_pattern``: transformers, NemotronHConfig."""
+GROUP_SIZE: Final = 16
+"""Inputs that share a scale in NVFP4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a file is replaced by."""
+
+    text: str
+    source: str
+
+
+def repair(model_id: str, config: Mapping[str, Any], stored: Mapping[str, Any]) -> Repair | None:
+    """Return what stands for a model's ``hf_quant_config.json``, if its copy lacks a part.
+
+    Raises:
+        ValueError: the copy is whole, so that no repair is due.
+    """
+    entry = _entries().get(model_id)
+    if entry is None:
+        return None
+    if "producer" in stored:
+        raise ValueError(f"{model_id} needs no repair: its hf_quant_config.json names its producer")
+    section = dict(entry["section"])
+    layers = dict(_quantized_layers(entry.get("layers", {}), config))
+    if layers:
+        section["quantized_layers"] = layers
+    return Repair(json.dumps(section), entry["source"])
+
+
+@cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    data = tomllib.loads(files("service.hub").joinpath(DATA).read_text("utf-8"))
+    return {model_id: entry for entry in data["repairs"] for model_id in entry["models"]}
+
+
+def _quantized_layers(
+    specified: Mapping[str, Mapping[str, str]], config: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for index, kind in enumerate(_kinds(config)):
+        for name, algorithm in specified.get(kind, {}).items():
+            layer: dict[str, Any] = {"quant_algo": algorithm}
+            if algorithm == "NVFP4":
+                layer["group_size"] = GROUP_SIZE
+            yield f"backbone.layers.{index}.{name}", layer
+
+
+def _kinds(config: Mapping[str, Any]) -> list[str]:
+    pattern = config.get("hybrid_override_pattern")
+    return list(config["layers_block_type"]) if pattern is None else [KINDS[letter] for letter in pattern]

@@ -1,0 +1,218 @@
+"""Connections to the real server: those that say nothing, those that are slow, and too many of them."""
+
+import asyncio
+import json
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from service.api.app import create_app
+from service.api.connections import (
+    OPERATORS_CONNECTIONS,
+    RESERVED_FILES,
+    ConnectionLimits,
+    connections_allowed,
+    listens_on_loopback,
+    protocol_of,
+)
+from service.application.services import Services
+
+PATIENCE = 30
+LARGE = json.dumps({"model": "Qwen/Qwen3-8B"}).encode()
+LARGE_HEAD = b"POST /plan HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+LARGE_REQUEST = LARGE_HEAD % len(LARGE) + LARGE
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def engine_config(app: FastAPI, limits: ConnectionLimits) -> AsyncIterator[int]:
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    config = uvicorn.Config(
+        app, http=protocol_of(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server._serve([listening]))  # noqa: SLF001 - without signals
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not server.started:  # noqa: ASYNC110 - it tells of no event
+                await asyncio.sleep(0.01)
+            yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await running
+        listening.close()
+
+
+async def opened(port: int, sent: bytes = b"") -> Connection:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    await writer.drain()
+    return reader, writer
+
+
+async def answered(port: int, path: str) -> bytes:
+    reader, writer = await opened(
+        port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+    )
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def closed(connection: Connection) -> bool:
+    """Wait until the server closes a connection; return whether it did so without a word."""
+    try:
+        return await connection[0].read() == b""
+    except ConnectionResetError:
+        return True
+    finally:
+        connection[1].close()
+
+
+async def test_300_silent_connections_keep_nobody_out_and_are_closed(app: FastAPI) -> None:
+    async with engine_config(app, ConnectionLimits(4096, head=1.5)) as port:
+        silent = [await opened(port) for _ in range(300)]
+        for path in ("/livez", "/readyz", "/metrics", "/gpus"):
+            assert (await answered(port, path)).startswith(b"HTTP/1.1 200")
+        assert all(await asyncio.gather(*map(closed, silent)))
+        assert (await answered(port, "/livez")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_silent_connection_gives_way_to_a_new_one(app: FastAPI) -> None:
+    async with engine_config(app, ConnectionLimits(20)) as port:
+        silent = [await opened(port) for _ in range(20)]
+        assert (await answered(port, "/gpus")).startswith(b"HTTP/1.1 200")
+        # The oldest.
+        assert await closed(silent[0])
+        kept = silent[-1]
+        kept[1].write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await kept[0].readline()).startswith(b"HTTP/1.1 200")
+        for _, writer in silent:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n",
+        LARGE_HEAD % 100,
+        # A later request on a connection that has been answered.
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTT",
+    ],
+    ids=["head", "body", "later"],
+)
+async def test_a_request_that_comes_byte_by_byte_is_cut_off(app: FastAPI, sent: bytes) -> None:
+    async with engine_config(app, ConnectionLimits(100, head=0.5, body=0.5)) as port:
+        reader, writer = await opened(port, sent)
+
+        async def trickle() -> None:
+            while True:
+                writer.write(b"a")
+                await asyncio.sleep(0.05)
+
+        trickling = asyncio.create_task(trickle())
+        try:
+            async with asyncio.timeout(PATIENCE / 2):
+                await reader.read()
+        except ConnectionResetError:
+            pass
+        finally:
+            trickling.cancel()
+            writer.close()
+
+
+async def test_an_answer_that_is_not_read_is_cut_off(services: Services) -> None:
+    app = create_app(services)
+
+    @app.get("/long")
+    def long() -> Any:  # noqa: ANN401 - any response
+        return "x" * (64 << 20)
+
+    async with engine_config(app, ConnectionLimits(100, drain=0.3)) as port:
+        reader, writer = await opened(port, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        await asyncio.sleep(1.5)
+        received = 0
+        try:
+            while chunk := await reader.read(1 << 20):
+                received += len(chunk)
+        except ConnectionResetError:
+            pass
+        assert received < 64 << 20
+        writer.close()
+
+
+async def test_operators_are_answered_however_many_questions_are_asked(services: Services) -> None:
+    gate = threading.Event()
+
+    def held(question: Any) -> Any:  # noqa: ANN401 - the core's own
+        gate.wait(PATIENCE)
+        return services.plan(replace(question, gpus=question.gpus[:1]))
+
+    async with engine_config(create_app(replace(services, plan=held)), ConnectionLimits(16)) as port:
+        asking = [await opened(port, LARGE_REQUEST) for _ in range(16)]
+        try:
+            await asyncio.sleep(0.3)
+            for path in ("/livez", "/readyz", "/health", "/metrics"):
+                assert (await answered(port, path)).startswith(b"HTTP/1.1 200")
+            refused = await answered(port, "/gpus")
+            assert refused.startswith(b"HTTP/1.1 503")
+            for part in (b"application/problem+json", b"/problems/too-many-connections", b"retry-after: 5"):
+                assert part in refused
+            # Beyond those that are let in for operators a connection is closed at once.
+            more = [await opened(port, LARGE_REQUEST) for _ in range(OPERATORS_CONNECTIONS + 1)]
+        finally:
+            gate.set()
+        first = await asyncio.gather(*(reader.readline() for reader, _ in asking))
+        assert {line.split()[1] for line in first} == {b"200"}
+        for _, writer in (*asking, *more):
+            writer.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of open files there")
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed", "raised"),
+    [
+        (1 << 20, 1 << 20, 4096, None),
+        (1024, 1 << 20, 4096, 4096 + RESERVED_FILES + OPERATORS_CONNECTIONS),
+        (1024, 2048, 2048 - RESERVED_FILES - OPERATORS_CONNECTIONS, 2048),
+        (64, 64, 1, 64),
+    ],
+)
+def test_there_are_no_more_connections_than_files(
+    soft: int, hard: int, allowed: int, raised: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource  # noqa: PLC0415 - not everywhere
+
+    specified: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: specified.append((which, limits)))
+    assert connections_allowed(4096) == allowed
+    assert specified == ([] if raised is None else [(resource.RLIMIT_NOFILE, (raised, hard))])
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # noqa: S104 - said, not listened on
+        ("::", False),
+        ("10.0.0.1", False),
+        ("dryserve.example", False),
+        ("", False),
+    ],
+)
+def test_only_loopback_is_local(host: str, local: bool) -> None:
+    assert listens_on_loopback(host) is local

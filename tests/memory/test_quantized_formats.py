@@ -1,0 +1,113 @@
+"""Bytes of quantized weights against shapes worked out by hand, and against what was published of models."""
+
+from collections.abc import Mapping
+
+import pytest
+from packaging.version import Version
+
+from service.architecture.config import read_document
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import read_architecture
+from service.memory.parallelism import Parallelism
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import parameter_bytes
+from tests.accuracy.oracle import bundled_architecture
+from tests.memory.test_by_hand import (
+    ATTENTION,
+    EXPERTS,
+    HIDDEN,
+    MOE,
+    SHAPE,
+)
+from tests.memory.test_by_hand import NETWORK as DENSE_NETWORK
+from tests.memory.test_by_hand import NORMS as LAYER_NORMS
+
+GIB, GB = 1 << 30, 10**9
+QUERY_AND_KEY_NORMS = 2 * 64
+ROUTED_EXPERTS = EXPERTS * 3 * HIDDEN * 128
+OUTPUT_AND_EMBEDDING = 2 * 1024 * HIDDEN
+UNQUANTIZED_MOE = ATTENTION + LAYER_NORMS + QUERY_AND_KEY_NORMS + HIDDEN * EXPERTS
+
+
+def model(quantization: Mapping[str, object] | None = None, **fields: object) -> ModelArchitecture:
+    document: dict[str, object] = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "tie_word_embeddings": False,
+        "head_dim": 64,
+        "num_hidden_layers": 1,
+        **SHAPE,
+        **fields,
+    }
+    if quantization is not None:
+        document["quantization_config"] = quantization
+    return read_architecture(read_document(document))
+
+
+def bytes_of(architecture: ModelArchitecture, release: str) -> int:
+    return parameter_bytes(architecture, Parallelism(), Version(release))
+
+
+def test_mxfp8_takes_a_byte_an_element_and_one_for_each_32() -> None:
+    """vLLM 0.24.0, ModelOptMxFp8LinearMethod.create_weights: weight [n, k] and weight_scale [n, k / 32]."""
+    plain = (OUTPUT_AND_EMBEDDING + LAYER_NORMS + HIDDEN + QUERY_AND_KEY_NORMS) * 2
+    quantized = (ATTENTION + DENSE_NETWORK) * 33 // 32
+    flat = {"quant_method": "modelopt", "quant_algo": "MXFP8", "ignore": ["lm_head"]}
+
+    scales_of_the_cache = 8
+    assert bytes_of(model(flat), "0.24.0") == plain + quantized + scales_of_the_cache
+    # The flag does the same to weights in 16 bits, without scales for the cache.
+    assert bytes_of(quantized_online(model(), "mxfp8"), "0.24.0") == plain + quantized
+    assert bytes_of(model({"quant_method": "mxfp8", "ignored_layers": []}), "0.24.0") == plain + quantized
+
+
+@pytest.mark.parametrize(("release", "quantized"), [("0.24.0", False), ("0.25.0", True)])
+def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str, quantized: bool) -> None:
+    """vLLM 0.24.0 and 0.25.1, ModelOptMixedPrecisionConfig.get_quant_method."""
+    layers = {f"model.layers.0.mlp.{name}_proj": {"quant_algo": "MXFP8"} for name in ("gate", "up", "down")}
+    mixed = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+
+    saved = bytes_of(model(), release) - bytes_of(model(mixed), release)
+
+    scales_of_the_cache = 8
+    expected = DENSE_NETWORK * 2 - DENSE_NETWORK * 33 // 32 if quantized else 0
+    assert saved == expected - scales_of_the_cache
+
+
+@pytest.mark.parametrize(
+    ("method", "expert_bytes"),
+    [
+        # int8.py, Int8OnlineMoEMethod: a byte an element, a 32-bit scale for each output.
+        ("int8_per_channel_weight_only", ROUTED_EXPERTS + EXPERTS * (2 * 128 + HIDDEN) * 4),
+        ("experts_int8", ROUTED_EXPERTS + EXPERTS * (2 * 128 + HIDDEN) * 4),
+        ("mxfp8", ROUTED_EXPERTS * 33 // 32),
+    ],
+)
+def test_what_flags_leave_of_a_mixture_in_16_bits(method: str, expert_bytes: int) -> None:
+    mixture = model(None, architectures=["Qwen3MoeForCausalLM"], decoder_sparse_step=1, **MOE)
+    linear = ATTENTION * 33 // 32 if method == "mxfp8" else ATTENTION * 2
+
+    found = bytes_of(quantized_online(mixture, method), "0.24.0")
+
+    assert found == bytes_of(mixture, "0.24.0") - (ROUTED_EXPERTS + ATTENTION) * 2 + expert_bytes + linear
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        # "At 69.5 GiB" on a DGX Spark: kubis.ai, nemotron3-super-120b-topology-benchmark
+        ("Super-120B-A12B-NVFP4", 69.5 * GIB),
+        # "331 GB measured": docs.nvidia.com/nemotron/nightly/nemotron/ultra3/quantization.html
+        ("Ultra-550B-A55B-NVFP4", 331 * GB),
+    ],
+)
+def test_nemotrons_mixed_checkpoints_have_the_published_size(name: str, published: float) -> None:
+    architecture = bundled_architecture(f"nvidia/NVIDIA-Nemotron-3-{name}")
+
+    assert bytes_of(architecture, "0.20.2") == pytest.approx(published, rel=0.025)
+
+
+def test_nemotrons_8_bit_checkpoint_takes_a_byte_for_most_of_its_parameters() -> None:
+    """123.6 billion parameters, of which embeddings, attention and latent projections keep 16 bits."""
+    stored = bytes_of(bundled_architecture("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"), "0.20.2")
+
+    assert 0.98 * 123.6 * GB < stored < 1.05 * 123.6 * GB
