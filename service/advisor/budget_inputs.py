@@ -6,12 +6,15 @@ from service.architecture.model import ModelArchitecture
 from service.backends.assignment import layer_cache_dtype
 from service.engine_config.cache_dtype import is_turboquant
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.memory.budget import MemoryBudget
 from service.memory.budget_estimator import BudgetInputs
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
+from service.memory.offloading import Offload
+from service.units import GIB
 
 
 def calibrated(
@@ -59,7 +62,21 @@ def budget_inputs(
         quantization=flags.quantization,
         turboquant_layers=_turboquant_layers(start.architecture, engine_config),
         checkpoint_bytes=model.checkpoint_bytes,
+        offload=_offload(flags),
     )
+
+
+def _offload(flags: ServeFlags) -> Offload | None:
+    if fetches(flags):
+        return Offload(
+            group_size=flags.offload_group_size,
+            moved_in_group=flags.offload_num_in_group,
+            fetched_ahead=flags.offload_prefetch_step,
+            names=frozenset(flags.offload_params),
+        )
+    if not flags.cpu_offload_gb:
+        return None
+    return Offload(max_bytes=int(flags.cpu_offload_gb * GIB), names=frozenset(flags.cpu_offload_params))
 
 
 def _turboquant_layers(architecture: ModelArchitecture, engine_config: EngineConfig) -> frozenset[int]:

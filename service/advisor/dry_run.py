@@ -17,6 +17,7 @@ from service.advisor.plan_types import (
 from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
 from service.advisor.workload_admission import admission_of
 from service.architecture.model import ModelArchitecture
+from service.engine_config.offload_checks import check_groups
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -92,6 +93,12 @@ def _outcome(
     if failure is not None and sizing.fits(available.high):
         refused = Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
         return _Outcome(Verdict.REFUSED, refused)
+    try:
+        check_groups(
+            flags, start.engine_config.rules, [group.spec.block_size for group in start.layout.groups]
+        )
+    except EngineRefusal as refusal:
+        return _Outcome(Verdict.REFUSED, Refusal.of(refusal))
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:

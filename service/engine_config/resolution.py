@@ -11,6 +11,7 @@ from service.engine_config import (
     cache_dtype,
     checkpoint_checks,
     model_dtype,
+    offload_checks,
     parallel_checks,
     speculation,
     state_caching,
@@ -102,6 +103,7 @@ def configure(
     requested_cache = flags.kv_cache_dtype or "auto"
     cache_dtype.check_cache_dtype(requested_cache, rules)
     state_caching.check_state_choices(flags, rules)
+    offload_checks.check_flags(flags)
     drafted = speculation.resolve_speculation(architecture, flags, rules)
     max_model_len = _limited(max_model_len, flags, drafted, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules)

@@ -42,6 +42,17 @@ class ServeFlags:
     mamba_cache_dtype: str | None = None
     mamba_ssm_cache_dtype: str | None = None
     language_model_only: bool = False
+    cpu_offload_gb: float = 0.0
+    """GiB of parameters, on every rank, that the GPU reads from the host's memory."""
+    offload_backend: str = "auto"
+    cpu_offload_params: tuple[str, ...] = ()
+    """Segments of names of the parameters that ``cpu_offload_gb`` moves; none: all."""
+    offload_group_size: int = 0
+    """Layers of a group, of which the last ``offload_num_in_group`` are fetched from the host."""
+    offload_num_in_group: int = 1
+    offload_prefetch_step: int = 1
+    offload_params: tuple[str, ...] = ()
+    """Segments of names of the parameters that ``offload_group_size`` moves; none: all."""
     speculative_config: SpeculativeConfig | None = None
 
     def __hash__(self) -> int:

@@ -22,11 +22,13 @@ from service.memory.interval import (
     from_range,
     total,
 )
+from service.memory.offloading import Offload, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import layer_tensors
 from service.memory.weights.resident_weights import WeightStage, resident_weights
 from service.memory.weights.weight_layout import weight_layout_at
 
@@ -71,6 +73,8 @@ class BudgetInputs:
     """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
     """Bytes of all tensors of the checkpoint, where known."""
+    offload: Offload | None = None
+    """Which weights lie in the host's memory; ``None``: none do."""
 
     @property
     def deployment(self) -> Parallelism:
@@ -152,7 +156,30 @@ class _Start:
             encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
             compute_capability=inputs.compute_capability,
         )
-        return resident_weights(self.architecture, self.constants, parameters, stage)
+        kept = resident_weights(self.architecture, self.constants, parameters, stage)
+        return kept if inputs.offload is None else self._resident(kept, layers, inputs.offload)
+
+    def _resident(self, kept: WeightsEstimate, layers: range, offload: Offload) -> WeightsEstimate:
+        """Return what the GPU holds of a stage's weights."""
+        inputs = self.inputs
+        tensors = layer_tensors(self.architecture, inputs.deployment, inputs.release)
+        moved = moved_bytes(
+            tensors[layers.start : layers.stop],
+            offload,
+            quantized=self.architecture.quantization is not None,
+            stays=self.constants.offload_survives_repacking,
+        )
+        left = difference(
+            kept, (moved,), f"{kept.source}; less what lies in the host's memory: {moved.source}"
+        )
+        return WeightsEstimate(
+            left.bytes,
+            left.low,
+            left.high,
+            left.basis,
+            left.source,
+            parameter_bytes=kept.parameter_bytes - moved.bytes,
+        )
 
     def _profile(self, layers: range) -> ProfileRun:
         deployment = self.inputs.deployment

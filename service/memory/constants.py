@@ -71,6 +71,7 @@ class Constants:
     interleaved_table_factor: int
     run_by_transformers: frozenset[str]
     """Classes of the transformers backend, which computes angles as it goes and keeps no rotary tables."""
+    offload_survives_repacking: bool
     turboquant_splits: int
     """Parts of a context that decoding takes apart, where every layer keeps room for them; else 0."""
     mxfp4_kernel: Mapping[tuple[int, int], str]
@@ -153,6 +154,7 @@ def _growth(raw: Mapping[str, Mapping[str, list[float]]]) -> Growth:
 _FIELDS: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
     "interleaved_table_factor": ("kept", "interleaved_table_factor", int),
     "run_by_transformers": ("layout", "ends_only", frozenset),
+    "offload_survives_repacking": ("kept", "offload_survives_repacking", bool),
     "turboquant_splits": ("kept", "turboquant_splits", int),
     "mxfp4_kernel": ("kept", "mxfp4_kernel", lambda raw: {_capability(key): raw[key] for key in raw}),
     "repacking_percent": ("kept", "repacking_percent", _by_name(1)),

@@ -19,10 +19,8 @@ from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
 from service.units import GIB
 from tests.accuracy.startups_naive import naive_available, naive_tokens, naive_weights
-from tests.accuracy.startups_told import Startup, foreseeable
+from tests.accuracy.startups_told import HALF_DIGIT, Startup, foreseeable
 
-HALF_DIGIT = 0.005
-"""GiB: logs round to two digits."""
 SAME = 0.001
 """Share by which answers may differ and still be one."""
 
@@ -198,7 +196,8 @@ def _pinned(startup: Startup) -> list[tuple[Run, Run, Run]]:
     _needs_stage(startup)
     gib = startup.logged.available_gib or 0.0
     specified = startup.flags.kv_cache_memory_bytes
-    sizes = (ceil((gib - HALF_DIGIT) * GIB), round(gib * GIB), floor((gib + HALF_DIGIT) * GIB))
+    half = startup.half_digit_gib
+    sizes = (ceil((gib - half) * GIB), round(gib * GIB), floor((gib + half) * GIB))
     if specified is not None:
         sizes = (specified, specified, specified)
     least, middle, most = (

@@ -17,6 +17,8 @@ from tests.accuracy.startups_models import KnownModel, NoConfig, find_model
 from tests.accuracy.startups_rows import DATA, Row
 from tests.accuracy.startups_speculation import UntoldSpeculation, read_speculation
 
+HALF_DIGIT = 0.005
+"""GiB: logs round to two digits."""
 _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text("utf-8"))
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
 _RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
@@ -64,6 +66,8 @@ class Startup:
     free_bytes: int | None
     """Free on each GPU when the engine started."""
     logged: Logged
+    half_digit_gib: float
+    """Half of the last digit to which the memory for the cache is given."""
     cause: str | None
     """Why it cannot agree, or which rule is missing, where a reader found out."""
 
@@ -104,6 +108,7 @@ def read_startup(row: Row) -> Startup:
         length_told=whole or flags.max_model_len is not None,
         free_bytes=None if row.get("initial_free_gib") is None else round(row["initial_free_gib"] * GIB),
         logged=_logged(row),
+        half_digit_gib=_READINGS["half_digits"].get(row["id"], HALF_DIGIT),
         cause=_READINGS["causes"].get(row["id"]),
     )
 

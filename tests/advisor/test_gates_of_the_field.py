@@ -269,3 +269,48 @@ def _hybrid(seqs: int, **more: Any) -> Candidate:  # noqa: ANN401 - flags of sev
     gpu = find_gpu("rtx-pro-6000-blackwell-workstation-96gb")
     model = find_model("Qwen/Qwen3.6-27B").model
     return plan(PlanRequest(model, (gpu,), EngineChoice("0.29.0"), flags)).plans[0].candidates[0]
+
+
+def _offloaded(model: str, release: str, gpu: str = "rtx-4090-24gb", **flags: Any) -> Candidate:  # noqa: ANN401
+    specified = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_model_len=4096, **flags)
+    return ask(model, release, specified, gpu=gpu)
+
+
+def test_weights_in_the_hosts_memory_make_room() -> None:
+    """A 27B Gemma of 51.1 GiB starts on a 24 GB card with 40 GiB of it in the host's memory."""
+    plain = _offloaded("google/gemma-3-27b-it", "0.28.0")
+    moved = _offloaded("google/gemma-3-27b-it", "0.28.0", cpu_offload_gb=40.0)
+
+    assert plain.verdict is Verdict.REFUSED
+    assert moved.verdict is not Verdict.REFUSED
+    assert plain.memory is not None
+    assert moved.memory is not None
+    assert plain.memory.weights.bytes - moved.memory.weights.bytes == 40 << 30
+    assert "--cpu-offload-gb 40.0" in moved.command
+
+
+def test_layers_that_are_fetched_ahead_make_room() -> None:
+    """Llama 3.1 8B on 0.28.0: of 32 layers every third, ten, but for two buffers."""
+    plain = _offloaded("meta-llama/Llama-3.1-8B", "0.28.0")
+    moved = _offloaded(
+        "meta-llama/Llama-3.1-8B",
+        "0.28.0",
+        offload_group_size=3,
+        offload_num_in_group=1,
+        offload_prefetch_step=2,
+    )
+
+    assert plain.memory is not None
+    assert moved.memory is not None
+    assert plain.memory.weights.bytes - moved.memory.weights.bytes == 8 * 2 * 218_112_000
+
+
+@pytest.mark.parametrize(("release", "refused"), [("0.19.1", True), ("0.20.0", False)])
+def test_several_groups_of_layers_go_with_offloading_since_0_20(release: str, refused: bool) -> None:
+    """vLLM 0.19.0, v1/worker/gpu_model_runner.py may_reinitialize_input_batch."""
+    candidate = _offloaded("google/gemma-3-27b-it", release, gpu="h100-sxm-80gb", cpu_offload_gb=10.0)
+
+    assert (candidate.error is not None) is refused
+    if candidate.error is not None:
+        assert candidate.error.type == "AssertionError"
+        assert candidate.error.message.startswith("Cannot re-initialize the input batch when CPU weight")

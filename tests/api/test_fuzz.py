@@ -45,7 +45,11 @@ def tokens(services: Services) -> dict[Scope, str]:
 
 @pytest.fixture(scope="session")
 def document(app: FastAPI) -> Any:  # noqa: ANN401 - schemathesis names no public type for it
-    return schemathesis.openapi.from_asgi("/openapi.json", app)
+    loaded = schemathesis.openapi.from_asgi("/openapi.json", app)
+    # What is too large is refused before it is compared with any schema.
+    rejections = loaded.config.checks.negative_data_rejection
+    rejections.expected_statuses = [*rejections.expected_statuses, "413", "414", "431"]
+    return loaded
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
@@ -101,8 +105,15 @@ FLAGS = {
     "mamba_block_size": COUNTS,
     "mamba_cache_dtype": st.sampled_from(["auto", "float16", "float32", "bfloat16"]),
     "mamba_ssm_cache_dtype": st.sampled_from(["auto", "float16", "float32", "bfloat16"]),
-    "quantization": st.sampled_from(["fp8", "awq", "x"]),
+    "quantization": st.sampled_from(["fp8", "awq", "humming", "mxfp8", "experts_int8", "x"]),
     "language_model_only": st.booleans(),
+    "cpu_offload_gb": st.floats(min_value=0, max_value=1 << 14),
+    "offload_backend": st.sampled_from(["auto", "uva", "prefetch"]),
+    "cpu_offload_params": st.lists(st.sampled_from(["experts", "mlp.experts", "w2_weight"]), max_size=2),
+    "offload_group_size": st.integers(min_value=0, max_value=1 << 12),
+    "offload_num_in_group": st.integers(min_value=1, max_value=1 << 12),
+    "offload_prefetch_step": st.integers(min_value=0, max_value=1 << 12),
+    "offload_params": st.lists(st.sampled_from(["experts", "qkv_proj", "x.y"]), max_size=2),
     "speculative_config": st.fixed_dictionaries(
         {},
         optional={

@@ -233,10 +233,10 @@ async def test_a_log_that_tells_too_little_is_told_why(
 
 async def test_a_flag_that_no_plan_heeds_makes_it_another_start(bearer: Bearer) -> None:
     operator = await bearer(Scope.OPERATOR)
-    header = "non-default args: {'model': 'openai/gpt-oss-120b', 'cpu_offload_gb': 4.0, 'max_num_seqs': 64}\n"
+    header = "non-default args: {'model': 'openai/gpt-oss-120b', 'swap_space': 4.0, 'max_num_seqs': 64}\n"
     became = await kept(operator, header + log_of("s0485"), GPT_OSS)
     assert became["digest"] is None
-    assert "cpu_offload_gb" in became["why"]
+    assert "swap_space" in became["why"]
 
 
 async def test_a_crowded_gpu_is_kept_and_teaches_nothing(bearer: Bearer) -> None:

@@ -324,3 +324,23 @@ def test_modelopts_algorithms_are_taken_since(algorithm: str, method: str, since
     with pytest.raises(EngineRefusal, match="ModelOpt currently only supports: ") as caught:
         resolve_engine_config(architecture, PLAIN, rules_for(Version(before)), gpu)
     assert caught.value.stage is Stage.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            ServeFlags(offload_group_size=2, offload_num_in_group=3),
+            r"offload_num_in_group \(3\) must be <= offload_group_size \(2\)",
+        ),
+        (ServeFlags(offload_backend="prefetch"), r"offload_num_in_group \(1\) must be <= .* \(0\)"),
+        (
+            ServeFlags(offload_group_size=2, offload_prefetch_step=0),
+            r"offload_prefetch_step \(0\) must be >= 1 when prefetch",
+        ),
+    ],
+)
+def test_groups_of_offloaded_layers_are_checked(flags: ServeFlags, words: str) -> None:
+    """vLLM 0.28.0, config/offload.py OffloadConfig.validate_offload_config."""
+    with pytest.raises(EngineRefusal, match=words):
+        engine_config(LLAMA, "0.28.0", flags)

@@ -20,7 +20,7 @@ from service.kv_cache.capacity import lay_out, size_cache
 from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.specs import AttentionSpec
 from service.units import GIB
-from tests.accuracy.oracle import bundled_architecture
+from tests.accuracy.oracle import asked_architecture
 from tests.oracle.comparison import Verdict
 from tests.oracle.questions import (
     DEFAULTS,
@@ -77,7 +77,7 @@ def admission_question(model: str, case: Case, prompt_tokens: int, rules: Engine
         NOT_ASKED: it cannot be asked or answered.
     """
     check_flags(case.flags, rules.release)
-    architecture, engine_config = resolved(bundled_architecture(model), case.flags, rules, find_gpu(case.gpu))
+    architecture, engine_config = resolved(asked_architecture(model), case.flags, rules, find_gpu(case.gpu))
     if isinstance(architecture.lead_attention, CompressedAttention):
         raise UnaskedAttention(model)
     backends = build_model(architecture, engine_config)

@@ -15,6 +15,9 @@ MAX_LAYERS: Final = 1 << 10
 MAX_LAYER_CHARACTERS: Final = 1 << 12
 """Of all names of layers together, which stand in every command of an answer; 0 to 1023 take 2,986."""
 MAX_DRAFT_TOKENS: Final = 1 << 10
+MAX_OFFLOAD: Final = 1 << 14
+LISTS: Final = ("kv_cache_dtype_skip_layers", "cpu_offload_params", "offload_params")
+"""Flags that take several words."""
 
 
 def _not_zero(tokens: int) -> int:
@@ -37,15 +40,23 @@ Layer = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]{1,64}$")]
 """An index or a kind of layers; never a word that a command would take for an option."""
 
 
+Segments = Annotated[
+    list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]{0,63}$")]], Field(max_length=64)
+]
+"""Parts of parameters' names, between dots."""
+
+
 class SpeculativeInput(Input):
     """How tokens are guessed ahead, by the engine's own keys."""
 
     method: Name | None = Field(
         default=None,
-        description="`mtp` (or an older spelling of it), `eagle`, `eagle3`, `draft_model`, `ngram`, `suffix`",
+        description="`mtp` (or an older spelling of it), `dspark`, `eagle`, `eagle3`, `draft_model`, "
+        "`ngram`, `suffix`",
     )
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Hub id of the draft; prediction layers (`mtp`) need none"
+        default=None,
+        description="Hub id of the draft; layers in the model's own checkpoint (`mtp`, `dspark`) need none",
     )
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_DRAFT_TOKENS)] | None = Field(
         default=None, description="Tokens guessed for one request in one step"
@@ -131,6 +142,27 @@ class FlagsInput(Input):
     mamba_cache_dtype: StateDtype | None = Field(default=None, description="Type of convolution states")
     mamba_ssm_cache_dtype: StateDtype | None = Field(default=None, description="Type of recurrent states")
     language_model_only: bool | None = Field(default=None, description="Leave out what reads images or audio")
+    cpu_offload_gb: Annotated[float, Field(ge=0, le=MAX_OFFLOAD)] | None = Field(
+        default=None, description="GiB of weights, on every rank, that stay in the host's memory"
+    )
+    offload_backend: Literal["auto", "uva", "prefetch"] | None = Field(
+        default=None, description="How weights in the host's memory are read: in place, or fetched ahead"
+    )
+    cpu_offload_params: Segments | None = Field(
+        default=None, description="Parts of the names of weights that `cpu_offload_gb` moves; left out: all"
+    )
+    offload_group_size: Annotated[int, Field(ge=0, le=MAX_LAYERS)] | None = Field(
+        default=None, description="Layers of a group whose last ones stay in the host's memory; 0: none do"
+    )
+    offload_num_in_group: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = Field(
+        default=None, description="Layers of each group that stay in the host's memory"
+    )
+    offload_prefetch_step: Annotated[int, Field(ge=0, le=MAX_LAYERS)] | None = Field(
+        default=None, description="Layers that are fetched ahead, for which the GPU keeps room"
+    )
+    offload_params: Segments | None = Field(
+        default=None, description="Parts of the names of weights that groups move; left out: all"
+    )
 
 
 class ServeInput(FlagsInput):
@@ -143,6 +175,6 @@ class ServeInput(FlagsInput):
     def flags(self) -> ServeFlags:
         """Return the engine's flags."""
         given = self.model_dump(exclude_none=True, exclude={"speculative_config"})
-        layers = tuple(given.pop("kv_cache_dtype_skip_layers", ()))
+        given |= {name: tuple(given[name]) for name in LISTS if name in given}
         speculative = None if self.speculative_config is None else self.speculative_config.parsed()
-        return ServeFlags(kv_cache_dtype_skip_layers=layers, speculative_config=speculative, **given)
+        return ServeFlags(speculative_config=speculative, **given)

@@ -27,6 +27,8 @@ class BatchRules:
     """
     bounded_by_requests: bool
     """Whether the default batch is at most what all requests together can hold."""
+    offload_keeps_batch: bool
+    """Whether --cpu-offload-gb goes with one group of layers alone, as the batch may not be set up anew."""
     media_item_sets_batch: bool
     """Whether the largest media item raises the default batch of models that see media both ways."""
     bidirectional_media_types: frozenset[str]

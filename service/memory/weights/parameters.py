@@ -68,9 +68,45 @@ def parameter_tensors(
     return tuple(size for size in max(stages, key=sum) if size)
 
 
+@lru_cache(maxsize=64)
+def layer_tensors(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return the modules of each layer on tensor parallel rank 0: path below the layer, and bytes.
+
+    Small weights, which have no name here, have an empty path.
+    """
+    sizes, built = _rules(architecture, deployment, release)
+    found = []
+    for index, layer in enumerate(architecture.layers):
+        number = architecture.layer_number(index)
+        modules = () if layer.repeats else _layer(architecture, layer, number, deployment.shards, built)
+        prefix = f"layers.{number}."
+        found.append(
+            tuple(
+                (getattr(module, "name", "").removeprefix(prefix), sizes.module(module)) for module in modules
+            )
+        )
+    return tuple(found)
+
+
 def _sizes_per_stage(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> Iterator[Iterator[int]]:
+    layout = weight_layout_at(release)
+    sizes, built = _rules(architecture, deployment, release)
+    of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
+    for layers in deployment.stages(architecture):
+        yield chain(
+            map(sizes.module, _before_layers(architecture, layout, deployment.shards, layers, built)),
+            chain.from_iterable(of_layers[layers.start : layers.stop]),
+            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
+        )
+
+
+def _rules(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[ModuleBytes, Built]:
     layout = weight_layout_at(release)
     sizes = ModuleBytes(
         architecture.quantization,
@@ -85,13 +121,7 @@ def _sizes_per_stage(
         layout.widened_experts,
         layout.widens_routers(deployment.compute_capability),
     )
-    of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
-    for layers in deployment.stages(architecture):
-        yield chain(
-            map(sizes.module, _before_layers(architecture, layout, deployment.shards, layers, built)),
-            chain.from_iterable(of_layers[layers.start : layers.stop]),
-            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
-        )
+    return sizes, built
 
 
 def _before_layers(
