@@ -5,7 +5,9 @@ from typing import Final
 
 PREFIXES: Final = ("DRYSERVE_", "HF_", "HUGGING_FACE_", "HUGGINGFACE_")
 """Of the service's own settings, and of the Hub's own tools, which read theirs when they are imported."""
-NAMES: Final = frozenset({"XDG_CACHE_HOME", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM_PROGRAM"})
+NAMES: Final = frozenset(
+    {"XDG_CACHE_HOME", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM_PROGRAM"}
+)
 """Of caches, and of how wide and how coloured text is printed."""
 PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"})
 
