@@ -7,11 +7,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import (
-    Backends,
     assign_backends,
     backend_inputs,
     count_backends,
 )
+from service.backends.backend import Backends
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engine_config.cache_dtype import check_chunks, check_e5m2
