@@ -105,20 +105,21 @@ def build_model(
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
-    check_built_class(architecture.class_name, engine_config.release)
-    check_layers(architecture, engine_config.tensor_parallel_size, engine_config.rules)
+    rules = engine_config.rules
+    check_built_class(architecture.class_name, rules.release)
+    check_layers(architecture, engine_config.tensor_parallel_size, rules.parallelism)
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
-    check_e5m2(engine_config.kv_cache_dtype, architecture, engine_config.rules, engine_config.cache_method)
-    check_clamped_experts(architecture, engine_config.compute_capability, engine_config.rules)
+    check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)
+    check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
     check_expert_blocks(
         architecture,
         engine_config.tensor_parallel_size,
-        engine_config.rules,
+        rules.checkpoints,
         expert_parallel=engine_config.enable_expert_parallel,
     )
-    check_tied_embedding(architecture, engine_config.rules)
-    check_missing_layers(architecture, engine_config.pipeline_parallel_size, engine_config.rules)
+    check_tied_embedding(architecture, rules.checkpoints, rules.release)
+    check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
@@ -138,7 +139,7 @@ def resolved(
 
 
 def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
-    return as_read_by(as_written_for(architecture, rules), rules)
+    return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules.checkpoints)
 
 
 def _resolved(

@@ -25,8 +25,8 @@ from service.backends.layer_parts import built_parts, kinds_beside
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.engine_config.engine_config import EngineConfig
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.specs import SpecRules
 
 SINK_BACKEND: Final = "FLASHMLA_SPARSE"
 """vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
@@ -102,7 +102,7 @@ def _with_parts(
     mixer: TokenMixer, own: AttentionBackend, engine_config: EngineConfig
 ) -> Iterator[tuple[CachePart, AttentionBackend]]:
     kinds = kinds_beside(mixer)
-    for part in built_parts(mixer, engine_config.rules):
+    for part in built_parts(mixer, engine_config.rules.specs):
         if part is CachePart.ATTENTION:
             yield part, own
         else:
@@ -192,7 +192,7 @@ def _head_inputs(mixer: TokenMixer, engine_config: EngineConfig) -> Hashable:
     ranks = engine_config.tensor_parallel_size
     if not isinstance(mixer, Attention) or engine_config.attention_backend is not None:
         return ranks
-    if _unselected(mixer, engine_config.rules) is not None:
+    if _unselected(mixer, engine_config.rules.specs) is not None:
         return ranks
     return heads_seen_by_backends(
         engine_config.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks)
@@ -284,7 +284,7 @@ def _forced(architecture: ModelArchitecture, heads: _Heads, engine_config: Engin
 def _select(
     mixer: TokenMixer, request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    kind = _unselected(mixer, engine_config.rules)
+    kind = _unselected(mixer, engine_config.rules.specs)
     if kind is not None:
         return unselected_backend(
             kind,
@@ -342,13 +342,13 @@ def _with_sinks(
         return selected
 
 
-def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None:
+def _unselected(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
     """Return the kind of a layer whose class names its backend itself."""
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if isinstance(mixer, MultiHeadLatentAttention):
         return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
-    differ = mixer.head_size_v != mixer.head_size and not rules.specs.pads_values
+    differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
         UnselectedLayer.GROUP_SPARSE: mixer.group_indexer is not None,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from service.architecture.quantization import Quantization
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
 
 READ_FROM_FILE: Final = frozenset(
     {
@@ -30,7 +30,7 @@ LIKE: Final[Mapping[str, frozenset[str]]] = {
 """Values of the flag that run a checkpoint of some method, beside its own name."""
 
 
-def check_method(stored: Quantization | None, flag: str | None, rules: EngineRules) -> None:
+def check_method(stored: Quantization | None, flag: str | None, rules: CheckpointRules) -> None:
     """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
 
     A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
@@ -40,9 +40,7 @@ def check_method(stored: Quantization | None, flag: str | None, rules: EngineRul
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if stored is not None and (
-        stored.names_modelopt or stored.method in rules.checkpoints.quantization_overrides
-    ):
+    if stored is not None and (stored.names_modelopt or stored.method in rules.quantization_overrides):
         return
     method = flag if stored is None or flag is not None else stored.method
     if method is None:
@@ -53,10 +51,10 @@ def check_method(stored: Quantization | None, flag: str | None, rules: EngineRul
             f"Quantization method specified in the model config ({stored.method}) does not match the "
             f"quantization method specified in the `quantization` argument ({method})."
         )
-    elif method not in rules.checkpoints.quantization_methods:
-        known = sorted(rules.checkpoints.quantization_methods)
+    elif method not in rules.quantization_methods:
+        known = sorted(rules.quantization_methods)
         words = f"Unknown quantization method: {method}. Must be one of {known}."
-    elif method in rules.checkpoints.deprecated_quantization:
+    elif method in rules.deprecated_quantization:
         words = (
             f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
             "To bypass, set `--allow-deprecated-quantization`."

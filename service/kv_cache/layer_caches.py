@@ -169,7 +169,7 @@ def _stored(
     if isinstance(mixer, CompressedAttention):
         return tuple(
             compressed_cache(part, mixer, exact, sizes.block_size)
-            for part in built_parts(mixer, engine_config.rules)
+            for part in built_parts(mixer, engine_config.rules.specs)
             if part is not CachePart.ATTENTION or mixer.compresses
         )
     if isinstance(mixer, Attention):
@@ -178,7 +178,7 @@ def _stored(
             return with_regions(mixer.region_indexer, own)
         return *_beside_heads(mixer, engine_config, sizes), own
     own = _mla_caches(mixer, engine_config, backend, sizes, exact)
-    selects = CachePart.INDEXER in built_parts(mixer, engine_config.rules)
+    selects = CachePart.INDEXER in built_parts(mixer, engine_config.rules.specs)
     if mixer.indexer is None or not selects:
         return (own,)
     if mixer.indexer.group_size > 1:
