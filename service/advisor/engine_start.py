@@ -9,12 +9,11 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import (
-    Backends,
     assign_backends,
     backend_inputs,
     count_backends,
 )
-from service.backends.backend import EngineFailure
+from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engine_config.cache_dtype import (
@@ -116,7 +115,7 @@ class Start:
     @property
     def is_published(self) -> bool:
         """Whether the cache is stored as the checkpoint itself asks for, with the scales that it brings."""
-        own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules)
+        own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules.dtypes)
         return own != "auto" and canonical(own) == canonical(self.engine_config.kv_cache_dtype)
 
     @property
@@ -175,20 +174,21 @@ def build_model(
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
     """
-    check_built_class(architecture.class_name, engine_config.release)
-    check_layers(architecture, engine_config.tensor_parallel_size, engine_config.rules)
+    rules = engine_config.rules
+    check_built_class(architecture.class_name, rules.release)
+    check_layers(architecture, engine_config.tensor_parallel_size, rules.parallelism)
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
-    check_e5m2(engine_config.kv_cache_dtype, architecture, engine_config.rules, engine_config.cache_method)
-    check_clamped_experts(architecture, engine_config.compute_capability, engine_config.rules)
+    check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)
+    check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
     check_expert_blocks(
         architecture,
         engine_config.tensor_parallel_size,
-        engine_config.rules,
+        rules.checkpoints,
         expert_parallel=engine_config.enable_expert_parallel,
     )
-    check_tied_embedding(architecture, engine_config.rules)
-    check_missing_layers(architecture, engine_config.pipeline_parallel_size, engine_config.rules)
+    check_tied_embedding(architecture, rules.checkpoints, rules.release)
+    check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
@@ -208,7 +208,7 @@ def resolved(
 
 
 def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
-    return as_read_by(as_written_for(architecture, rules), rules)
+    return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules.checkpoints)
 
 
 def _resolved(

@@ -137,7 +137,7 @@ class SharedWork:
         """Return what a GPU type is to these starts."""
         found = self.devices.get(gpu)
         if found is None:
-            kind = (gpu.compute_capability, batch_defaults(self.rules, gpu))
+            kind = (gpu.compute_capability, batch_defaults(self.rules.batches, gpu))
             number = self.alike.setdefault(kind, next(self.numbers))
             found = self.devices[gpu] = DeviceKey(gpu, number, device_total(gpu))
         return found

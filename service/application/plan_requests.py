@@ -281,7 +281,7 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
 def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:
     try:
         if is_params(config):
-            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules))
+            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules.checkpoints))
         return Model(model_id, None, "inline", read_architecture(read_document(config)))
     except InvalidConfig as error:
         raise InputFault(f"/config{error.pointer}", error) from error
@@ -350,7 +350,7 @@ def _architecture(fetched: FetchedConfig, rules: EngineRules) -> ModelArchitectu
     files = ModelFiles(
         fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
     )
-    return read_files(files, rules)
+    return read_files(files, rules.checkpoints)
 
 
 def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:

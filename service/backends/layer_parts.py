@@ -14,7 +14,7 @@ from service.architecture.layers import (
     TokenMixer,
 )
 from service.backends.unselected import UnselectedLayer
-from service.engines.engine_rules import EngineRules
+from service.engines.rules.specs import SpecRules
 
 _BESIDE_HEADS: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER: UnselectedLayer.BLOCK_INDEXER,
@@ -41,7 +41,7 @@ _BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
 }
 
 
-def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
+def built_parts(mixer: TokenMixer, rules: SpecRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
     Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention; 0.33.0,
@@ -53,7 +53,7 @@ def built_parts(mixer: TokenMixer, rules: EngineRules) -> tuple[CachePart, ...]:
         case MultiHeadLatentAttention(indexer=None):
             return (CachePart.ATTENTION,)
         case MultiHeadLatentAttention(indexer=Indexer(reuses_selection=True)) if (
-            rules.specs.reused_selection_needs_no_indexer
+            rules.reused_selection_needs_no_indexer
         ):
             return (CachePart.ATTENTION,)
         case MultiHeadLatentAttention(indexer=Indexer(group_size=1)):

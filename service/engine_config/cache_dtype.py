@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import Final
 
+from packaging.version import Version
+
 from service.architecture.layers import Attention, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.dtypes import CheckpointScheme, E5m2Gate
+from service.engines.rules.dtypes import CheckpointScheme, DtypeRules, E5m2Gate
 
 BOUNDARY_LAYERS: Final = 2
 """Layers at each end that TurboQuant leaves at the model's type (vLLM 0.20.2, get_boundary_skip_layers)."""
@@ -19,27 +20,26 @@ CACHE_METHODS: Final = frozenset(
 PLAIN_NVFP4: Final = frozenset({"nvfp4", "nvfp4_4over6"})
 
 
-def check_cache_dtype(dtype: str, rules: EngineRules) -> None:
+def check_cache_dtype(dtype: str, rules: DtypeRules, release: Version) -> None:
     """Refuse a cache dtype that the release does not know.
 
     Raises:
         EngineRefusal: the engine's validation error, which lists those it accepts (stage ``dtype``).
     """
-    if dtype in rules.dtypes.accepted:
+    if dtype in rules.accepted:
         return
-    *others, last = (f"'{name}'" for name in rules.dtypes.accepted)
+    *others, last = (f"'{name}'" for name in rules.accepted)
     raise EngineRefusal(
         Stage.DTYPE,
-        rules.dtypes.unknown_refusal.format(
-            dtype=dtype, alternatives=f"{', '.join(others)} or {last}", names=list(rules.dtypes.accepted)
+        rules.unknown_refusal.format(
+            dtype=dtype, alternatives=f"{', '.join(others)} or {last}", names=list(rules.accepted)
         ),
         type="ValidationError",
-        detail=f"vLLM {rules.release} has no cache dtype {dtype!r}; "
-        f"it accepts {', '.join(rules.dtypes.accepted)}.",
+        detail=f"vLLM {release} has no cache dtype {dtype!r}; it accepts {', '.join(rules.accepted)}.",
     )
 
 
-def resolve_cache_dtype(dtype: str, quantization: Quantization | None, rules: EngineRules) -> str:
+def resolve_cache_dtype(dtype: str, quantization: Quantization | None, rules: DtypeRules) -> str:
     """Return what a cache dtype becomes once the checkpoint had its say.
 
     Source: vLLM 0.32.0, resolve_kv_cache_dtype_string and Attention.__init__.
@@ -47,9 +47,9 @@ def resolve_cache_dtype(dtype: str, quantization: Quantization | None, rules: En
     if quantization is None:
         return dtype
     if dtype == "auto" and quantization.method.startswith("modelopt"):
-        return rules.dtypes.checkpoint_algorithms.get(quantization.cache_algorithm or "", "auto")
+        return rules.checkpoint_algorithms.get(quantization.cache_algorithm or "", "auto")
     if quantization.method == "compressed-tensors" and quantization.kv_cache_scheme is not None:
-        scheme = rules.dtypes.checkpoint_scheme
+        scheme = rules.checkpoint_scheme
         if scheme is CheckpointScheme.ALWAYS_FP8 or (
             scheme is CheckpointScheme.FP8_WHEN_AUTO and dtype == "auto"
         ):
@@ -79,7 +79,7 @@ UNSET_LAYERS_REFUSAL: Final = (
 
 
 def skipped_layers(
-    dtype: str, requested: Iterable[str], architecture: ModelArchitecture, rules: EngineRules
+    dtype: str, requested: Iterable[str], architecture: ModelArchitecture, rules: DtypeRules
 ) -> frozenset[str]:
     """Return the layers that stay at the model's type, by index or as ``sliding_window``.
 
@@ -95,21 +95,20 @@ def skipped_layers(
     else:
         skipped |= _boundary(architecture.counted_layers or len(architecture.layers))
     named = sorted(layer for layer in skipped if not layer.isdecimal())
-    if named and rules.dtypes.turboquant_sorts_skipped_as_numbers:
+    if named and rules.turboquant_sorts_skipped_as_numbers:
         raise EngineRefusal(Stage.CONFIG, f"invalid literal for int() with base 10: {named[0]!r}")
     return skipped
 
 
-def _check_hybrid(architecture: ModelArchitecture, rules: EngineRules) -> None:
+def _check_hybrid(architecture: ModelArchitecture, rules: DtypeRules) -> None:
     specified = (
-        architecture.attention_layers_specified
-        or architecture.class_name in rules.dtypes.block_types_declared
+        architecture.attention_layers_specified or architecture.class_name in rules.block_types_declared
     )
-    if rules.dtypes.turboquant_on_hybrids and specified:
+    if rules.turboquant_on_hybrids and specified:
         return
     raise EngineRefusal(
         Stage.DTYPE,
-        UNSET_LAYERS_REFUSAL if rules.dtypes.turboquant_on_hybrids else HYBRID_REFUSAL,
+        UNSET_LAYERS_REFUSAL if rules.turboquant_on_hybrids else HYBRID_REFUSAL,
         type="NotImplementedError",
     )
 
@@ -124,24 +123,24 @@ def _boundary(num_layers: int) -> frozenset[str]:
     return frozenset(map(str, (*range(ends), *range(num_layers - ends, num_layers))))
 
 
-def check_mla_cache_dtype(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
+def check_mla_cache_dtype(dtype: str, architecture: ModelArchitecture, rules: DtypeRules) -> None:
     """Refuse nvfp4 on latent attention, where the release checks that by itself.
 
     Raises:
         EngineRefusal: stage ``dtype``.
     """
-    words = rules.dtypes.nvfp4_on_mla_refusal
+    words = rules.nvfp4_on_mla_refusal
     if architecture.is_mla and words and dtype in PLAIN_NVFP4:
         raise EngineRefusal(Stage.DTYPE, f"VllmConfig: {words}", type="ValidationError")
 
 
-def check_floats(dtype: str, model_dtype: str, rules: EngineRules) -> None:
+def check_floats(dtype: str, model_dtype: str, rules: DtypeRules) -> None:
     """Refuse a cache of 16-bit floats of another type than the model's, where the release does.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if not rules.dtypes.float_caches_match or dtype not in HALF_FLOATS or dtype == model_dtype:
+    if not rules.float_caches_match or dtype not in HALF_FLOATS or dtype == model_dtype:
         return
     allowed = f"`auto` or `{model_dtype}`" if model_dtype in HALF_FLOATS else "`auto`"
     raise EngineRefusal(
@@ -170,13 +169,13 @@ def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchite
             )
 
 
-def passes_cache_dtype(architecture: ModelArchitecture, rules: EngineRules) -> bool:
+def passes_cache_dtype(architecture: ModelArchitecture, rules: DtypeRules) -> bool:
     """Whether the model hands its layers the type that the cache was asked for."""
     lead = architecture.lead_attention
     names = {architecture.class_name}
     if isinstance(lead, Attention) and lead.alibi:
         names.add(f"{architecture.class_name} alibi")
-    return names.isdisjoint(rules.dtypes.unpassed_classes)
+    return names.isdisjoint(rules.unpassed_classes)
 
 
 def cache_method(quantization: Quantization | None) -> str | None:
@@ -185,7 +184,7 @@ def cache_method(quantization: Quantization | None) -> str | None:
     return quantization.method if quantization is not None and brings else None
 
 
-def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules, method: str | None) -> None:
+def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: DtypeRules, method: str | None) -> None:
     """Refuse ``fp8_e5m2`` where weights are quantized by a ``method`` that brings scales for the cache.
 
     Raises:
@@ -200,7 +199,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: EngineRules, 
         # Its own layers store one format whatever is asked for, and ask no cache method.
         return
     if (
-        rules.dtypes.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
+        rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME
         and quantization is not None
         and quantization.method == "compressed-tensors"
         and quantization.kv_cache_scheme is None

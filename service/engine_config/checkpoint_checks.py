@@ -2,12 +2,14 @@
 
 from typing import Final
 
+from packaging.version import Version
+
 from service.architecture.layers import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import WeightFormat
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
 from service.gpus.capability import ComputeCapability
 
 MARLIN_BITS: Final = frozenset({4, 8})
@@ -16,7 +18,7 @@ MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 
 
 def check_checkpoint(
-    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: EngineRules
+    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: CheckpointRules
 ) -> None:
     """Refuse a checkpoint format that this GPU or this release cannot run.
 
@@ -27,7 +29,7 @@ def check_checkpoint(
     """
     if quantization is None:
         return
-    algorithms = rules.checkpoints.modelopt_algorithms
+    algorithms = rules.modelopt_algorithms
     if quantization.algorithm and quantization.algorithm not in algorithms:
         raise EngineRefusal(
             Stage.CONFIG,
@@ -35,7 +37,7 @@ def check_checkpoint(
             "check the `hf_quant_config.json` file for your model's quant configuration.",
             type="ValidationError",
         )
-    minimum = rules.checkpoints.quantization_min_capability.get(quantization.method)
+    minimum = rules.quantization_min_capability.get(quantization.method)
     current = capability.major * 10 + capability.minor
     if minimum is not None and current < int(minimum):
         raise EngineRefusal(
@@ -47,7 +49,7 @@ def check_checkpoint(
     if quantization.method == "gptq" and not _runs_on_marlin(quantization):
         _check_plain_gptq(quantization, dtype, rules)
         return
-    for types in rules.checkpoints.activation_types:
+    for types in rules.activation_types:
         if types.checkpoint == quantization.method and dtype not in types.dtypes:
             raise _unsupported(dtype, types.name, types.dtypes)
 
@@ -60,8 +62,8 @@ def _runs_on_marlin(quantization: Quantization) -> bool:
     )
 
 
-def _check_plain_gptq(quantization: Quantization, dtype: str, rules: EngineRules) -> None:
-    if not rules.checkpoints.plain_gptq:
+def _check_plain_gptq(quantization: Quantization, dtype: str, rules: CheckpointRules) -> None:
+    if not rules.plain_gptq:
         raise EngineRefusal(
             Stage.CONFIG,
             f"VllmConfig: Unsupported quantization config: bits={quantization.bits}, "
@@ -81,7 +83,7 @@ def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRef
     )
 
 
-def check_tied_embedding(architecture: ModelArchitecture, rules: EngineRules) -> None:
+def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules, release: Version) -> None:
     """Refuse a ModelOpt checkpoint with a shared embedding in releases that cannot share it.
 
     Raises:
@@ -90,17 +92,17 @@ def check_tied_embedding(architecture: ModelArchitecture, rules: EngineRules) ->
     quantization = architecture.quantization
     if quantization is None or not quantization.method.startswith("modelopt"):
         return
-    if architecture.tie_word_embeddings and not rules.checkpoints.modelopt_ties_embeddings:
+    if architecture.tie_word_embeddings and not rules.modelopt_ties_embeddings:
         raise EngineRefusal(
             Stage.MODEL,
             "",
             type="NotImplementedError",
-            detail=f"vLLM {rules.release} cannot tie the output to the embedding of a ModelOpt checkpoint.",
+            detail=f"vLLM {release} cannot tie the output to the embedding of a ModelOpt checkpoint.",
         )
 
 
 def check_clamped_experts(
-    architecture: ModelArchitecture, capability: ComputeCapability, rules: EngineRules
+    architecture: ModelArchitecture, capability: ComputeCapability, rules: CheckpointRules
 ) -> None:
     """Refuse NVFP4 experts with a clamp where no kernel of the release clamps.
 
@@ -109,7 +111,7 @@ def check_clamped_experts(
     Raises:
         EngineRefusal: stage ``model``.
     """
-    majors = rules.checkpoints.clamped_nvfp4_majors
+    majors = rules.clamped_nvfp4_majors
     quantization = architecture.quantization
     scheme = None if quantization is None else quantization.expert_scheme
     if not majors or scheme is None or scheme.format is not WeightFormat.NVFP4:
@@ -127,7 +129,11 @@ def check_clamped_experts(
 
 
 def check_expert_blocks(
-    architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules, *, expert_parallel: bool
+    architecture: ModelArchitecture,
+    tensor_parallel_size: int,
+    rules: CheckpointRules,
+    *,
+    expert_parallel: bool,
 ) -> None:
     """Refuse experts whose split width is no multiple of the weights' scale blocks.
 
@@ -139,7 +145,7 @@ def check_expert_blocks(
         EngineRefusal: stage ``model``.
     """
     quantization = architecture.quantization
-    if quantization is None or quantization.method != "fp8" or not rules.checkpoints.expert_block_check:
+    if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
         return
     if expert_parallel:
         return

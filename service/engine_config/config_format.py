@@ -3,19 +3,22 @@
 from dataclasses import replace
 from functools import lru_cache
 
+from packaging.version import Version
+
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.mistral_format.dialect import Dialect, RefusedParams
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.mistral_format.translation import read_params
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules.checkpoints import ParamsFile
+from service.engines.rules.checkpoints import CheckpointRules, ParamsFile
 
 
-def as_written_for(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+def as_written_for(
+    architecture: ModelArchitecture, rules: CheckpointRules, release: Version
+) -> ModelArchitecture:
     """Return the model as the release reads its files, with the draft that was chosen for it.
 
     Raises:
@@ -31,12 +34,12 @@ def as_written_for(architecture: ModelArchitecture, rules: EngineRules) -> Model
         raise EngineRefusal(stage, refused.message, type=refused.type, detail=detail) from refused
     except (InvalidConfig, UnknownArchitecture) as unread:
         # The planned release reads another file or another part of it, or there would be no plan.
-        detail = f"What vLLM {rules.release} reads of this model is not understood: {unread}"
+        detail = f"What vLLM {release} reads of this model is not understood: {unread}"
         raise EngineRefusal(Stage.CONFIG, "", detail=detail) from unread
     return replace(read, drafts=replace(read.drafts, checkpoint=architecture.drafts.checkpoint))
 
 
-def read_files(files: ModelFiles, rules: EngineRules) -> ModelArchitecture:
+def read_files(files: ModelFiles, rules: CheckpointRules) -> ModelArchitecture:
     """Return the model as a release reads it, or where that one refuses, as the newest does that reads it.
 
     A refusal belongs into the plan, which needs a model to speak of.
@@ -50,15 +53,15 @@ def read_files(files: ModelFiles, rules: EngineRules) -> ModelArchitecture:
     except RefusedParams as refused:
         for release in reversed(RELEASES):
             try:
-                return _read(files, rules_for(release))
+                return _read(files, rules_for(release).checkpoints)
             except (InvalidConfig, UnknownArchitecture):
                 continue
         raise InvalidConfig(refused.pointer, f"no release of vLLM reads it: {refused.detail}") from refused
 
 
-def _read(files: ModelFiles, rules: EngineRules) -> ModelArchitecture:
-    dialect = Dialect(rules.checkpoints.params_parts, rules.checkpoints.params_class)
-    return _read_cached(files, rules.checkpoints.params_file, dialect)
+def _read(files: ModelFiles, rules: CheckpointRules) -> ModelArchitecture:
+    dialect = Dialect(rules.params_parts, rules.params_class)
+    return _read_cached(files, rules.params_file, dialect)
 
 
 @lru_cache(maxsize=16)

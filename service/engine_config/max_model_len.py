@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from packaging.version import Version
+
 from service.architecture.context_length import ContextLength
 from service.architecture.model import ModelArchitecture
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.lengths import LongRopeDefault, YarnLength
+from service.engines.rules.lengths import LengthRules, LongRopeDefault, YarnLength
 
 ALREADY_SCALED: Final = frozenset({"su", "longrope", "llama3"})
 """Rope types whose config states the stretched length (vLLM 0.32.0, _get_and_verify_max_len)."""
@@ -16,7 +17,7 @@ DEFAULT_LENGTH: Final = 2048
 
 
 def resolve_max_model_len(
-    requested: int | None, architecture: ModelArchitecture, rules: EngineRules
+    requested: int | None, architecture: ModelArchitecture, rules: LengthRules, release: Version
 ) -> tuple[int, bool]:
     """Return the context length, and whether the engine will shorten it to what fits.
 
@@ -25,12 +26,12 @@ def resolve_max_model_len(
     """
     context = architecture.context
     derived = _derived(architecture, rules)
-    if requested == -1 and not rules.lengths.fits:
+    if requested == -1 and not rules.fits:
         raise EngineRefusal(
             Stage.CONFIG,
             "ModelConfig: max_model_len must be positive",
             type="ValidationError",
-            detail=f"vLLM {rules.release} cannot shorten the context to what fits.",
+            detail=f"vLLM {release} cannot shorten the context to what fits.",
         )
     if requested is None or requested == -1:
         length = _default(context, derived, rules)
@@ -47,7 +48,7 @@ def resolve_max_model_len(
     return requested, False
 
 
-def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
+def _derived(architecture: ModelArchitecture, rules: LengthRules) -> float:
     """Return the length that the config allows; Gemma 3 names its stretched one.
 
     Source: vLLM 0.32.0, config/model.py _get_and_verify_max_len, which asks for this model type too.
@@ -60,7 +61,7 @@ def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
     length, factor = float(context.length), 1.0
     for scaling in context.scalings:
         yarn = scaling.type in YARN
-        if scaling.type in ALREADY_SCALED or (yarn and rules.lengths.yarn is YarnLength.AS_WRITTEN):
+        if scaling.type in ALREADY_SCALED or (yarn and rules.yarn is YarnLength.AS_WRITTEN):
             continue
         factor = factor if scaling.factor is None else scaling.factor
         if scaling.type == "yarn" and scaling.original_length is not None:
@@ -68,9 +69,9 @@ def _derived(architecture: ModelArchitecture, rules: EngineRules) -> float:
     return length * factor
 
 
-def _default(context: ContextLength, derived: float, rules: EngineRules) -> int:
+def _default(context: ContextLength, derived: float, rules: LengthRules) -> int:
     long_rope = any(scaling.type == "longrope" for scaling in context.scalings)
-    if long_rope and rules.lengths.long_rope_default is LongRopeDefault.ORIGINAL:
+    if long_rope and rules.long_rope_default is LongRopeDefault.ORIGINAL:
         return context.original_length or int(derived)
     return int(derived)
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from service.architecture.model import ModelArchitecture
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.dtypes import DtypeRules
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
 
@@ -13,7 +13,7 @@ BFLOAT16_SINCE: Final = ComputeCapability(8, 0)
 
 
 def resolve_model_dtype(
-    architecture: ModelArchitecture, requested: str, gpu: GpuType, rules: EngineRules
+    architecture: ModelArchitecture, requested: str, gpu: GpuType, rules: DtypeRules
 ) -> str:
     """Return the type that was asked for, or the config's where GPU and model bear it.
 
@@ -23,7 +23,7 @@ def resolve_model_dtype(
     Raises:
         EngineRefusal: the model is not stable in float16, stage ``config``.
     """
-    unstable = architecture.model_type in rules.dtypes.unstable_in_float16
+    unstable = architecture.model_type in rules.unstable_in_float16
     if requested == "auto":
         borne = [
             dtype

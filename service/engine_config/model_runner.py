@@ -2,16 +2,20 @@
 
 from service.architecture.model import ModelArchitecture
 from service.engine_config.speculation import Speculation
-from service.engines.engine_rules import EngineRules
+from service.engines.rules.batches import BatchRules
+from service.engines.rules.speculation import SpeculationRules
 from service.engines.speculative_config import DSPARK
 
 
 def runs_on_v2_model_runner(
-    architecture: ModelArchitecture, rules: EngineRules, drafted: Speculation | None
+    architecture: ModelArchitecture,
+    batches: BatchRules,
+    speculation: SpeculationRules,
+    drafted: Speculation | None,
 ) -> bool:
-    """Whether the release runs this model on its second runner (vLLM 0.28.0, use_v2_model_runner)."""
+    """Whether the release runs this model on its V2 model runner (vLLM 0.28.0, use_v2_model_runner)."""
     if drafted is not None and not (
-        drafted.v2_model_runner and drafted.method in rules.speculation.v2_model_runner_methods
+        drafted.v2_model_runner and drafted.method in speculation.v2_model_runner_methods
     ):
         return False
     if drafted is not None and drafted.method == DSPARK:
@@ -22,4 +26,4 @@ def runs_on_v2_model_runner(
     second = {"all", name, *(("dense",) if dense else ())}
     if architecture.quantization is None:
         second.add(f"unquantized {name}")
-    return bool(second & rules.batches.v2_model_runner)
+    return bool(second & batches.v2_model_runner)

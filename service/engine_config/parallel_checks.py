@@ -16,8 +16,8 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.parallelism import ParallelismRules
 
 NGRAMS_UNSPLITTABLE: Final = (
     "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks do not "
@@ -61,7 +61,7 @@ def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> 
 
 
 def check_context_parallel(
-    architecture: ModelArchitecture, tensor_parallel_size: int, parallel: int, rules: EngineRules
+    architecture: ModelArchitecture, tensor_parallel_size: int, parallel: int, rules: ParallelismRules
 ) -> None:
     """Refuse decode context parallelism that the ranks cannot share.
 
@@ -76,10 +76,10 @@ def check_context_parallel(
         return
     ranks = tensor_parallel_size
     if ranks % parallel:
-        error, words = rules.parallelism.uneven_ranks_refusal
+        error, words = rules.uneven_ranks_refusal
         raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
     mixer = architecture.lead_attention
-    if not rules.parallelism.context_parallel_refusals:
+    if not rules.context_parallel_refusals:
         return
     if mixer is None:
         detail = "The engine divides the ranks by the model's key/value heads, and it has none."
@@ -89,7 +89,7 @@ def check_context_parallel(
         return
     most, queries = ranks // mixer.num_kv_heads, mixer.num_heads // mixer.num_kv_heads
     refused = (ranks <= mixer.num_kv_heads, parallel > most, queries % parallel != 0)
-    for template, applies in zip(rules.parallelism.context_parallel_refusals, refused, strict=True):
+    for template, applies in zip(rules.context_parallel_refusals, refused, strict=True):
         if applies:
             words = template.format(
                 ranks=ranks, kv_heads=mixer.num_kv_heads, most=most, parallel=parallel, queries=queries
@@ -97,7 +97,9 @@ def check_context_parallel(
             raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
 
 
-def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int, rules: EngineRules) -> None:
+def check_pipeline(
+    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: ParallelismRules
+) -> None:
     """Refuse pipeline stages for a model class that cannot be split so.
 
     Raises:
@@ -105,20 +107,15 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
     """
     if pipeline_parallel_size == 1:
         return
-    unnamed = (
-        architecture.class_name in rules.parallelism.pipeline_unnamed and not architecture.text_class_declared
-    )
-    if unnamed or architecture.class_name in rules.parallelism.pipeline_unsplittable:
+    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.text_class_declared
+    if unnamed or architecture.class_name in rules.pipeline_unsplittable:
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
         )
     if any(layer.before is not None for layer in architecture.layers):
         # vLLM 0.29.0 to 0.33.0, Qwen4ExpForConditionalGenerationConfig.verify_and_update_config.
         raise EngineRefusal(Stage.CONFIG, NGRAMS_UNSPLITTABLE, type="NotImplementedError")
-    if (
-        not architecture.supports_pipeline
-        or architecture.class_name in rules.parallelism.pipeline_unsupported
-    ):
+    if not architecture.supports_pipeline or architecture.class_name in rules.pipeline_unsupported:
         raise EngineRefusal(
             Stage.CONFIG,
             "Pipeline parallelism is not supported for this model. "
@@ -128,14 +125,14 @@ def check_pipeline(architecture: ModelArchitecture, pipeline_parallel_size: int,
 
 
 def check_missing_layers(
-    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: EngineRules
+    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: ParallelismRules
 ) -> None:
     """Refuse pipeline stages where the model's own code fails on layers that are held elsewhere.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
-    failure = rules.parallelism.pipeline_unready.get(architecture.class_name)
+    failure = rules.pipeline_unready.get(architecture.class_name)
     if pipeline_parallel_size > 1 and failure is not None:
         error, _, words = failure.partition(": ")
         raise EngineRefusal(Stage.MODEL, words, type=error)
@@ -170,7 +167,7 @@ def _attention_name(architecture: ModelArchitecture, index: int) -> str:
     return f"{within}model.layers.{index}.self_attn.attn"
 
 
-def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: EngineRules) -> None:
+def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: ParallelismRules) -> None:
     """Refuse a size by which some layer cannot be built.
 
     Raises:
@@ -181,7 +178,7 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
         name = architecture.class_name.removesuffix("ForCausalLM")
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
-    failure = rules.parallelism.unrepeated_kv_heads.get(architecture.class_name)
+    failure = rules.unrepeated_kv_heads.get(architecture.class_name)
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, Attention) and mixer.convolutions is not None:
             _check_convolved(mixer.num_kv_heads, tensor_parallel_size)

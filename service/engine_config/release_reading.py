@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from service.architecture.layers import DecoderLayer, MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
-from service.engines.engine_rules import EngineRules
+from service.engines.rules.checkpoints import CheckpointRules
 
 
-def as_read_by(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+def as_read_by(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:
     """Return the model with the layers that the release builds of it."""
-    if architecture.class_name in rules.checkpoints.left_to_transformers:
+    if architecture.class_name in rules.left_to_transformers:
         return replace(
             architecture,
             layers=architecture.attending_layers,
@@ -19,13 +19,13 @@ def as_read_by(architecture: ModelArchitecture, rules: EngineRules) -> ModelArch
     return _with_rotary_size(architecture, rules)
 
 
-def _with_rotary_size(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+def _with_rotary_size(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:
     """Return the model with the rotary size that the release's config class takes from ``head_dim``.
 
     Source: transformers 5.5, GlmMoeDsaConfig.attribute_map, which 5.10 no longer has.
     """
     size = architecture.head_size_declared
-    if size is None or architecture.model_type not in rules.checkpoints.head_dim_is_rotary:
+    if size is None or architecture.model_type not in rules.head_dim_is_rotary:
         return architecture
     drafts = architecture.drafts
     if drafts.own is not None:

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from packaging.version import Version
+
 from service.architecture.model import Draft, DraftCheckpoint, ModelArchitecture
 from service.architecture.pipeline import model_stages, stage_layers
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.speculation import SpeculationRules
 from service.engines.speculative_config import (
     DRAFT_MODEL,
     DSPARK,
@@ -74,7 +76,7 @@ class Speculation:
 
 
 def resolve_speculation(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules
+    architecture: ModelArchitecture, flags: ServeFlags, rules: SpeculationRules, release: Version
 ) -> Speculation | None:
     """Return how tokens are guessed, or ``None`` where they are not.
 
@@ -87,13 +89,20 @@ def resolve_speculation(
     config = flags.speculative_config
     if config is None:
         return None
-    method = _named_method(config, rules)
+    method = _named_method(config, rules, release)
     if method in LOOKUPS:
         return _lookup(method, config)
     method, draft = _draft(method, config, architecture, rules)
     tokens = _tokens(config, draft, rules)
     _check_block(draft, tokens, rules)
-    _check_draft(method, draft, flags, architecture, rules)
+    ranks = _draft_ranks(config, flags.tensor_parallel_size or 1)
+    if draft.whole is not None:
+        check_model_class(draft.whole.class_name, release)
+    _check_heads(draft, ranks)
+    _check_pipeline(method, draft, flags, architecture, rules)
+    _check_target(method, draft, config, architecture, rules)
+    if method == DRAFT_MODEL and ranks != (flags.tensor_parallel_size or 1):
+        _refuse_other_ranks(ranks, flags.tensor_parallel_size or 1, rules)
     draft = _last_stage(draft, flags.pipeline_parallel_size)
     _check_quantization(config, draft)
     at_once = bool(config.parallel_drafting) or method == DSPARK
@@ -112,19 +121,19 @@ def _invalid(words: str) -> EngineRefusal:
     return EngineRefusal(Stage.CONFIG, f"SpeculativeConfig: {words}", type="ValidationError")
 
 
-def _named_method(config: SpeculativeConfig, rules: EngineRules) -> str:
+def _named_method(config: SpeculativeConfig, rules: SpeculationRules, release: Version) -> str:
     """Return the method as named, all spellings of prediction layers as one; empty where none is."""
     method = config.method
     if method is None:
         return NGRAM if config.model in {"ngram", "[ngram]"} else ""
-    if method not in rules.speculation.methods:
-        *others, last = (f"'{name}'" for name in rules.speculation.methods)
+    if method not in rules.methods:
+        *others, last = (f"'{name}'" for name in rules.methods)
         raise EngineRefusal(
             Stage.CONFIG,
             "1 validation error for SpeculativeConfig\nmethod\n  Input should be "
             f"{', '.join(others)} or {last} [type=literal_error, input_value='{method}', input_type=str]",
             type="ValidationError",
-            detail=f"vLLM {rules.release} has no speculative method {method!r}.",
+            detail=f"vLLM {release} has no speculative method {method!r}.",
         )
     return MTP if method.endswith("_mtp") else method
 
@@ -142,7 +151,7 @@ def _lookup(method: str, config: SpeculativeConfig) -> Speculation:
 
 
 def _draft(
-    method: str, config: SpeculativeConfig, architecture: ModelArchitecture, rules: EngineRules
+    method: str, config: SpeculativeConfig, architecture: ModelArchitecture, rules: SpeculationRules
 ) -> tuple[str, Draft]:
     if config.model is None:
         if config.num_speculative_tokens is None:
@@ -178,17 +187,15 @@ def _own_block_draft(architecture: ModelArchitecture) -> Draft:
     return draft
 
 
-def _own_draft(method: str, architecture: ModelArchitecture, rules: EngineRules) -> Draft:
+def _own_draft(method: str, architecture: ModelArchitecture, rules: SpeculationRules) -> Draft:
     """Return the model's own prediction layers."""
     if method == HIDDEN_STATES:
         raise UnmodelledSpeculation(f"method {method}")
     if method == CUSTOM:
         raise _invalid(NO_PROPOSER)
     names = (architecture.model_type, architecture.class_name)
-    class_name = next(
-        (rules.speculation.own_drafts[name] for name in names if name in rules.speculation.own_drafts), None
-    )
-    if method != MTP and not (rules.speculation.drafts_by_model and class_name is not None and not method):
+    class_name = next((rules.own_drafts[name] for name in names if name in rules.own_drafts), None)
+    if method != MTP and not (rules.drafts_by_model and class_name is not None and not method):
         raise _invalid("num_speculative_tokens was provided but without speculative model.")
     own = architecture.drafts.own
     # A Nemotron-H without prediction layers is no draft to the engine.
@@ -199,15 +206,15 @@ def _own_draft(method: str, architecture: ModelArchitecture, rules: EngineRules)
     return replace(own, class_name=class_name)
 
 
-def _unusable(method: str, rules: EngineRules) -> EngineRefusal:
+def _unusable(method: str, rules: SpeculationRules) -> EngineRefusal:
     return EngineRefusal(
         Stage.CONFIG,
-        rules.speculation.draft_model_refusal.format(method=method or "None"),
+        rules.draft_model_refusal.format(method=method or "None"),
         type="NotImplementedError",
     )
 
 
-def _method_of(method: str, checkpoint: DraftCheckpoint, rules: EngineRules) -> str:
+def _method_of(method: str, checkpoint: DraftCheckpoint, rules: SpeculationRules) -> str:
     """Return the method for a draft of its own: as named, or by its name and config.
 
     Source: vLLM 0.32.0, SpeculativeConfig.__post_init__.
@@ -218,19 +225,13 @@ def _method_of(method: str, checkpoint: DraftCheckpoint, rules: EngineRules) -> 
     if "eagle-" in name or "eagle3" in name:
         return EAGLE if "eagle-" in name else EAGLE3
     newer = next((known for known in ("dflash", DSPARK) if known == method or known in name), None)
-    if newer is not None and newer in rules.speculation.methods:
+    if newer is not None and newer in rules.methods:
         raise UnmodelledSpeculation(f"drafts of method {newer}")
     if method in {MEDUSA, MLP_SPECULATOR} or checkpoint.model_type in {MEDUSA, MLP_SPECULATOR}:
         raise UnmodelledSpeculation("the weights of Medusa heads and MLP speculators")
-    if checkpoint.model_type in rules.speculation.own_drafts or checkpoint.model_type.endswith(
-        ("_mtp", "_assistant")
-    ):
+    if checkpoint.model_type in rules.own_drafts or checkpoint.model_type.endswith(("_mtp", "_assistant")):
         raise UnmodelledSpeculation("prediction layers in a checkpoint of their own")
-    if (
-        method in {"", DRAFT_MODEL}
-        and (method or rules.speculation.default_method)
-        and rules.speculation.whole_drafts
-    ):
+    if method in {"", DRAFT_MODEL} and (method or rules.default_method) and rules.whole_drafts:
         return DRAFT_MODEL
     if method in {CUSTOM, HIDDEN_STATES}:
         raise UnmodelledSpeculation(f"method {method}")
@@ -272,52 +273,48 @@ def _last_stage(draft: Draft, stages: int) -> Draft:
     return replace(draft, layers=draft.layers[numbers.start :], first_number=numbers.start)
 
 
-def _tokens(config: SpeculativeConfig, draft: Draft, rules: EngineRules) -> int:
+def _tokens(config: SpeculativeConfig, draft: Draft, rules: SpeculationRules) -> int:
     tokens, predicts = config.num_speculative_tokens, draft.predicts
     if tokens is None:
         raise _invalid(DEFAULT_TOKENS)
-    if draft.markov is not None and not rules.speculation.draft_blocks_in_rounds:
+    if draft.markov is not None and not rules.draft_blocks_in_rounds:
         return tokens
     if predicts is not None and tokens > predicts and tokens % predicts:
         raise _invalid(f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts}")
     return tokens
 
 
-def _check_block(draft: Draft, tokens: int, rules: EngineRules) -> None:
+def _check_block(draft: Draft, tokens: int, rules: SpeculationRules) -> None:
     block = None if draft.markov is None else draft.markov.block
-    if rules.speculation.draft_blocks_whole and block is not None and tokens < block:
+    if rules.draft_blocks_whole and block is not None and tokens < block:
         raise _invalid(
             f"DSpark requires num_speculative_tokens >= dspark_block_size ({block}); got {tokens}. Smaller "
             f"values produce incorrect output. Use num_speculative_tokens={block} or larger (e.g. 7)."
         )
 
 
-def _check_draft(
-    method: str, draft: Draft, flags: ServeFlags, architecture: ModelArchitecture, rules: EngineRules
-) -> None:
-    config, ranks = flags.speculative_config, flags.tensor_parallel_size or 1
-    requested = ranks if config is None else config.draft_tensor_parallel_size or ranks
+def _draft_ranks(config: SpeculativeConfig, ranks: int) -> int:
+    """Return the tensor-parallel ranks of the draft: one, or those of the model."""
+    requested = config.draft_tensor_parallel_size or ranks
     if requested not in {1, ranks}:
         raise _invalid(
             f"speculative_draft_tensor_parallel_size={requested} cannot be other value than 1 or target "
             "model tensor_parallel_size"
         )
-    if draft.whole is not None:
-        check_model_class(draft.whole.class_name, rules.release)
-    if draft.number_of_heads % requested:
+    return requested
+
+
+def _check_heads(draft: Draft, ranks: int) -> None:
+    if draft.number_of_heads % ranks:
         raise _invalid(
             f"Total number of attention heads ({draft.number_of_heads}) must be divisible by tensor parallel "
-            f"size ({requested})."
+            f"size ({ranks})."
         )
-    _check_pipeline(method, draft, flags, architecture, rules)
-    _check_target(method, draft, config, architecture, rules)
-    if method == DRAFT_MODEL and requested != ranks:
-        _refuse_other_ranks(requested, ranks, rules)
 
 
-def _refuse_other_ranks(requested: int, ranks: int, rules: EngineRules) -> None:
+def _refuse_other_ranks(requested: int, ranks: int, rules: SpeculationRules) -> None:
     """Refuse a whole model on other ranks: vLLM 0.15.0 to 0.32.0, v1/spec_decode/draft_model.py."""
-    if DRAFT_MODEL in rules.speculation.v2_model_runner_methods:
+    if DRAFT_MODEL in rules.v2_model_runner_methods:
         raise UnmodelledSpeculation("a draft that is split over other ranks than the model")
     raise EngineRefusal(
         Stage.MODEL,
@@ -327,14 +324,14 @@ def _refuse_other_ranks(requested: int, ranks: int, rules: EngineRules) -> None:
 
 
 def _check_pipeline(
-    method: str, draft: Draft, flags: ServeFlags, architecture: ModelArchitecture, rules: EngineRules
+    method: str, draft: Draft, flags: ServeFlags, architecture: ModelArchitecture, rules: SpeculationRules
 ) -> None:
     stages = flags.pipeline_parallel_size
     if stages == 1:
         return
-    if rules.speculation.drafts_are_pipelined:
+    if rules.drafts_are_pipelined:
         whole = draft.whole
-        splits = whole.supports_pipeline if whole else draft.class_name in rules.speculation.pipelined_drafts
+        splits = whole.supports_pipeline if whole else draft.class_name in rules.pipelined_drafts
         if not splits:
             raise EngineRefusal(Stage.CONFIG, NO_PIPELINE, type="NotImplementedError")
     elif method == EAGLE:
@@ -349,19 +346,19 @@ def _check_pipeline(
 def _check_target(
     method: str,
     draft: Draft,
-    config: SpeculativeConfig | None,
+    config: SpeculativeConfig,
     architecture: ModelArchitecture,
-    rules: EngineRules,
+    rules: SpeculationRules,
 ) -> None:
-    supported = rules.speculation.eagle3_targets
+    supported = rules.eagle3_targets
     if method == EAGLE3 and supported and not any(part in architecture.model_type for part in supported):
         raise _invalid(
             f"eagle3 is only supported for {list(supported)} models. Got "
             f"self.target_model_config.hf_text_config.model_type='{architecture.model_type}'"
         )
-    mapped = config is not None and bool(config.use_heterogeneous_vocab)
+    mapped = bool(config.use_heterogeneous_vocab)
     differs = draft.vocab_size != architecture.vocab_size
-    if method == DRAFT_MODEL and rules.speculation.equal_vocabularies and differs and not mapped:
+    if method == DRAFT_MODEL and rules.equal_vocabularies and differs and not mapped:
         raise _invalid(
             "Target and draft model should have the same vocabulary size. "
             f"Target model vocab_size={architecture.vocab_size}. Draft model vocab_size={draft.vocab_size}. "

@@ -4,10 +4,9 @@ from typing import Final, assert_never
 
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.states import StateCaching
+from service.engines.rules.states import StateCaching, StateRules
 
 NONE, ALIGN, ALL = "none", "align", "all"
 """Values of mamba_cache_mode: the last state, the last block's too, or every block's."""
@@ -16,15 +15,15 @@ ATTENTION_FREE: Final = frozenset({"FalconMambaForCausalLM", "Mamba2ForCausalLM"
 """Classes without attention whatever their config says: vLLM 0.32.0, IsAttentionFree."""
 
 
-def check_state_choices(flags: ServeFlags, rules: EngineRules) -> None:
+def check_state_choices(flags: ServeFlags, rules: StateRules) -> None:
     """Refuse a mode or a type of states that the release does not know.
 
     Raises:
         EngineRefusal: the engine's validation error, which lists those it accepts (stage ``config``).
     """
-    _check_choice("mamba_cache_dtype", flags.mamba_cache_dtype, rules.states.dtypes)
-    _check_choice("mamba_ssm_cache_dtype", flags.mamba_ssm_cache_dtype, rules.states.dtypes)
-    _check_choice("mamba_cache_mode", flags.mamba_cache_mode, rules.states.cache_modes)
+    _check_choice("mamba_cache_dtype", flags.mamba_cache_dtype, rules.dtypes)
+    _check_choice("mamba_ssm_cache_dtype", flags.mamba_ssm_cache_dtype, rules.dtypes)
+    _check_choice("mamba_cache_mode", flags.mamba_cache_mode, rules.cache_modes)
 
 
 def _check_choice(flag: str, value: str | None, accepted: tuple[str, ...]) -> None:
@@ -41,7 +40,7 @@ def _check_choice(flag: str, value: str | None, accepted: tuple[str, ...]) -> No
 
 
 def check_state_flags(
-    flags: ServeFlags, rules: EngineRules, *, caching: bool, mode: str, max_model_len: int
+    flags: ServeFlags, rules: StateRules, *, caching: bool, mode: str, max_model_len: int
 ) -> None:
     """Refuse flags that do not go with how states are kept.
 
@@ -52,21 +51,21 @@ def check_state_flags(
     """
     words: str | None = None
     if mode == ALIGN and flags.enable_chunked_prefill is False:
-        words = rules.states.unchunked_refusal
-    if not words and rules.states.block_needs_caching and not caching:
+        words = rules.unchunked_refusal
+    if not words and rules.block_needs_caching and not caching:
         specified = flags.mamba_block_size not in {None, max_model_len}
         words = "--mamba-block-size can only be set with --enable-prefix-caching" if specified else None
     if words:
         raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
 
 
-def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
+def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules) -> None:
     """Refuse states of linear attention in 32 bits where the release cannot keep them so.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if flags.mamba_cache_dtype != "float32" or rules.states.float32_linear:
+    if flags.mamba_cache_dtype != "float32" or rules.float32_linear:
         return
     linear = (LinearAttention, GroupedLinearAttention)
     if any(isinstance(mixer, linear) for mixer in architecture.recurrences):
@@ -75,39 +74,36 @@ def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules:
 
 
 def resolve_state_caching(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, *, draft_tokens: bool = False
+    architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules, *, drafts_align: bool = False
 ) -> tuple[bool, str]:
     """Return whether prefix caching is on, and the mode in which recurrent states are kept.
 
-    ``guesses``: tokens are guessed ahead.
+    Args:
+        architecture: the model.
+        flags: the caller's.
+        rules: the release's rules for states.
+        drafts_align: there are draft tokens, and with them the release keeps the states at block ends only.
 
     Source: vLLM 0.10.2 to 0.33.0, model_executor/models/config.py MambaModelConfig.
     """
     caching = flags.enable_prefix_caching
     if architecture.encoder_tokens is not None:
-        return caching is True and rules.states.encoders_may_cache_prefixes, NONE
+        return caching is True and rules.encoders_may_cache_prefixes, NONE
     if not architecture.is_recurrent:
         return caching is not False, NONE
     if caching is None:
         attends = architecture.class_name not in ATTENTION_FREE
-        caching = (
-            rules.states.hybrid_prefix_caching if attends else rules.states.attention_free_prefix_caching
-        )
+        caching = rules.hybrid_prefix_caching if attends else rules.attention_free_prefix_caching
     mode = _mode(flags.mamba_cache_mode, architecture.class_name, rules) if caching else NONE
-    if (
-        draft_tokens
-        and rules.speculation.drafts_align_states
-        and mode == ALL
-        and flags.mamba_cache_mode in {None, NONE}
-    ):
+    if drafts_align and mode == ALL and flags.mamba_cache_mode in {None, NONE}:
         mode = ALIGN
-    switched_off = rules.states.caching in {StateCaching.NEVER, StateCaching.ALL_OR_NEVER} and mode == NONE
+    switched_off = rules.caching in {StateCaching.NEVER, StateCaching.ALL_OR_NEVER} and mode == NONE
     return caching and not switched_off, mode
 
 
-def _mode(requested: str | None, class_name: str, rules: EngineRules) -> str:
-    every = class_name in rules.states.every_state_classes
-    match rules.states.caching:
+def _mode(requested: str | None, class_name: str, rules: StateRules) -> str:
+    every = class_name in rules.every_state_classes
+    match rules.caching:
         case StateCaching.NEVER:
             return NONE
         case StateCaching.ALL_OR_NEVER:
@@ -118,4 +114,4 @@ def _mode(requested: str | None, class_name: str, rules: EngineRules) -> str:
             return ALL if every and requested == ALL else ALIGN
         case StateCaching.ALIGN:
             return ALIGN
-    assert_never(rules.states.caching)
+    assert_never(rules.caching)

@@ -3,8 +3,8 @@
 from typing import Final
 
 from service.architecture.quantization import Quantization
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
 
 READ_FROM_FILE: Final = frozenset(
     {
@@ -24,7 +24,9 @@ READ_FROM_FILE: Final = frozenset(
 """Methods that a checkpoint must describe: vLLM 0.16.0 to 0.33.0, get_config_filenames of each."""
 
 
-def check_method(stored: Quantization | None, flag: str | None, model_type: str, rules: EngineRules) -> None:
+def check_method(
+    stored: Quantization | None, flag: str | None, model_type: str, rules: CheckpointRules
+) -> None:
     """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
 
     A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
@@ -46,10 +48,10 @@ def check_method(stored: Quantization | None, flag: str | None, model_type: str,
             )
     if method is None:
         return
-    if not words and method not in rules.checkpoints.quantization_methods:
-        known = sorted(rules.checkpoints.quantization_methods)
+    if not words and method not in rules.quantization_methods:
+        known = sorted(rules.quantization_methods)
         words = f"Unknown quantization method: {method}. Must be one of {known}."
-    elif not words and method in rules.checkpoints.deprecated_quantization:
+    elif not words and method in rules.deprecated_quantization:
         words = (
             f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
             "To bypass, set `--allow-deprecated-quantization`."
@@ -58,11 +60,9 @@ def check_method(stored: Quantization | None, flag: str | None, model_type: str,
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
 
 
-def _runs_as(stored: str, flag: str | None, model_type: str, rules: EngineRules) -> str:
+def _runs_as(stored: str, flag: str | None, model_type: str, rules: CheckpointRules) -> str:
     """Return the method that runs a checkpoint: the first one that claims it, or else its own."""
-    claiming = (
-        each for each in rules.checkpoints.quantization_overrides if each.applies(stored, flag, model_type)
-    )
+    claiming = (each for each in rules.quantization_overrides if each.applies(stored, flag, model_type))
     return next((each.runs_as for each in claiming), stored)
 
 

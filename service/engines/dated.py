@@ -8,11 +8,12 @@ A table of changes has one key for each release that changed the value, oldest f
     "0.11.0" = { add = ["bfloat16"], before = "fp8", source = "vLLM 0.11.0, CacheDType" }
 
 ``value`` states a value whole. ``add`` and ``remove`` change the value before it: members of a set, entries
-of a map, or items of an ordered list, where ``before`` names the item that the new ones precede.
+of a map (an added entry may replace one), or items of an ordered list. In a list, ``before`` names the item
+that the new ones precede; without it they are appended.
 ``none = true`` says that there is no value; the annotation must then allow ``None``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -43,7 +44,7 @@ def read_timeline(name: str, table: Mapping[str, Any], annotation: object) -> Ti
         try:
             raw = _checked(entry)
             value = _value(raw, parse, annotation, changes)
-            changes.append(Change(Version(since), value, str(raw["source"])))
+            changes.append(Change(Version(since), value, raw["source"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTimeline(f"{name} in {since}: {error!r}") from error
     return Timeline(name, tuple(changes))
@@ -86,6 +87,7 @@ def parse_value(annotation: object, raw: object) -> Any:  # noqa: ANN401 - of th
 
 
 def _checked(entry: object) -> Mapping[str, Any]:
+    """Return a change whose keys go together."""
     if not isinstance(entry, Mapping):
         raise TypeError(f"{entry!r} is no table")
     if unknown := sorted(entry.keys() - KEYS):
@@ -95,6 +97,11 @@ def _checked(entry: object) -> Mapping[str, Any]:
     )
     if len(ways) != 1:
         raise ValueError("a change states one of value, none, or add and remove")
+    if "before" in entry and "add" not in entry:
+        raise ValueError("before says where added items go, and none are added")
+    source = entry["source"]
+    if not isinstance(source, str) or not source.strip():
+        raise TypeError(f"{source!r} is no source")
     return entry
 
 
@@ -107,47 +114,73 @@ def _value(raw: Mapping[str, Any], parse: Parser, annotation: object, changes: l
         return parse(raw["value"])
     if not changes:
         raise ValueError("the oldest change has nothing to add to or to remove from")
-    return _changed(changes[-1].value, raw, parse)
+    return _changed(changes[-1].value, raw, _plain(annotation))
 
 
-def _changed(old: object, raw: Mapping[str, Any], parse: Parser) -> object:
-    """Return a collection with members added and removed; each must change something."""
-    removed = raw.get("remove", [])
-    if not isinstance(removed, list):
-        raise TypeError(f"{removed!r} is no list")
+def _plain(annotation: object) -> object:
+    """Return an annotation without ``None``."""
+    if get_origin(annotation) is not UnionType:
+        return annotation
+    (plain,) = (argument for argument in get_args(annotation) if argument is not NoneType)
+    return plain
+
+
+def _changed(old: object, raw: Mapping[str, Any], annotation: object) -> object:
+    """Return a collection with members added and removed; each of them must change something."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(old, Mapping):
-        added = parse(raw.get("add", {}))
-        _check_present(removed, old)
-        return {key: value for key, value in {**old, **added}.items() if key not in removed}
-    if not isinstance(old, (frozenset, tuple)):
+        return _changed_map(old, raw, *arguments)
+    if not isinstance(old, (frozenset, tuple)) or (origin is tuple and arguments[-1] is not Ellipsis):
         raise TypeError(f"{old!r} is no collection")
-    added = parse(raw.get("add", []))
-    _check_present(removed, old)
-    if repeated := [member for member in added if member in old]:
-        raise ValueError(f"{repeated} were there before")
+    parse = _parser(arguments[0])
+    added, removed = (tuple(_listed(raw.get(key, []), parse)) for key in ("add", "remove"))
+    _check_members(added, removed, old)
     if isinstance(old, frozenset):
-        return (old | added) - frozenset(removed)
+        if "before" in raw:
+            raise ValueError("a set has no order")
+        return (old | set(added)) - set(removed)
     rest = [item for item in old if item not in removed]
-    place = rest.index(raw["before"]) if "before" in raw else len(rest)
+    place = rest.index(parse(raw["before"])) if "before" in raw else len(rest)
     return (*rest[:place], *added, *rest[place:])
 
 
-def _check_present(removed: Iterable[object], old: Iterable[object]) -> None:
+def _changed_map(
+    old: Mapping[Any, Any], raw: Mapping[str, Any], key: object, value: object
+) -> Mapping[Any, Any]:
+    if "before" in raw:
+        raise ValueError("a map has no order")
+    added = _mapping(key, value)(raw.get("add", {}))
+    removed = tuple(_listed(raw.get("remove", []), _parser(key)))
+    same = [name for name, entry in added.items() if name in old and old[name] == entry]
+    _check_members(same, removed, old)
+    if both := [name for name in removed if name in added]:
+        raise ValueError(f"{both} are added and removed")
+    return {name: entry for name, entry in {**old, **added}.items() if name not in removed}
+
+
+def _check_members(added: Sequence[object], removed: Sequence[object], old: Collection[object]) -> None:
+    """Refuse members that are there already, are not there to be removed, or are named twice."""
+    if present := [member for member in added if member in old]:
+        raise ValueError(f"{present} were there before")
     if absent := [member for member in removed if member not in old]:
         raise ValueError(f"{absent} were not there before")
+    _check_distinct((*added, *removed))
+
+
+def _check_distinct(members: Sequence[object]) -> None:
+    if repeated := [member for place, member in enumerate(members) if member in members[:place]]:
+        raise ValueError(f"{repeated} stand twice")
 
 
 def _parser(annotation: object) -> Parser:  # noqa: PLR0911 - one return for each kind of type
     """Return what turns a raw value into the annotated type."""
+    annotation = _plain(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is UnionType:
-        (annotation,) = (argument for argument in arguments if argument is not NoneType)
-        return _parser(annotation)
     if origin is tuple:
         return _tuple(arguments)
     if origin is frozenset:
         (member,) = arguments
-        return lambda raw: frozenset(_listed(raw, _parser(member)))
+        return _set(_parser(member))
     if origin is not None and issubclass(origin, Mapping):
         return _mapping(*arguments)
     if annotation is Any:
@@ -179,11 +212,22 @@ def _tuple(arguments: tuple[Any, ...]) -> Parser:
     if arguments[-1] is Ellipsis:
         return lambda raw: tuple(_listed(raw, _parser(arguments[0])))
 
+    parsers = tuple(map(_parser, arguments))
+
     def fixed(raw: object) -> tuple[Any, ...]:
-        parsers = iter(map(_parser, arguments))
-        return tuple(_listed(raw, lambda item: next(parsers)(item)))  # noqa: PLW0108 - one parser for each item
+        items = tuple(_listed(raw, lambda item: item))
+        return tuple(parse(item) for parse, item in zip(parsers, items, strict=True))
 
     return fixed
+
+
+def _set(parse: Parser) -> Parser:
+    def read(raw: object) -> frozenset[Any]:
+        members = tuple(_listed(raw, parse))
+        _check_distinct(members)
+        return frozenset(members)
+
+    return read
 
 
 def _mapping(key: object, value: object) -> Parser:

@@ -63,7 +63,7 @@ def _files(name: str) -> ModelFiles:
 
 
 def _read(files: ModelFiles, version: str) -> ModelArchitecture:
-    return read_files(files, rules_for(Version(version)))
+    return read_files(files, rules_for(Version(version)).checkpoints)
 
 
 def _dialect(version: str) -> Dialect:
@@ -88,7 +88,7 @@ def test_every_answer_of_an_engine_agrees(name: str) -> None:
 def _difference(row: Mapping[str, Any]) -> str | None:
     rules = rules_for(find_release(row["engine_version"]))
     try:
-        architecture = read_files(_files(row["config"]), rules)
+        architecture = read_files(_files(row["config"]), rules.checkpoints)
     except InvalidConfig as unread:
         # Such a model starts in no release, so it is refused before any plan.
         return f"not read ({unread}), but the engine starts" if row["expect"]["starts"] else None
@@ -110,7 +110,7 @@ def _words(row: Mapping[str, Any]) -> str | None:
     """Return what we say of a row, if it is meant to be the engine's."""
     rules = rules_for(find_release(row["engine_version"]))
     try:
-        as_written_for(read_files(_files(row["config"]), rules), rules)
+        as_written_for(read_files(_files(row["config"]), rules.checkpoints), rules.checkpoints, rules.release)
     except EngineRefusal as refusal:
         return refusal.message
     except InvalidConfig as unread:
@@ -160,7 +160,7 @@ def test_which_of_two_files_counts(version: str, consolidated: bool, kv_heads: i
 def test_without_mistrals_weights_newer_releases_find_no_config() -> None:
     architecture = _read(ModelFiles(PLAIN, consolidated=False), "0.15.1")
     with pytest.raises(EngineRefusal) as refusal:
-        as_written_for(architecture, rules_for(Version("0.16.0")))
+        as_written_for(architecture, rules_for(Version("0.16.0")).checkpoints, Version("0.16.0"))
     assert (refusal.value.type, refusal.value.stage) == ("ValidationError", Stage.CONFIG)
     assert "consolidated" in refusal.value.detail
 
@@ -209,7 +209,7 @@ def test_no_value_of_any_field_breaks_the_reader(value: object) -> None:
         for release in RELEASES:
             files = ModelFiles({**PLAIN, field: value})
             try:
-                assert read_files(files, rules_for(release)).layers
+                assert read_files(files, rules_for(release).checkpoints).layers
             except (InvalidConfig, UnknownArchitecture):
                 continue
 

@@ -23,7 +23,7 @@ from tests.accuracy.oracle import bundled_architecture
     ],
 )
 def test_auto_takes_what_gpu_and_model_bear(model: str, gpu: str, dtype: str) -> None:
-    rules = rules_for(Version("0.27.1"))
+    rules = rules_for(Version("0.27.1")).dtypes
 
     assert resolve_model_dtype(bundled_architecture(model), "auto", find_gpu(gpu), rules) == dtype
 
@@ -35,7 +35,7 @@ def test_a_model_that_is_not_stable_in_float16_is_refused_in_the_engines_words()
             bundled_architecture("google/gemma-3-1b-it"),
             "half",
             find_gpu("l40s-48gb"),
-            rules_for(Version("0.27.1")),
+            rules_for(Version("0.27.1")).dtypes,
         )
 
     assert (caught.value.stage, caught.value.type) == (Stage.CONFIG, "ValidationError")

@@ -103,7 +103,7 @@ def test_ranks_that_a_layer_cannot_be_split_over_are_refused_in_its_words(
     mixer: Mixer, ranks: int, words: str
 ) -> None:
     with pytest.raises(EngineRefusal) as caught:
-        check_layers(made_of(mixer), ranks, NEWEST)
+        check_layers(made_of(mixer), ranks, NEWEST.parallelism)
 
     assert caught.value.stage is Stage.MODEL
     assert f"{caught.value.type}: {caught.value.message}" == words
@@ -123,15 +123,15 @@ def test_ranks_that_a_layer_cannot_be_split_over_are_refused_in_its_words(
     ],
 )
 def test_ranks_that_it_can_be_are_not(mixer: Mixer, ranks: int) -> None:
-    check_layers(made_of(mixer), ranks, NEWEST)
+    check_layers(made_of(mixer), ranks, NEWEST.parallelism)
 
 
 def test_a_model_on_one_rank_alone_says_so() -> None:
     """As vLLM 0.33.0 has it, models/dory.py DoryForCausalLM.__init__."""
     dory = replace(made_of(Attention(8, 8, 64, 64)), class_name="DoryForCausalLM", supports_tensor=False)
-    check_layers(dory, 1, NEWEST)
+    check_layers(dory, 1, NEWEST.parallelism)
     with pytest.raises(EngineRefusal) as caught:
-        check_layers(dory, 2, NEWEST)
+        check_layers(dory, 2, NEWEST.parallelism)
     assert caught.value.message == "Dory currently supports tensor_parallel_size=1 only"
     assert (caught.value.stage, caught.value.type) == (Stage.MODEL, "ValueError")
 
@@ -162,12 +162,12 @@ def test_ranks_share_the_tokens_of_a_request_only_where_heads_are_repeated(
 ) -> None:
     """ModelConfig.verify_with_parallel_config; MLA has no heads to repeat."""
     rules = rules_for(Version(release))
-    check_context_parallel(bundled_architecture("deepseek-ai/DeepSeek-V3"), 8, 2, rules)
+    check_context_parallel(bundled_architecture("deepseek-ai/DeepSeek-V3"), 8, 2, rules.parallelism)
     if words is None:
-        check_context_parallel(made_of(Attention(32, 8, 128, 128)), 8, 2, rules)
+        check_context_parallel(made_of(Attention(32, 8, 128, 128)), 8, 2, rules.parallelism)
         return
     with pytest.raises(EngineRefusal) as caught:
-        check_context_parallel(made_of(Attention(32, 8, 128, 128)), 8, 2, rules)
+        check_context_parallel(made_of(Attention(32, 8, 128, 128)), 8, 2, rules.parallelism)
     assert (caught.value.stage, caught.value.message) == (Stage.CONFIG, f"VllmConfig: {words}")
 
 
