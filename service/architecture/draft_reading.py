@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.drafts import DraftEmbedding, Joint
-from service.architecture.layers import DecoderLayer
+from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.model import Draft, DraftCheckpoint, ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
 

@@ -5,45 +5,20 @@ from typing import Final
 
 from service.architecture.context_length import ContextLength
 from service.architecture.drafts import DraftEmbedding, Joint
-from service.architecture.layers import (
-    CompressedAttention,
-    DecoderLayer,
-    GatedResiduals,
-    HyperConnections,
-    MultiHeadLatentAttention,
-    TokenMixer,
-)
+from service.architecture.encoders.tower import Tower
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, TokenMixer
+from service.architecture.layers.hidden_streams import AlternatingUpdates, GatedResiduals, HyperConnections
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds, PerLayerEmbedding
+from service.architecture.layers.recurrence import Recurrence
+from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.quantization import Quantization
-from service.architecture.recurrence import Recurrence
 from service.architecture.rotary import RotaryTable
-from service.architecture.stages import (
-    ENDS_ONLY,
-    PLAIN_ENDS,
-    ModelEnds,
-    StageFrame,
-)
-from service.architecture.towers import Tower
 
 DEFAULT_STATE_CHUNK: Final = 2048
 """vLLM 0.11.1 to 0.31.0, ModelConfig.get_mamba_chunk_size, where a config names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class PerLayerEmbedding:
-    """A second embedding that feeds every layer a vector of its own (Gemma 3n and 4)."""
-
-    vocab_size: int
-    size: int
-    """Elements per token and layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlternatingUpdates:
-    """Parallel copies of the hidden state with a low-rank side path (Gemma 3n)."""
-
-    num_inputs: int
-    laurel_rank: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,16 @@ from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context_length import read_context_length
-from service.architecture.families.config_classes import (
-    UNKNOWN,
-    ConfigClass,
-    class_of,
-    config_class,
-)
-from service.architecture.families.family import Family, Wrapper
-from service.architecture.families.mtp import read_own_draft
-from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
-from service.architecture.layers import DecoderLayer, Mixer, NoAttention
-from service.architecture.model import (
-    DEFAULT_STATE_CHUNK,
-    AlternatingUpdates,
-    ModelArchitecture,
-    PerLayerEmbedding,
-)
+from service.architecture.layers.attention import NoAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.hidden_streams import AlternatingUpdates
+from service.architecture.layers.model_ends import PerLayerEmbedding
+from service.architecture.model import DEFAULT_STATE_CHUNK, ModelArchitecture
 from service.architecture.quantization import read_quantization
+from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
+from service.architecture.readers.family import Family, Wrapper
+from service.architecture.readers.mtp import read_own_draft
+from service.architecture.readers.registry import FAMILIES, KNOWN, unmodelled
 from service.architecture.rotary import read_rotary_tables
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})

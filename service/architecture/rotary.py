@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    MultiHeadLatentAttention,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 
 UNROTATED: Final = frozenset({"gpt2", "jamba", "nemotron_h", "opt"})
 """Model types without rotary embeddings (vLLM 0.19.0, gpt2.py, jamba.py, nemotron_h.py, opt.py)."""

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CachePart,
-    CompressedAttention,
-    MultiHeadLatentAttention,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
-from service.architecture.recurrence import state_kind
 from service.backends.attention_request import AttentionRequest, AttentionType
 from service.backends.backend import AttentionBackend
 from service.backends.backend_rules import Forced, release_rules

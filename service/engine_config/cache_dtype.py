@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from service.architecture.layers import Attention, CompressedAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.engine_rules import EngineRules

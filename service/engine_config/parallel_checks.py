@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from service.architecture.layers import Attention
-from service.architecture.model import ModelArchitecture
-from service.architecture.pipeline import model_stages
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -16,6 +14,8 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 

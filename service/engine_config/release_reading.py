@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from service.architecture.layers import DecoderLayer, MultiHeadLatentAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
 

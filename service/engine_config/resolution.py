@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from service.architecture.layers import Attention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.recurrence import state_kind
 from service.engine_config import (
     cache_dtype,
     checkpoint_checks,

@@ -2,18 +2,13 @@
 
 from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    DenseFeedForward,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-    NoAttention,
-    NoFeedForward,
-)
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention, NoAttention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -25,6 +20,7 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants

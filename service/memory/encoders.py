@@ -6,7 +6,7 @@ The engine encodes the largest items first; what comes of them stays while the d
 from dataclasses import dataclass
 from typing import Final
 
-from service.architecture.media import PatchedMedia
+from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants

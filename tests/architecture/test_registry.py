@@ -3,7 +3,7 @@
 import pytest
 
 from service.architecture.config import read_document
-from service.architecture.families.registry import KNOWN, unmodelled
+from service.architecture.readers.registry import KNOWN, unmodelled
 from service.architecture.reading import UnknownArchitecture, read_architecture
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from service.architecture.layers import Attention, Mixer, PackedConvolutions
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention, PackedConvolutions
+from service.architecture.layers.decoder_layer import Mixer
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -16,6 +16,7 @@ from service.architecture.recurrence import (
     Mamba2,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
 from service.engine_config.parallel_checks import check_context_parallel, check_layers, check_shared_caches
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for

@@ -11,14 +11,11 @@ from typing import Any, Self, TypeVar
 from pydantic import Field
 
 from service.application.schemas.base import Output
-from service.architecture.layers import (
-    Attention,
-    FeedForward,
-    Mixer,
-    MultiHeadLatentAttention,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import FeedForward, Mixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import Recurrence
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import Recurrence
 from service.kv_cache.per_token import token_bytes
 from service.kv_cache.recurrent_states import state_shape
 

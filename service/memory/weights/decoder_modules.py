@@ -4,22 +4,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    DenseFeedForward,
-    FeedForward,
-    Mixer,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-    NoAttention,
-    NoFeedForward,
-    QueryKeyNorm,
-    RegionIndexer,
-    SharedBlock,
-)
-from service.architecture.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.sparse_indexers import RegionIndexer
 from service.memory.weights.compressed_modules import compressed_modules
 from service.memory.weights.modules import (
     Experts,

@@ -7,17 +7,14 @@ from itertools import chain
 
 from packaging.version import Version
 
-from service.architecture.layers import (
-    Attention,
-    DecoderLayer,
-    GatedResiduals,
-    Mixer,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.hidden_streams import GatedResiduals
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.stage_frame import ENDS_ONLY
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.stages import ENDS_ONLY
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts

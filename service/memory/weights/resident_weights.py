@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from service.architecture.layers import Attention, MultiHeadLatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate, WeightsEstimate
 from service.memory.constants import Constants
