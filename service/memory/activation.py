@@ -136,7 +136,8 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             mixed = heads * (mixer.head_size + mixer.head_size_v) + keys
         case MultiHeadLatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
-            mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
+            sizes = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.weights.v_head_dim
+            mixed = heads * 2 * sizes
         case CompressedAttention() as mixer:
             mixed = 2 * shards.share(mixer.num_heads) * mixer.head_size + mixer.q_lora_rank
         case NoAttention():

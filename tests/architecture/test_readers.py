@@ -205,8 +205,8 @@ def test_the_version_of_minicpm_decides_its_text_model(
     """vLLM 0.33.0, minicpmv.py and minicpmo.py: MiniCPM, Llama, Qwen 2 (biases) or Qwen 3 (norms)."""
     mixer = attention_of(read(architectures=[class_name], **{**MINICPM, **text}))
 
-    assert mixer.qkv_bias is (inner == "2.6")
-    assert (mixer.query_key_norm is QueryKeyNorm.PER_HEAD) is (inner == "4.5")
+    assert mixer.weights.qkv_bias is (inner == "2.6")
+    assert (mixer.weights.query_key_norm is QueryKeyNorm.PER_HEAD) is (inner == "4.5")
 
 
 @pytest.mark.parametrize(
@@ -449,5 +449,5 @@ def test_a_minimax_without_full_attention_has_its_heads_all_the_same() -> None:
     attending = as_read_by(model, rules_for(Version("0.24.0")))
 
     mixers = [layer.mixer for layer in attending.layers if isinstance(layer.mixer, Attention)]
-    heads = {(mixer.num_heads, mixer.head_size, mixer.linear_weights) for mixer in mixers}
+    heads = {(mixer.num_heads, mixer.head_size, mixer.weights.linear_weights) for mixer in mixers}
     assert (len(mixers), heads) == (4, {(4, 64, True)})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.sparse_indexers import BlockIndexer, GroupIndexer, RegionIndexer
@@ -48,69 +49,79 @@ class RelativeScores:
 
 
 @dataclass(frozen=True, slots=True)
+class AttentionWeights:
+    """The projections, norms and gates of attention with heads, which only the model of the weights reads."""
+
+    qkv_bias: bool = False
+    output_bias: bool = False
+    query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
+    output_gate: bool = False
+    """The query projection also yields a gate of its own width (Qwen3-Next)."""
+    head_gate: bool = False
+    """A projection of its own yields one gate per head."""
+    token_gates: bool = False
+    """Queries, keys and values together yield two gates per head, and each head has a pace (Moondream 3)."""
+    pass_gate: bool = False
+    """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
+    keys_are_values: bool = False
+    """One projection yields keys and values; the cache stores both all the same (Gemma 4)."""
+    sink_values: bool = False
+    """The stored sinks have learned values beside learned keys."""
+    value_experts: int = 0
+    """Number of routed projections that yield the values in place of one projection (K2 Horizon)."""
+    input_size: int | None = None
+    """Input width of the query, key and value projections; ``None`` is the hidden size (Zamba 2)."""
+    shared_query: int | None = None
+    """Width of a query that all heads share before each head projects it (Step 3).
+
+    This query, the keys and the values are then on every rank in full.
+    """
+    low_rank: MultiHeadLatentAttention | None = None
+    """Projections through compressed vectors, while the cache stores full keys and values (MiniCPM 3)."""
+    relative: RelativeScores | None = None
+    linear_weights: bool = False
+    """The weights are those of linear attention, in full on every rank (MiniMax as transformers runs it)."""
+
+
+PLAIN_WEIGHTS: Final = AttentionWeights()
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
-    """Softmax attention with keys and values of every (kept) token in the cache."""
+    """Softmax attention with keys and values in the cache, as the cache and the backends see it."""
 
     num_heads: int
     num_kv_heads: int
     head_size: int
     head_size_v: int
     sliding_window: int | None = None
-    """Tokens that a query sees, itself included; ``None`` sees all."""
+    """Tokens that a query attends to, itself included; ``None`` is all."""
     window_excludes_itself: bool = False
-    """The config counts the window in earlier tokens alone, which not every release heeds (Command)."""
+    """The config does not count the query itself; some releases add one token, others do not (Command)."""
     attention_chunk_size: int | None = None
-    """Tokens of the chunks that queries do not look beyond (Llama 4); ``None`` without chunks."""
+    """Tokens of a chunk; a query attends within its chunk alone (Llama 4). ``None`` without chunks."""
     alibi: bool = False
-    """Distances bias the scores instead of rotary positions (BLOOM, MPT)."""
+    """Distances bias the scores in place of rotary positions (BLOOM, MPT)."""
     sinks: bool = False
-    """One learned logit per head joins every softmax (gpt-oss)."""
+    """Each head adds one learned logit to its softmax (gpt-oss)."""
     shares_cache_of: int | None = None
-    """Index of the earlier layer whose cache this one reads; such a layer owns none."""
+    """Index of the earlier layer whose cache this layer reads; it then owns no cache."""
     logits_soft_cap: bool = False
-    """Attention scores are squashed before the softmax (Gemma 2)."""
-    qkv_bias: bool = False
-    output_bias: bool = False
-    query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
-    output_gate: bool = False
-    """The query projection also yields a gate of its own width (Qwen3-Next)."""
-    keys_are_values: bool = False
-    """One projection serves keys and values; both are cached all the same (Gemma 4)."""
-    low_rank: MultiHeadLatentAttention | None = None
-    """Projections through compressed vectors, though keys and values are cached in full (MiniCPM 3)."""
-    head_gate: bool = False
-    """A projection of its own yields one gate per head."""
-    input_size: int | None = None
-    """Width of what queries, keys and values are projected from, where not the hidden size (Zamba 2)."""
+    """Scores pass through a soft cap before the softmax (Gemma 2)."""
     cross: bool = False
-    """Keys and values are an encoder's, cached once for each request (Whisper)."""
+    """Keys and values are those of an encoder, cached once for each request (Whisper)."""
     stored_sinks: int = 0
-    """Learned keys, and maybe values, in the first blocks of the cache that every query sees (openPangu)."""
-    sink_values: bool = False
-    """Values are learned for them too."""
-    value_experts: int = 0
-    """Routed projections that values come from instead of one (K2 Horizon)."""
-    token_gates: bool = False
-    """Queries, keys and values together yield two gates per head, and each head has a pace (Moondream 3)."""
-    pass_gate: bool = False
-    """Queries yield one gate per head, between this pass over the layers and a later one (LoopCoder)."""
+    """Learned keys, and maybe values, in the first blocks of the cache for all queries (openPangu)."""
     convolutions: PackedConvolutions | None = None
-    relative: RelativeScores | None = None
-    shared_query: int | None = None
-    """Width of a query that all heads have in common and each then makes its own of (Step 3).
-
-    What comes before the heads part, keys and values included, is then on every rank.
-    """
-    linear_weights: bool = False
-    """The weights are those of linear attention, whole on every rank (MiniMax as transformers runs it)."""
     flash: bool = False
-    """The layer's class takes FlashAttention without asking which backend fits (Step 5)."""
+    """The layer's class takes FlashAttention and runs no selection of a backend (Step 5)."""
     block_indexer: BlockIndexer | None = None
-    """Sparse attention over picked blocks; ``None`` looks at all."""
+    """Selects the blocks of tokens that a query attends to; ``None`` without selection."""
     group_indexer: GroupIndexer | None = None
-    """The same over picked groups of tokens."""
+    """Selects groups of tokens."""
     region_indexer: RegionIndexer | None = None
-    """The same over regions that groups of heads pick."""
+    """Selects regions of tokens, for groups of heads."""
+    weights: AttentionWeights = PLAIN_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)

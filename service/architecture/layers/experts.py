@@ -1,42 +1,53 @@
 """Routed experts."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from service.architecture.layers.feed_forward import DenseFeedForward
 
 
 @dataclass(frozen=True, slots=True)
-class MixtureOfExperts:
-    """Routed experts, with what accompanies them in the same layer."""
+class ExpertWeights:
+    """What only the model of the weights reads of routed experts."""
 
-    num_experts: int
-    experts_per_token: int
-    intermediate_size: int
-    shared_intermediate_size: int = 0
-    """Width of the always-on experts together; 0 when there are none."""
     shared_gate: bool = False
     """A learned scalar gate weighs the shared expert (Qwen)."""
     router_bias: bool = False
     expert_bias: bool = False
     router_float32: bool = False
-    """The router's matrix is kept in 32 bits."""
+    """The router's matrix is stored in 32 bits."""
     router_computes_float32: bool = False
-    """It is where no kernel computes in them with a matrix of 16 (Nemotron-H)."""
-    parallel_dense: DenseFeedForward | None = None
-    """A dense network that runs beside the experts (Gemma 4)."""
+    """It is stored so where no kernel computes in 32 bits with a matrix of 16 (Nemotron-H)."""
     gated: bool = True
     """Experts, routed and shared, gate their first projection."""
-    clamped: bool = False
-    """What the gate lets through is limited (DeepSeek V4)."""
     sharded: bool = False
-    """Whole experts are dealt to tensor parallel ranks, whatever the flags say (Moondream 3)."""
+    """Tensor parallel ranks hold whole experts, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
-    """Choices of the router that no expert stands behind (LongCat)."""
+    """Rows of the router that belong to no expert (LongCat)."""
     banks: int = 0
-    """Banks of routed experts that the layers have in common, each for every so many; 0: one per layer."""
+    """Banks of routed experts, each shared by several layers; 0 where each layer has its own experts."""
     latent_size: int | None = None
-    """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
-    mla_norms: int = 0
-    """Norms of those vectors: on their way back (Kimi K3), or on both (Muse Spark)."""
+    """Width of the vectors that routed experts read, where it is not the hidden size (Nemotron 3)."""
+    latent_norms: int = 0
+    """Norms of those vectors: after the experts (Kimi K3), or before and after (Muse Spark)."""
     least_width: int = 0
-    """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""
+    """Least width of a split expert on each rank, in releases that round it up (Kimi)."""
+
+
+PLAIN_EXPERTS: Final = ExpertWeights()
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureOfExperts:
+    """Routed experts and the networks beside them in the same layer: numbers and widths."""
+
+    num_experts: int
+    experts_per_token: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0
+    """Width of all shared experts together; 0 without any."""
+    parallel_dense: DenseFeedForward | None = None
+    """A dense network that runs beside the experts (Gemma 4)."""
+    clamped: bool = False
+    """The gate's output is clamped (DeepSeek V4)."""
+    weights: ExpertWeights = PLAIN_EXPERTS

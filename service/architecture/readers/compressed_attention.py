@@ -6,7 +6,7 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.hidden_streams import HyperConnections
 from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.readers.family import Family, num_layers
@@ -48,8 +48,8 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=width,
         shared_intermediate_size=width * text.count("n_shared_experts", default=0, minimum=0),
-        router_bias=True,
         clamped="swiglu_limit" in text,
+        weights=ExpertWeights(router_bias=True),
     )
     return tuple(DecoderLayer(_attention(text, ratio), experts) for ratio in ratios[:count])
 

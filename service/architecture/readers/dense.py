@@ -6,13 +6,12 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.encoders import adapted_patches, merged_patches
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
 from service.architecture.readers.family import Family, attention, dense, num_layers
-from service.architecture.readers.interleaved_windows import FULL, _attention
 from service.architecture.readers.recipe import LAYER_NORM, Decoder
 from service.architecture.readers.windows import by_pattern, by_type, every_layer, no_layer
 
@@ -132,26 +131,24 @@ def _qwen_window(text: Config) -> int | None:
     return text.optional_integer("sliding_window") if first_windowed == 0 else None
 
 
+def qwen2_attention(text: Config) -> Attention:
+    """Return the attention of Qwen2: biases on queries, keys and values, and one window for all layers."""
+    return attention(text, window=_qwen_window(text), weights=AttentionWeights(qkv_bias=True))
+
+
 def _qwen2(text: Config) -> tuple[DecoderLayer, ...]:
-    layer = DecoderLayer(attention(text, qkv_bias=True, window=_qwen_window(text)), dense(text))
+    layer = DecoderLayer(qwen2_attention(text), dense(text))
     return (layer,) * num_layers(text)
 
 
-def _normed(text: Config) -> Attention:
-    plain = attention(text, window=_qwen_window(text))
-    return Attention(
-        num_heads=plain.num_heads,
-        num_kv_heads=plain.num_kv_heads,
-        head_size=plain.head_size,
-        head_size_v=plain.head_size_v,
-        sliding_window=plain.sliding_window,
-        qkv_bias=text.boolean("attention_bias"),
-        query_key_norm=QueryKeyNorm.PER_HEAD,
-    )
+def qwen3_attention(text: Config) -> Attention:
+    """Return the attention of Qwen3: queries and keys normalized per head, and one window for all layers."""
+    weights = AttentionWeights(qkv_bias=text.boolean("attention_bias"), query_key_norm=QueryKeyNorm.PER_HEAD)
+    return attention(text, window=_qwen_window(text), weights=weights)
 
 
 def _qwen3(text: Config) -> tuple[DecoderLayer, ...]:
-    return (DecoderLayer(_normed(text), dense(text)),) * num_layers(text)
+    return (DecoderLayer(qwen3_attention(text), dense(text)),) * num_layers(text)
 
 
 _QWEN3_VL: Final = Family(_qwen3, multimodal=True, splits_media_heads=True, towers=merged_patches.qwen3_vl)
@@ -159,8 +156,7 @@ _MISTRAL: Final = Family(Decoder(windows=by_type))
 
 
 def _gemma(text: Config) -> tuple[DecoderLayer, ...]:
-    plain = replace(_attention(text, FULL), qkv_bias=False, output_bias=False)
-    return (DecoderLayer(plain, dense(text)),) * num_layers(text)
+    return (DecoderLayer(attention(text), dense(text)),) * num_layers(text)
 
 
 def _internlm2_ve(text: Config) -> tuple[DecoderLayer, ...]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.encoders import audio
-from service.architecture.layers.attention import Attention
+from service.architecture.layers.attention import Attention, AttentionWeights
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.model_ends import ModelEnds
@@ -18,7 +18,7 @@ def _whisper(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Whisper: its own tokens first, then the encoder's (vLLM 0.32.0, WhisperDecoderLayer)."""
     heads = text.count("decoder_attention_heads")
     size = max(1, text.integer("hidden_size") // heads)
-    own = Attention(heads, heads, size, size, qkv_bias=True, output_bias=True)
+    own = Attention(heads, heads, size, size, weights=AttentionWeights(qkv_bias=True, output_bias=True))
     network = DenseFeedForward(text.integer("decoder_ffn_dim"), gated=False, bias=True)
     pair = (
         DecoderLayer(own, NoFeedForward(), LAYER_NORM),

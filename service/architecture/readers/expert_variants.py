@@ -7,9 +7,9 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import pooled_patches
 from service.architecture.encoders.adapted_patches import muse_spark
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
@@ -110,8 +110,10 @@ def _ernie_vl(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("moe_k"),
         intermediate_size=width + images,
         shared_intermediate_size=width * text.count("moe_num_shared_experts", default=0, minimum=0),
-        router_bias=True,
-        router_float32=True,
+        weights=ExpertWeights(
+            router_bias=True,
+            router_float32=True,
+        ),
     )
     first = _first(text, "moe_layer_start_index")
     plain = Decoder(qkv_bias=("use_bias",), mlp_bias=("use_bias",))(text)
@@ -125,16 +127,15 @@ def _k2_horizon(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.32.0, K2HorizonDecoderLayer and K2HorizonMoVAAttention.
     """
-    mixer = replace(
-        Decoder(
-            qkv_bias=("attention_bias",),
-            output_bias=("attention_bias",),
-            norm=QueryKeyNorm.FULL,
-            norm_if=("query_key_norm",),
-        ).attention(text),
-        sliding_window=model_window(text),
-        output_gate="attention_gate_func" in text,
+    recipe = Decoder(
+        qkv_bias=("attention_bias",),
+        output_bias=("attention_bias",),
+        norm=QueryKeyNorm.FULL,
+        norm_if=("query_key_norm",),
     )
+    plain = recipe.attention(text)
+    weights = replace(plain.weights, output_gate="attention_gate_func" in text)
+    mixer = replace(plain, sliding_window=model_window(text), weights=weights)
     values = text.count("mova_num_experts", default=0, minimum=0)
     experts = (
         Sparse(shared_count=("num_shared_experts",), router_bias=("moe_gate_bias",)).read(text)
@@ -142,7 +143,7 @@ def _k2_horizon(text: Config) -> tuple[DecoderLayer, ...]:
         else None
     )
     every, dense_layers = text.count("decoder_sparse_step", default=1), set(text.counts("mlp_only_layers"))
-    routed = replace(mixer, value_experts=values)
+    routed = replace(mixer, weights=replace(mixer.weights, value_experts=values))
 
     def layer(index: int) -> DecoderLayer:
         if experts is None or index in dense_layers or (index + 1) % every:
@@ -160,7 +161,15 @@ def _moondream3(text: Config) -> tuple[DecoderLayer, ...]:
     heads, hidden = text.count("num_attention_heads"), text.integer("hidden_size")
     size = max(1, hidden // heads)
     mixer = Attention(
-        heads, num_kv_heads(text), size, size, qkv_bias=True, output_bias=True, token_gates=True
+        heads,
+        num_kv_heads(text),
+        size,
+        size,
+        weights=AttentionWeights(
+            qkv_bias=True,
+            output_bias=True,
+            token_gates=True,
+        ),
     )
     moe = text.section("moe") or Config({}, text.at("moe"))
     first = moe.count("start_layer", default=4, minimum=0)
@@ -168,8 +177,10 @@ def _moondream3(text: Config) -> tuple[DecoderLayer, ...]:
         num_experts=moe.count("n_experts", default=64),
         experts_per_token=moe.count("n_experts_per_tok", default=8),
         intermediate_size=moe.integer("expert_inner_dim", default=1024),
-        router_bias=True,
-        sharded=True,
+        weights=ExpertWeights(
+            router_bias=True,
+            sharded=True,
+        ),
     )
     network = DenseFeedForward(text.integer("intermediate_size"), gated=False, bias=True)
 
@@ -203,9 +214,11 @@ def _muse_spark(text: Config) -> tuple[DecoderLayer, ...]:
         num_experts=text.count("num_local_experts"),
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
-        router_float32=True,
-        latent_size=text.integer("moe_hidden_size"),
-        mla_norms=2,
+        weights=ExpertWeights(
+            router_float32=True,
+            latent_size=text.integer("moe_hidden_size"),
+            latent_norms=2,
+        ),
     )
     plain = dense(text) if "dense" in kinds else experts
     return tuple(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders.tower import Tower
-from service.architecture.layers.attention import Attention
+from service.architecture.layers.attention import PLAIN_WEIGHTS, Attention, AttentionWeights
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.hidden_streams import GatedResiduals, HyperConnections
@@ -113,7 +113,9 @@ def dense(text: Config, *, bias: bool = False) -> DenseFeedForward:
     return DenseFeedForward(text.integer("intermediate_size"), bias=bias)
 
 
-def attention(text: Config, *, qkv_bias: bool = False, window: int | None = None) -> Attention:
+def attention(
+    text: Config, *, window: int | None = None, weights: AttentionWeights = PLAIN_WEIGHTS
+) -> Attention:
     """Return the attention of a Llama-like layer."""
     size = head_size(text)
     return Attention(
@@ -122,5 +124,5 @@ def attention(text: Config, *, qkv_bias: bool = False, window: int | None = None
         head_size=size,
         head_size_v=size,
         sliding_window=window,
-        qkv_bias=qkv_bias,
+        weights=weights,
     )

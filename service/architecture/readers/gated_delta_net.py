@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.encoders import merged_patches
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer
 from service.architecture.layers.recurrence import GatedDeltaNet
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE, StageFrame
@@ -30,9 +30,11 @@ def gated_attention(text: Config) -> Attention:
         num_kv_heads=num_kv_heads(text),
         head_size=size,
         head_size_v=size,
-        qkv_bias=text.boolean("attention_bias"),
-        query_key_norm=QueryKeyNorm.PER_HEAD,
-        output_gate=text.boolean("attn_output_gate", default=True),
+        weights=AttentionWeights(
+            qkv_bias=text.boolean("attention_bias"),
+            query_key_norm=QueryKeyNorm.PER_HEAD,
+            output_gate=text.boolean("attn_output_gate", default=True),
+        ),
     )
 
 
@@ -76,7 +78,8 @@ def _mobius(text: Config) -> tuple[DecoderLayer, ...]:
     Source: vLLM 0.28.0 to 0.33.0, models/interns2_mobius.py InternS2MobiusDecoderLayer.
     """
     shared = text.integer("shared_expert_intermediate_size")
-    banked = replace(experts(text, shared=shared, shared_gate=True), banks=text.count("num_blocks"))
+    routed = experts(text, shared=shared, shared_gate=True)
+    banked = replace(routed, weights=replace(routed.weights, banks=text.count("num_blocks")))
     norms = 4 if text.boolean("layer_scale") else 2
     return tuple(DecoderLayer(mixer, banked, norms) for mixer in _mixers(text))
 
@@ -85,7 +88,11 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.19.0, models/olmo_hybrid.py; transformers 5.19, OlmoHybridConfig."""
     hidden, heads = text.integer("hidden_size"), text.count("num_attention_heads")
     size = max(1, hidden // heads)
-    full = replace(attention(text), head_size=size, head_size_v=size, qkv_bias=False)
+    full = replace(
+        attention(text, weights=AttentionWeights(query_key_norm=QueryKeyNorm.WHOLE)),
+        head_size=size,
+        head_size_v=size,
+    )
     keys = text.count("linear_num_key_heads", default=heads)
     width = text.optional_integer("linear_key_head_dim") or max(1, int(0.75 * hidden / keys))
     state = GatedDeltaNet(
@@ -100,9 +107,8 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
     if not types:
         types = tuple("linear_attention" if (index + 1) % 4 else "full_attention" for index in range(count))
         types = types if "full_attention" in types else (*types[:-1], "full_attention")
-    normed = replace(full, query_key_norm=QueryKeyNorm.WHOLE, output_bias=False)
     return tuple(
-        DecoderLayer(state if kind == "linear_attention" else normed, network) for kind in types[:count]
+        DecoderLayer(state if kind == "linear_attention" else full, network) for kind in types[:count]
     )
 
 

@@ -51,7 +51,9 @@ def _attention(text: Config, *, images: bool) -> Attention:
         group_size=text.count("indexer_compress_ratio"),
         keeps_positions=images and rope is not None and "mrope_section" in rope,
     )
-    return replace(plain, qkv_bias=False, output_gate=True, group_indexer=indexer)
+    return replace(
+        plain, group_indexer=indexer, weights=replace(plain.weights, qkv_bias=False, output_gate=True)
+    )
 
 
 def _ngrams(text: Config) -> NgramConvolution:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import MAX_DIMENSION, Config, InvalidConfig
-from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, NoAttention, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.readers.family import (
     Family,
@@ -22,11 +22,6 @@ from service.architecture.readers.recipe import Sparse
 SLIDING: Final = "sliding_attention"
 FFN_MULTIPLE: Final = 256
 """Nemotron-NAS rounds widths up to it (vLLM 0.32.0, nemotron_nas._find_multiple)."""
-
-
-def _plain(text: Config, heads: int, kv_heads: int, size: int) -> Attention:
-    bias = text.boolean("attention_bias")
-    return Attention(heads, kv_heads, size, size, qkv_bias=bias)
 
 
 def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
@@ -84,7 +79,9 @@ def _nas_layer(text: Config, attention: Config, network: Config) -> DecoderLayer
     feed_forward: FeedForward = NoFeedForward()
     if not attention.boolean("no_op"):
         kv_heads = max(1, heads // attention.count("n_heads_in_group"))
-        mixer = replace(_plain(text, heads, kv_heads, size), output_bias=text.boolean("attention_bias"))
+        bias = text.boolean("attention_bias")
+        weights = AttentionWeights(qkv_bias=bias, output_bias=bias)
+        mixer = Attention(heads, kv_heads, size, size, weights=weights)
     if not network.boolean("no_op"):
         feed_forward = DenseFeedForward(_nas_width(text, network), bias=text.boolean("mlp_bias"))
     norms = (not isinstance(mixer, NoAttention)) + (not isinstance(feed_forward, NoFeedForward))
@@ -117,8 +114,10 @@ def _mimo_v2(text: Config) -> tuple[DecoderLayer, ...]:
         num_experts=text.count("n_routed_experts"),
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
-        router_bias=True,
-        router_float32=text.text("moe_router_dtype", default="float32") == "float32",
+        weights=ExpertWeights(
+            router_bias=True,
+            router_float32=text.text("moe_router_dtype", default="float32") == "float32",
+        ),
     )
     network = dense(text)
     return tuple(
@@ -135,7 +134,7 @@ def _mimo_attention(text: Config, prefix: str, *, sink: str) -> Attention:
         head_size=size,
         head_size_v=text.integer(f"{prefix}v_head_dim", default=size),
         sinks=text.boolean(sink),
-        qkv_bias=text.boolean("attention_bias"),
+        weights=AttentionWeights(qkv_bias=text.boolean("attention_bias")),
     )
 
 
@@ -157,17 +156,18 @@ def _step3p5(text: Config) -> tuple[DecoderLayer, ...]:
 
     def mixer(kind: str) -> Attention:
         part = other if other is not None and other.text("attention_type") == kind else text
-        base = _plain(
-            text,
-            part.count("num_attention_heads"),
-            part.count("num_attention_groups"),
-            part.integer("head_dim", default=head_size(text)),
-        )
-        return replace(
-            base,
+        size = part.integer("head_dim", default=head_size(text))
+        return Attention(
+            num_heads=part.count("num_attention_heads"),
+            num_kv_heads=part.count("num_attention_groups"),
+            head_size=size,
+            head_size_v=size,
             sliding_window=window if kind == SLIDING else None,
-            query_key_norm=QueryKeyNorm.PER_HEAD,
-            head_gate=text.boolean("use_head_wise_attn_gate"),
+            weights=AttentionWeights(
+                qkv_bias=text.boolean("attention_bias"),
+                query_key_norm=QueryKeyNorm.PER_HEAD,
+                head_gate=text.boolean("use_head_wise_attn_gate"),
+            ),
         )
 
     def network(index: int) -> FeedForward:
@@ -184,7 +184,7 @@ def _step3(text: Config) -> tuple[DecoderLayer, ...]:
         num_kv_heads=1,
         head_size=size,
         head_size_v=size,
-        shared_query=text.integer("share_q_dim", default=size),
+        weights=AttentionWeights(shared_query=text.integer("share_q_dim", default=size)),
     )
     experts = Sparse(
         count=("moe_num_experts",), per_token=("moe_top_k",), shared_width=("share_expert_dim",)
@@ -207,18 +207,25 @@ def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
     networks = text.texts("mlp_layer_types")
     gating = text.fields.get("gating")
     experts = Sparse(shared_width=("shared_expert_intermediate_size",), router_bias=True).read(text)
-    bias = text.boolean("attention_bias")
+    size, bias = head_size(text), text.boolean("attention_bias")
+    weights = AttentionWeights(
+        qkv_bias=bias,
+        output_bias=bias,
+        query_key_norm=QueryKeyNorm.PER_HEAD,
+        head_gate=gating is True or gating == "per-head",
+        output_gate=bool(gating) and gating is not True and gating != "per-head",
+    )
 
     def layer(index: int) -> DecoderLayer:
         slides = bool(types) and types[index] == SLIDING
-        mixer = replace(
-            _plain(text, max(1, heads[index]), num_kv_heads(text), head_size(text)),
+        mixer = Attention(
+            num_heads=max(1, heads[index]),
+            num_kv_heads=num_kv_heads(text),
+            head_size=size,
+            head_size_v=size,
             sliding_window=text.optional_integer("sliding_window") if slides else None,
             sinks=slides and text.boolean("swa_attention_sink_enabled"),
-            output_bias=bias,
-            query_key_norm=QueryKeyNorm.PER_HEAD,
-            head_gate=gating is True or gating == "per-head",
-            output_gate=bool(gating) and gating is not True and gating != "per-head",
+            weights=weights,
         )
         sparse = networks[index] == "sparse" if len(networks) > index else index > 0
         return DecoderLayer(mixer, experts if sparse else dense(text))
@@ -241,11 +248,13 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
     def mixer(index: int) -> Attention:
         own = _own_fields(text, index)
         size = head_size(Config({**text.fields, **own.fields}, own.pointer))
-        return replace(
-            _plain(text, text.count("num_attention_heads"), num_kv_heads(text), size),
-            qkv_bias=False,
+        return Attention(
+            num_heads=text.count("num_attention_heads"),
+            num_kv_heads=num_kv_heads(text),
+            head_size=size,
+            head_size_v=size,
             sliding_window=_earlier_tokens(text, windows[index]),
-            query_key_norm=QueryKeyNorm.KEYS_PER_HEAD,
+            weights=AttentionWeights(query_key_norm=QueryKeyNorm.KEYS_PER_HEAD),
         )
 
     return tuple(

@@ -6,9 +6,9 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import pooled_patches
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
 from service.architecture.readers.family import (
@@ -46,9 +46,11 @@ def _attention(text: Config, kind: str, norm: QueryKeyNorm = QueryKeyNorm.NONE) 
         head_size=size,
         head_size_v=size,
         sliding_window=text.integer("sliding_window", default=4096) if kind == SLIDING else None,
-        qkv_bias=text.boolean("attention_bias"),
-        output_bias=text.boolean("attention_bias"),
-        query_key_norm=norm,
+        weights=AttentionWeights(
+            qkv_bias=text.boolean("attention_bias"),
+            output_bias=text.boolean("attention_bias"),
+            query_key_norm=norm,
+        ),
     )
 
 
@@ -132,7 +134,7 @@ def _gemma4_attention(text: Config, kind: str, shared: int | None) -> Attention:
         head_size=size,
         head_size_v=size,
         num_kv_heads=heads if keys_are_values else local.num_kv_heads,
-        keys_are_values=keys_are_values,
+        weights=replace(local.weights, keys_are_values=keys_are_values),
     )
 
 
@@ -174,8 +176,10 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
         num_experts=text.count("num_local_experts"),
         experts_per_token=text.count("num_experts_per_tok", "experts_per_token", default=4),
         intermediate_size=text.integer("intermediate_size"),
-        router_bias=True,
-        expert_bias=True,
+        weights=ExpertWeights(
+            router_bias=True,
+            expert_bias=True,
+        ),
     )
 
     def layer(index: int) -> DecoderLayer:
@@ -187,8 +191,10 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
             # Even layers slide whatever `layer_types` says: vLLM 0.32.0, gpt_oss.OAIAttention.
             sliding_window=window if index % 2 == 0 else None,
             sinks=True,
-            qkv_bias=True,
-            output_bias=True,
+            weights=AttentionWeights(
+                qkv_bias=True,
+                output_bias=True,
+            ),
         )
         return DecoderLayer(mixer, experts)
 
@@ -214,7 +220,7 @@ def _muse_glimmer(text: Config) -> tuple[DecoderLayer, ...]:
         num_kv_heads(text),
         size,
         size,
-        output_gate=text.boolean("use_attn_output_gate", default=True),
+        weights=AttentionWeights(output_gate=text.boolean("use_attn_output_gate", default=True)),
     )
     return tuple(
         DecoderLayer(

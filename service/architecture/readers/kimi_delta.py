@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.hidden_streams import HyperConnections
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.model_ends import ModelEnds
@@ -45,12 +45,11 @@ def _ling3(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _ling3_attention(text: Config) -> MultiHeadLatentAttention:
     gate = text.text("gated_attention_proj_granularity_type")
-    return replace(
-        mla_attention(text),
-        qkv_bias=False,
-        output_gate=gate == "element_wise",
-        head_gate=gate == "head_wise",
+    plain = mla_attention(text)
+    weights = replace(
+        plain.weights, qkv_bias=False, output_gate=gate == "element_wise", head_gate=gate == "head_wise"
     )
+    return replace(plain, weights=weights)
 
 
 def _ling3_network(text: Config, index: int) -> FeedForward:
@@ -62,8 +61,10 @@ def _ling3_network(text: Config, index: int) -> FeedForward:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
         shared_intermediate_size=shared,
-        router_bias=True,
-        router_float32=True,
+        weights=ExpertWeights(
+            router_bias=True,
+            router_float32=True,
+        ),
     )
 
 
@@ -76,7 +77,8 @@ def _alice(text: Config) -> tuple[DecoderLayer, ...]:
     if not types:
         raise InvalidConfig(text.at("layer_types"), "is missing")
     text.count("block_attn_res_block_size")
-    full = replace(gated_attention(text), qkv_bias=False, output_gate=True)
+    gated = gated_attention(text)
+    full = replace(gated, weights=replace(gated.weights, qkv_bias=False, output_gate=True))
     state = KimiDeltaAttention(
         num_heads=text.count("linear_num_key_heads"),
         head_dim=text.integer("linear_key_head_dim"),
@@ -87,8 +89,10 @@ def _alice(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
         shared_intermediate_size=text.integer("shared_expert_intermediate_size", minimum=0),
-        shared_gate=True,
-        router_bias=True,
+        weights=ExpertWeights(
+            shared_gate=True,
+            router_bias=True,
+        ),
     )
     return tuple(
         # Each residual has a norm and a projection to a number; the first layer attends to nothing before.
@@ -104,7 +108,9 @@ KIMI_LEAST_WIDTH: Final = 256
 def _kimi(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.19.0, models/kimi_linear.py and layers/kda.py; 0.32.0, models/kimi_k3."""
     linear = text.section("linear_attn_config") or Config({}, text.at("linear_attn_config"))
-    full = replace(mla_attention(text), output_gate=text.boolean("mla_use_output_gate"))
+    plain = mla_attention(text)
+    gate = text.boolean("mla_use_output_gate")
+    full = replace(plain, weights=replace(plain.weights, output_gate=gate))
     state, recurrent = _kimi_state(linear), linear.counts("kda_layers")
     # Residuals that attend to earlier blocks take two more norms, and two projections to a number.
     norms = 6 if text.optional_integer("attn_res_block_size") else 2
@@ -147,10 +153,12 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
         experts_per_token=text.count("num_experts_per_token"),
         intermediate_size=width,
         shared_intermediate_size=width * text.count("num_shared_experts", default=0, minimum=0),
-        router_bias=True,
-        latent_size=text.optional_integer("routed_expert_hidden_size"),
-        mla_norms=int(text.boolean("latent_moe_use_norm")),
-        least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
+        weights=ExpertWeights(
+            router_bias=True,
+            latent_size=text.optional_integer("routed_expert_hidden_size"),
+            latent_norms=int(text.boolean("latent_moe_use_norm")),
+            least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
@@ -107,11 +107,13 @@ def _mpt(text: Config) -> tuple[DecoderLayer, ...]:
         head_size=size,
         head_size_v=size,
         alibi=True,
-        qkv_bias=bias,
-        output_bias=bias,
-        query_key_norm=QueryKeyNorm.WHOLE
-        if attention is not None and attention.boolean("qk_ln")
-        else QueryKeyNorm.NONE,
+        weights=AttentionWeights(
+            qkv_bias=bias,
+            output_bias=bias,
+            query_key_norm=QueryKeyNorm.WHOLE
+            if attention is not None and attention.boolean("qk_ln")
+            else QueryKeyNorm.NONE,
+        ),
     )
     width = hidden * text.count("expansion_ratio", default=4)
     layer = DecoderLayer(mixer, DenseFeedForward(width, gated=False, bias=bias), _mpt_norm(text) * 2)
@@ -133,8 +135,10 @@ def _falcon(text: Config) -> tuple[DecoderLayer, ...]:
         head_size=size,
         head_size_v=size,
         alibi=text.boolean("alibi"),
-        qkv_bias=bias,
-        output_bias=bias,
+        weights=AttentionWeights(
+            qkv_bias=bias,
+            output_bias=bias,
+        ),
     )
     network = DenseFeedForward(4 * hidden, gated=False, bias=bias)
     return (DecoderLayer(mixer, network, LAYER_NORM * _falcon_norms(text)),) * num_layers(text)

@@ -7,7 +7,7 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.recurrence import GroupedLinearAttention, LinearAttention
 from service.architecture.readers.family import (
@@ -56,8 +56,12 @@ def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
     return tuple(
         replace(
             layer,
-            mixer=full if isinstance(layer.mixer, Attention) else replace(full, linear_weights=True),
-            feed_forward=replace(layer.feed_forward, router_float32=False)
+            mixer=full
+            if isinstance(layer.mixer, Attention)
+            else replace(full, weights=replace(full.weights, linear_weights=True)),
+            feed_forward=replace(
+                layer.feed_forward, weights=replace(layer.feed_forward.weights, router_float32=False)
+            )
             if isinstance(layer.feed_forward, MixtureOfExperts)
             else layer.feed_forward,
         )
@@ -99,8 +103,10 @@ def _minimax_network(text: Config, index: int) -> FeedForward:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("intermediate_size"),
         shared_intermediate_size=width,
-        shared_gate=width > 0,
-        router_float32=True,
+        weights=ExpertWeights(
+            shared_gate=width > 0,
+            router_float32=True,
+        ),
     )
 
 
@@ -135,8 +141,10 @@ def _ling_network(text: Config, index: int) -> FeedForward:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=width,
         shared_intermediate_size=shared * text.count("num_shared_experts", default=0, minimum=0),
-        router_bias=text.boolean("moe_router_enable_expert_bias"),
-        router_float32=text.text("router_dtype", default="fp32") == "fp32",
+        weights=ExpertWeights(
+            router_bias=text.boolean("moe_router_enable_expert_bias"),
+            router_float32=text.text("router_dtype", default="fp32") == "fp32",
+        ),
     )
 
 

@@ -44,7 +44,9 @@ def _loop_coder(text: Config) -> tuple[DecoderLayer, ...]:
     Source: vLLM 0.32.0, iquest_loopcoder.LoopCoderAttention and LoopGateProjection.
     """
     mixer = replace(Decoder().attention(_split_evenly(text)), sliding_window=model_window(text))
-    once = (DecoderLayer(replace(mixer, pass_gate=True), dense(text)),) * num_layers(text)
+    once = (
+        DecoderLayer(replace(mixer, weights=replace(mixer.weights, pass_gate=True)), dense(text)),
+    ) * num_layers(text)
     window = text.integer("loop_window_size", default=64)
     again = (DecoderLayer(replace(mixer, sliding_window=window), dense(text), repeats=True),) * len(once)
     return once + again * (_passes(text, "loop_num", 2) - 1)

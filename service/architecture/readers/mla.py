@@ -6,10 +6,10 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import merged_patches
-from service.architecture.layers.attention import Attention
+from service.architecture.layers.attention import Attention, AttentionWeights
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
-from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
+from service.architecture.layers.mla import MlaWeights, MultiHeadLatentAttention
 from service.architecture.layers.model_ends import ModelEnds, NgramTables
 from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
@@ -21,12 +21,14 @@ def mla_attention(text: Config) -> MultiHeadLatentAttention:
     """Return MLA as DeepSeek writes it."""
     return MultiHeadLatentAttention(
         num_heads=text.count("num_attention_heads"),
-        q_lora_rank=text.optional_integer("q_lora_rank"),
         kv_lora_rank=text.integer("kv_lora_rank"),
         qk_nope_head_dim=text.integer("qk_nope_head_dim"),
         qk_rope_head_dim=text.integer("qk_rope_head_dim", minimum=0),
-        v_head_dim=text.integer("v_head_dim", default=head_size(text)),
-        qkv_bias=text.boolean("attention_bias"),
+        weights=MlaWeights(
+            q_lora_rank=text.optional_integer("q_lora_rank"),
+            v_head_dim=text.integer("v_head_dim", default=head_size(text)),
+            qkv_bias=text.boolean("attention_bias"),
+        ),
     )
 
 
@@ -59,8 +61,10 @@ def deepseek_experts(text: Config) -> MixtureOfExperts:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=width,
         shared_intermediate_size=width * text.count("n_shared_experts", default=0, minimum=0),
-        # The noaux_tc router corrects its scores by a learned bias: vLLM 0.32.0, DeepseekV2MoE.
-        router_bias=text.text("topk_method") == "noaux_tc",
+        weights=ExpertWeights(
+            # The noaux_tc router corrects its scores by a learned bias: vLLM 0.32.0, DeepseekV2MoE.
+            router_bias=text.text("topk_method") == "noaux_tc",
+        ),
     )
 
 
@@ -93,7 +97,7 @@ def _sandwiched(norms: int, always_biased: bool = False) -> Callable[[Config], t
 
 def _corrected(network: FeedForward, always_biased: bool) -> FeedForward:
     if always_biased and isinstance(network, MixtureOfExperts):
-        return replace(network, router_bias=True)
+        return replace(network, weights=replace(network.weights, router_bias=True))
     return network
 
 
@@ -105,7 +109,12 @@ def _axk1(text: Config) -> tuple[DecoderLayer, ...]:
 def _glm4_lite(text: Config) -> tuple[DecoderLayer, ...]:
     """Read GLM-4.7-Flash: DeepSeek's layers with a router in 32 bits (vLLM 0.32.0, Glm4MoeLite)."""
     return tuple(
-        replace(layer, feed_forward=replace(layer.feed_forward, router_float32=True))
+        replace(
+            layer,
+            feed_forward=replace(
+                layer.feed_forward, weights=replace(layer.feed_forward.weights, router_float32=True)
+            ),
+        )
         if isinstance(layer.feed_forward, MixtureOfExperts)
         else layer
         for layer in _sandwiched(2, always_biased=True)(text)
@@ -127,7 +136,7 @@ def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=width,
         shared_intermediate_size=shared * text.count("num_shared_experts", default=1, minimum=0),
-        router_bias=text.boolean("moe_router_enable_expert_bias", default=True),
+        weights=ExpertWeights(router_bias=text.boolean("moe_router_enable_expert_bias", default=True)),
     )
     first = text.count("first_k_dense_replace", default=1, minimum=0)
     every = text.count("moe_layer_freq", default=1)
@@ -157,10 +166,12 @@ def _pangu_pro(text: Config) -> tuple[DecoderLayer, ...]:
         num_kv_heads(text),
         size,
         text.integer("v_channels") if sinks else size,
-        qkv_bias=text.boolean("qkv_bias", default=bias),
-        output_bias=bias,
         stored_sinks=sinks,
-        sink_values=text.boolean("param_sink_with_value"),
+        weights=AttentionWeights(
+            qkv_bias=text.boolean("qkv_bias", default=bias),
+            output_bias=bias,
+            sink_values=text.boolean("param_sink_with_value"),
+        ),
     )
     first = text.count("first_k_dense_replace", default=0, minimum=0)
     sparse = Sparse(
@@ -184,7 +195,7 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
     """
     mla = mla_attention(text)
     heads, size = mla.num_heads, mla.qk_nope_head_dim + mla.qk_rope_head_dim
-    mixer = Attention(heads, heads, size, size, low_rank=mla)
+    mixer = Attention(heads, heads, size, size, weights=AttentionWeights(low_rank=mla))
     return (DecoderLayer(mixer, dense(text)),) * num_layers(text)
 
 
@@ -202,9 +213,11 @@ def _longcat(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("moe_topk"),
         intermediate_size=text.integer("moe_intermediate_size"),
         shared_intermediate_size=network.intermediate_size,
-        router_bias=True,
-        router_float32=True,
-        zero_experts=text.count("zero_expert_num", default=0, minimum=0),
+        weights=ExpertWeights(
+            router_bias=True,
+            router_float32=True,
+            zero_experts=text.count("zero_expert_num", default=0, minimum=0),
+        ),
     )
     pair = (
         DecoderLayer(mixer, experts, mixer_name="self_attn.0"),

@@ -8,11 +8,11 @@ from service.architecture.config import Config
 from service.architecture.encoders import merged_patches
 from service.architecture.layers.attention import Attention, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
-from service.architecture.readers.dense import LLAMA, _normed, _qwen_window
-from service.architecture.readers.family import Family, attention, dense, layer_types, num_layers
+from service.architecture.readers.dense import LLAMA, qwen2_attention, qwen3_attention
+from service.architecture.readers.family import Family, dense, layer_types, num_layers
 from service.architecture.readers.recipe import LAYER_NORM, Decoder, Sparse, after_dense
 from service.architecture.readers.windows import by_pattern, by_type, every_layer, no_layer
 
@@ -150,7 +150,7 @@ def experts(text: Config, *, shared: int, shared_gate: bool) -> MixtureOfExperts
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
         shared_intermediate_size=shared,
-        shared_gate=shared_gate,
+        weights=ExpertWeights(shared_gate=shared_gate),
     )
 
 
@@ -173,7 +173,7 @@ def decoder(
 
 
 def _qwen2_moe(text: Config) -> tuple[DecoderLayer, ...]:
-    mixer = attention(text, qkv_bias=True, window=_qwen_window(text))
+    mixer = qwen2_attention(text)
 
     def feed_forward(index: int) -> FeedForward:
         if not is_sparse(text, index):
@@ -185,7 +185,7 @@ def _qwen2_moe(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _qwen3_moe(text: Config) -> tuple[DecoderLayer, ...]:
-    mixer = _normed(text)
+    mixer = qwen3_attention(text)
 
     def feed_forward(index: int) -> FeedForward:
         if not is_sparse(text, index):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from service.architecture.config import Config
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.readers.family import head_size, num_kv_heads
 from service.architecture.readers.windows import every_layer
@@ -50,8 +50,10 @@ class Sparse:
             experts_per_token=text.count(*self.per_token, default=1),
             intermediate_size=width,
             shared_intermediate_size=shared,
-            router_bias=is_set(text, self.router_bias),
-            router_float32=self.router_float32,
+            weights=ExpertWeights(
+                router_bias=is_set(text, self.router_bias),
+                router_float32=self.router_float32,
+            ),
         )
 
 
@@ -100,10 +102,12 @@ class Decoder:
             window_excludes_itself=self.window_excludes_itself,
             alibi=is_set(text, self.alibi),
             sinks=self.sinks,
-            output_gate=self.output_gate,
-            qkv_bias=is_set(text, self.qkv_bias),
-            output_bias=is_set(text, self.output_bias),
-            query_key_norm=self.norm if is_set(text, self.norm_if) else QueryKeyNorm.NONE,
+            weights=AttentionWeights(
+                output_gate=self.output_gate,
+                qkv_bias=is_set(text, self.qkv_bias),
+                output_bias=is_set(text, self.output_bias),
+                query_key_norm=self.norm if is_set(text, self.norm_if) else QueryKeyNorm.NONE,
+            ),
         )
 
     def dense(self, text: Config) -> DenseFeedForward:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.layers.attention import Attention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
@@ -63,10 +63,12 @@ def _attention(text: Config, kind: str, indexer: RegionIndexer | None) -> Attent
         head_size=size,
         head_size_v=size,
         sliding_window=window,
-        query_key_norm=QueryKeyNorm.PER_HEAD if _norm_width(text) == 1 else QueryKeyNorm.PER_HEAD_FLOAT32,
-        head_gate=gated,
         flash=picking is None,
         region_indexer=picking,
+        weights=AttentionWeights(
+            query_key_norm=QueryKeyNorm.PER_HEAD if _norm_width(text) == 1 else QueryKeyNorm.PER_HEAD_FLOAT32,
+            head_gate=gated,
+        ),
     )
 
 

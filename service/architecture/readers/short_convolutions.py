@@ -1,13 +1,18 @@
 """Short convolutions whose latest inputs have a cache: LFM2, Inkling."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.layers.attention import Attention, PackedConvolutions, QueryKeyNorm, RelativeScores
+from service.architecture.layers.attention import (
+    Attention,
+    AttentionWeights,
+    PackedConvolutions,
+    QueryKeyNorm,
+    RelativeScores,
+)
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.recurrence import ShortConvolution
@@ -47,13 +52,15 @@ def _inkling_attention(text: Config, window: int | None) -> Attention:
         head_size=size,
         head_size_v=size,
         sliding_window=window,
-        qkv_bias=text.boolean("q_bias"),
-        output_bias=text.boolean("o_bias"),
-        query_key_norm=QueryKeyNorm.PER_HEAD,
         convolutions=PackedConvolutions(
             text.count("sconv_kernel_size", "conv_kernel_size", default=4), hidden
         ),
-        relative=RelativeScores(text.integer("d_rel"), window or text.integer("rel_extent")),
+        weights=AttentionWeights(
+            qkv_bias=text.boolean("q_bias"),
+            output_bias=text.boolean("o_bias"),
+            query_key_norm=QueryKeyNorm.PER_HEAD,
+            relative=RelativeScores(text.integer("d_rel"), window or text.integer("rel_extent")),
+        ),
     )
 
 
@@ -72,8 +79,10 @@ def _inkling_network(text: Config, index: int) -> FeedForward:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=inner,
         shared_intermediate_size=shared * inner,
-        router_bias=text.boolean("use_gate_bias"),
-        zero_experts=round_up(routed + shared, ROUTER_ROWS) - routed,
+        weights=ExpertWeights(
+            router_bias=text.boolean("use_gate_bias"),
+            zero_experts=round_up(routed + shared, ROUTER_ROWS) - routed,
+        ),
     )
 
 
@@ -83,7 +92,7 @@ def _inkling_ends(text: Config) -> ModelEnds:
 
 def _lfm2(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.32.0, models/lfm2.py and lfm2_moe.py."""
-    full = replace(attention(text), query_key_norm=QueryKeyNorm.PER_HEAD)
+    full = attention(text, weights=AttentionWeights(query_key_norm=QueryKeyNorm.PER_HEAD))
     state = ShortConvolution(
         channels=text.integer("conv_dim", "hidden_size"),
         conv_kernel=text.count("conv_L_cache", minimum=2),
@@ -109,7 +118,7 @@ def _lfm2_network(text: Config, index: int) -> FeedForward:
             num_experts=count,
             experts_per_token=text.count("num_experts_per_tok"),
             intermediate_size=text.integer("moe_intermediate_size"),
-            router_bias=text.boolean("use_expert_bias"),
+            weights=ExpertWeights(router_bias=text.boolean("use_expert_bias")),
         )
     width = text.integer("block_ff_dim", "intermediate_size")
     if not count and text.boolean("block_auto_adjust_ff_dim", default=True):

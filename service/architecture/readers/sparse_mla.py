@@ -7,7 +7,7 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.hidden_streams import HyperConnections
-from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.mla import MlaWeights, MultiHeadLatentAttention
 from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.readers.family import Family, dense, layer_types, num_layers
 from service.architecture.readers.mla import deepseek_experts, indexer, mla_attention
@@ -37,12 +37,9 @@ def _hy_v4_attention(text: Config) -> MultiHeadLatentAttention:
     gate = text.text("gating_type") if text.boolean("gated_mla") else ""
     if gate not in {"", ELEMENTWISE, HEADWISE}:
         raise InvalidConfig(text.at("gating_type"), f"must be {ELEMENTWISE} or {HEADWISE}")
-    return replace(
-        mla_attention(text),
-        output_gate=gate == ELEMENTWISE,
-        head_gate=gate == HEADWISE,
-        sinks=text.boolean("learnable_sink"),
-    )
+    plain = mla_attention(text)
+    weights = replace(plain.weights, output_gate=gate == ELEMENTWISE, head_gate=gate == HEADWISE)
+    return replace(plain, sinks=text.boolean("learnable_sink"), weights=weights)
 
 
 def _hy_v4_indexers(text: Config) -> tuple[Indexer | None, ...]:
@@ -85,13 +82,15 @@ def _dots3_note(text: Config) -> tuple[DecoderLayer, ...]:
     if not types:
         raise InvalidConfig(text.at("layer_types"), "is missing")
     windowed = _dots3_windowed(text)
-    full = replace(mla_attention(text), qkv_bias=False, row_size=windowed.head_size, rotary_norm=True)
+    plain = mla_attention(text)
+    weights = replace(plain.weights, qkv_bias=False, rotary_norm=True)
+    full = replace(plain, row_size=windowed.head_size, weights=weights)
     full = _gated(full, text.text("attention_gate_type"))
-    experts, plain = deepseek_experts(text), dense(text)
+    experts, network = deepseek_experts(text), dense(text)
     return tuple(
         DecoderLayer(
             windowed if types[index] == "sliding_attention" else replace(full, indexer=indexer(text, index)),
-            experts if after_dense(text, index) else plain,
+            experts if after_dense(text, index) else network,
         )
         for index in range(num_layers(text))
     )
@@ -100,20 +99,24 @@ def _dots3_note(text: Config) -> tuple[DecoderLayer, ...]:
 def _dots3_windowed(text: Config) -> MultiHeadLatentAttention:
     mixer = MultiHeadLatentAttention(
         num_heads=text.count("swa_num_attention_heads"),
-        q_lora_rank=text.integer("swa_q_lora_rank"),
         kv_lora_rank=text.integer("swa_kv_lora_rank"),
         qk_nope_head_dim=text.integer("swa_qk_nope_head_dim"),
         qk_rope_head_dim=text.integer("swa_qk_rope_head_dim"),
-        v_head_dim=text.integer("swa_v_head_dim"),
         sliding_window=text.integer("sliding_window_size"),
-        rotary_norm=True,
+        weights=MlaWeights(
+            q_lora_rank=text.integer("swa_q_lora_rank"),
+            v_head_dim=text.integer("swa_v_head_dim"),
+            rotary_norm=True,
+        ),
     )
     return _gated(mixer, text.text("swa_attention_gate_type"))
 
 
 def _gated(mixer: MultiHeadLatentAttention, kind: str) -> MultiHeadLatentAttention:
     """Return attention with a gate per head, or one as wide as the values for any other kind or none."""
-    return replace(mixer, head_gate=kind == "headwise", output_gate=kind != "headwise")
+    return replace(
+        mixer, weights=replace(mixer.weights, head_gate=kind == "headwise", output_gate=kind != "headwise")
+    )
 
 
 FAMILIES: Final[Mapping[str, Family]] = {

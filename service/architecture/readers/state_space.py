@@ -6,9 +6,9 @@ from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders import adapted_patches
-from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
+from service.architecture.layers.attention import Attention, AttentionWeights, NoAttention, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
-from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.recurrence import Mamba, Mamba2
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
@@ -127,7 +127,7 @@ def _mamba2_of_hybrid(text: Config, channels: int | None = None) -> Mamba2:
 
 def _bamba(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.19.0, models/bamba.py."""
-    full = replace(attention(text), qkv_bias=text.boolean("attention_bias"))
+    full = attention(text, weights=AttentionWeights(qkv_bias=text.boolean("attention_bias")))
     state, network = _mamba2_of_hybrid(text), dense(text, bias=text.boolean("mlp_bias"))
     attending = text.counts("attn_layer_indices")
     return tuple(
@@ -141,7 +141,7 @@ def _bamba(text: Config) -> tuple[DecoderLayer, ...]:
 def _granite(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.32.0, models/granitemoehybrid.py."""
     biased = text.boolean("attention_bias")
-    full = replace(attention(text), qkv_bias=biased, output_bias=biased)
+    full = attention(text, weights=AttentionWeights(qkv_bias=biased, output_bias=biased))
     state, network = _mamba2_of_hybrid(text), _granite_network(text)
     types = layer_types(text) or text.texts("layers_block_type")
     return tuple(
@@ -256,10 +256,12 @@ def _nemotron_block(text: Config, sign: str) -> tuple[Mixer, FeedForward]:
                 intermediate_size=text.integer("moe_intermediate_size"),
                 shared_intermediate_size=shared
                 * text.integer("moe_shared_expert_intermediate_size", default=1),
-                router_bias=True,
-                router_computes_float32=True,
-                gated=False,
-                latent_size=text.optional_integer("moe_latent_size"),
+                weights=ExpertWeights(
+                    router_bias=True,
+                    router_computes_float32=True,
+                    gated=False,
+                    latent_size=text.optional_integer("moe_latent_size"),
+                ),
             )
 
 
@@ -282,7 +284,11 @@ def _zamba2(text: Config) -> tuple[DecoderLayer, ...]:
     hidden, heads = text.integer("hidden_size"), text.count("num_attention_heads")
     size = max(1, 2 * hidden // heads)
     full = Attention(
-        num_heads=heads, num_kv_heads=heads, head_size=size, head_size_v=size, input_size=2 * hidden
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_size=size,
+        head_size_v=size,
+        weights=AttentionWeights(input_size=2 * hidden),
     )
     network = DenseFeedForward(
         text.optional_integer("intermediate_size") or 4 * hidden, bias=text.boolean("add_bias_linear")
@@ -331,7 +337,7 @@ def _plamo2(text: Config) -> tuple[DecoderLayer, ...]:
         num_kv_heads=num_kv_heads(text),
         head_size=size,
         head_size_v=size,
-        query_key_norm=QueryKeyNorm.FULL,
+        weights=AttentionWeights(query_key_norm=QueryKeyNorm.FULL),
     )
     heads = text.count("mamba_num_heads")
     state = Mamba2(

@@ -137,7 +137,7 @@ def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Mod
     """Yield experts that layers have in common, on every stage: vLLM 0.28.0, InternS2MobiusModel."""
     network = architecture.layers[0].feed_forward
     if isinstance(network, MixtureOfExperts):
-        for index in range(network.banks):
+        for index in range(network.weights.banks):
             yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
