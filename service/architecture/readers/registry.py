@@ -1,10 +1,10 @@
-"""Which architecture classes are known, and which are known but not modelled."""
+"""The reader of each architecture class, and why some of the engine's classes have none."""
 
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from service.architecture.readers import (
     block_sparse,
@@ -55,13 +55,12 @@ KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 
 
 @cache
-def _data() -> Mapping[str, Any]:
+def unmodelled_classes() -> Mapping[str, str]:
+    """Return the engine's classes without a reader, each with the reason (``unmodelled.toml``)."""
     text = resources.files("service.architecture.readers").joinpath("unmodelled.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return {name: entry["reason"] for entry in tomllib.loads(text)["unmodelled"] for name in entry["classes"]}
 
 
 def unmodelled(class_name: str) -> str | None:
-    """Return why a class that the engine knows is not read here, or ``None``."""
-    return next(
-        (str(entry["reason"]) for entry in _data()["unmodelled"] if class_name in entry["classes"]), None
-    )
+    """Return why a class that the engine runs has no reader; ``None`` for any other class."""
+    return unmodelled_classes().get(class_name)
