@@ -5,7 +5,6 @@ from typing import Final
 
 from service.architecture.context_length import ContextLength
 from service.architecture.drafts import DraftEmbedding, Joint
-from service.architecture.encoders.tower import Tower
 from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer, TokenMixer
 from service.architecture.layers.hidden_streams import AlternatingUpdates, GatedResiduals, HyperConnections
@@ -16,9 +15,16 @@ from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.quantization import Quantization
 from service.architecture.rotary import RotaryTable
-
-DEFAULT_STATE_CHUNK: Final = 2048
-"""vLLM 0.11.1 to 0.31.0, ModelConfig.get_mamba_chunk_size, where a config names none."""
+from service.architecture.traits import (
+    NO_LIMITS,
+    NO_MEDIA,
+    NOTHING_DECLARED,
+    PLAIN_STATES,
+    ClassLimits,
+    DeclaredFields,
+    MediaInputs,
+    StateFields,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,54 +117,22 @@ class ModelArchitecture:
     context: ContextLength
     quantization: Quantization | None = None
     multimodal: bool = False
-    bidirectional_media: bool = False
-    """Image tokens attend to each other both ways, which only some attention backends can."""
-    largest_media_item: int | None = None
-    """Tokens of the largest image or video that the engine's own processor makes."""
-    media_heads: int | None = None
-    """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
-    media_width: int | None = None
-    """Width of that tower's networks, which are split with them."""
-    supports_pipeline: bool = True
-    """Whether the engine can split the model into pipeline stages."""
-    supports_tensor: bool = True
-    """Whether it can split its layers over ranks."""
-    state_dtype: str | None = None
-    """Type that the config asks for recurrent states, if it does."""
-    state_chunk: int = DEFAULT_STATE_CHUNK
-    """Tokens that the recurrent layers' kernels take at a time."""
-    text_class_declared: bool = True
-    """Whether the part that generates text names its own class."""
-    experts_declared: bool = False
-    """Whether the config names a number of experts, by which the engine tells models that have some."""
-    attention_layers_specified: bool = True
-    """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
-    head_size_declared: int | None = None
-    """``head_dim`` as the config says it."""
-    towers: tuple[Tower, ...] = ()
-    """Encoders of other media, as far as they are known."""
+    media: MediaInputs = NO_MEDIA
+    class_limits: ClassLimits = NO_LIMITS
+    declared: DeclaredFields = NOTHING_DECLARED
+    states: StateFields = PLAIN_STATES
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
     hyper_connections: HyperConnections | GatedResiduals | None = None
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
-    tying_declared: bool = True
-    """Whether the config itself says if the output is tied to the embedding."""
-    media_known: bool = True
-    """Whether ``towers`` are all the towers there are."""
     weights_checked: bool = True
     """Whether the closed form of the weights was held against what the engine allocates."""
     encoder_tokens: int | None = None
     """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
-    counted_layers: int | None = None
-    """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
-    counted_state: Recurrence | None = None
-    """A state that blocks are aligned with, whether or not a layer keeps it."""
     attending_layers: tuple[DecoderLayer, ...] = ()
     """The layers as releases take them that leave the class to transformers, where all attend."""
-    only_backend: str | None = None
-    """The attention backend without which the class is not built, with the cache in the model's type."""
     attentions_per_layer: int = 1
     """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
     files: ModelFiles | None = None

@@ -11,13 +11,20 @@ from service.architecture.layers.attention import NoAttention
 from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.hidden_streams import AlternatingUpdates
 from service.architecture.layers.model_ends import PerLayerEmbedding
-from service.architecture.model import DEFAULT_STATE_CHUNK, ModelArchitecture
+from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import read_quantization
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
 from service.architecture.readers.registry import FAMILIES, KNOWN, unmodelled
 from service.architecture.rotary import read_rotary_tables
+from service.architecture.traits import (
+    DEFAULT_STATE_CHUNK,
+    ClassLimits,
+    DeclaredFields,
+    MediaInputs,
+    StateFields,
+)
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
@@ -84,35 +91,25 @@ def read_architecture(config: Config) -> ModelArchitecture:
         context=read_context_length(text),
         quantization=read_quantization(config, text),
         multimodal=family.multimodal,
-        bidirectional_media=family.bidirectional_media(text),
-        largest_media_item=family.largest_media_item,
-        media_heads=_media_heads(config) if family.splits_media_heads else None,
-        media_width=_media_width(config) if family.splits_media_heads else None,
-        supports_pipeline=family.supports_pipeline,
-        supports_tensor=family.supports_tensor,
-        state_dtype=_state_dtype(text),
-        state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        head_size_declared=text.optional_integer("head_dim", minimum=0) or None,
-        text_class_declared=bool(text.texts("architectures")),
-        experts_declared=_experts_declared(text),
-        attention_layers_specified=family.attention_layers_specified,
-        towers=family.towers(config) if family.towers is not None else (),
+        media=_media(config, text, family),
+        class_limits=ClassLimits(family.supports_pipeline, family.supports_tensor, family.only_backend),
+        declared=_declared(config, text, family),
+        states=StateFields(
+            dtype=_state_dtype(text),
+            chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
+            counted=family.counted_state(text),
+        ),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
         hyper_connections=family.hyper_connections(text),
         frame=family.frame,
         ends=family.ends(text),
         rotary_tables=read_rotary_tables(text, layers),
-        tying_declared="tie_word_embeddings" in config or "tie_word_embeddings" in text,
-        media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
-        counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
         encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
-        counted_state=family.counted_state(text),
         attending_layers=()
         if family.attending_layers is None
         else _sharing_equal_mixers(family.attending_layers(text)),
-        only_backend=family.only_backend,
         attentions_per_layer=family.attentions_per_layer,
         drafts=read_own_draft(class_name, text, family),
     )
@@ -241,6 +238,28 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
     if "altup_num_inputs" not in text:
         return None
     return AlternatingUpdates(text.count("altup_num_inputs"), text.integer("laurel_rank", default=64))
+
+
+def _media(config: Config, text: Config, family: Family) -> MediaInputs:
+    return MediaInputs(
+        towers=family.towers(config) if family.towers is not None else (),
+        towers_known=not family.multimodal or family.towers is not None,
+        bidirectional=family.bidirectional_media(text),
+        largest_item=family.largest_media_item,
+        heads=_media_heads(config) if family.splits_media_heads else None,
+        width=_media_width(config) if family.splits_media_heads else None,
+    )
+
+
+def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
+    return DeclaredFields(
+        text_class=bool(text.texts("architectures")),
+        experts=_experts_declared(text),
+        tying="tie_word_embeddings" in config or "tie_word_embeddings" in text,
+        attention_layers=family.attention_layers_specified,
+        head_size=text.optional_integer("head_dim", minimum=0) or None,
+        num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
+    )
 
 
 def _media_heads(config: Config) -> int | None:

@@ -124,9 +124,9 @@ def _check_kernels(
     if convolved and engine_config.dtype != "bfloat16":
         words = f"sconv SWA cache supports bfloat16 only, got torch.{engine_config.dtype}"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
-    if architecture.only_backend is None:
+    if architecture.class_limits.only_backend is None:
         return
-    if backend.name != architecture.only_backend:
+    if backend.name != architecture.class_limits.only_backend:
         words = f"{architecture.class_name.removesuffix('ForCausalLM')} requires FlashInfer attention"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
     if engine_config.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:

@@ -86,7 +86,7 @@ def skipped_layers(
     if architecture.is_hybrid:
         _check_hybrid(architecture, rules)
     else:
-        skipped |= _boundary(architecture.counted_layers or len(architecture.layers))
+        skipped |= _boundary(architecture.declared.num_layers or len(architecture.layers))
     named = sorted(layer for layer in skipped if not layer.isdecimal())
     if named and rules.dtypes.turboquant_sorts_skipped_as_numbers:
         raise EngineRefusal(Stage.CONFIG, f"invalid literal for int() with base 10: {named[0]!r}")
@@ -95,8 +95,7 @@ def skipped_layers(
 
 def _check_hybrid(architecture: ModelArchitecture, rules: EngineRules) -> None:
     specified = (
-        architecture.attention_layers_specified
-        or architecture.class_name in rules.dtypes.block_types_declared
+        architecture.declared.attention_layers or architecture.class_name in rules.dtypes.block_types_declared
     )
     if rules.dtypes.turboquant_on_hybrids and specified:
         return

@@ -14,7 +14,7 @@ def runs_on_v2_model_runner(
     ):
         return False
     name = architecture.class_name
-    dense = not (architecture.is_hybrid or architecture.experts_declared)
+    dense = not (architecture.is_hybrid or architecture.declared.experts)
     second = {"all", name, *(("dense",) if dense else ())}
     if architecture.quantization is None:
         second.add(f"unquantized {name}")

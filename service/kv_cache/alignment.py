@@ -176,7 +176,7 @@ def _multiple_that_holds(
     """
     if engine_config.mamba_cache_mode != ALL:
         return kernel * ceil_div(state, kernel * per_token)
-    chunk = lcm(engine_config.mamba_block_size or architecture.state_chunk, kernel)
+    chunk = lcm(engine_config.mamba_block_size or architecture.states.chunk, kernel)
     return chunk * ceil_div(ceil_div(state, per_token), chunk)
 
 

@@ -108,8 +108,8 @@ def largest_state(architecture: ModelArchitecture, engine_config: EngineConfig) 
     """
     drafted = architecture.class_name not in engine_config.rules.states.undrafted_alignment
     states = list(architecture.recurrences)
-    if architecture.counted_state is not None:
-        states.append(architecture.counted_state)
+    if architecture.states.counted is not None:
+        states.append(architecture.states.counted)
     return max(state_bytes(mixer, engine_config, drafted=drafted) for mixer in states)
 
 

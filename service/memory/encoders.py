@@ -36,9 +36,9 @@ def encoders(
         _by_name(tower.name.split(".")[0], constants, decoder_peak)
         if tower.media is None
         else _by_patches(tower.media, constants, run, decoder_peak)
-        for tower in architecture.towers
+        for tower in architecture.media.towers
     ]
-    if not architecture.media_known:
+    if not architecture.media.towers_known:
         terms.append(_by_name("unknown", constants, decoder_peak))
     return terms
 

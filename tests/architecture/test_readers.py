@@ -154,7 +154,7 @@ def test_a_wrapper_reads_the_class_that_its_text_part_names() -> None:
     model = read(architectures=["LlavaForConditionalGeneration"], model_type="llava", text_config=text)
 
     assert model.multimodal
-    assert not model.media_known
+    assert not model.media.towers_known
     assert attention_of(model).num_kv_heads == 8
 
 
@@ -366,8 +366,8 @@ def test_a_model_of_images_without_its_encoder_has_none() -> None:
     whole = {recording["architectures"][0]: recording for recording in ENCODING}
     assert len(whole) == len(WITHOUT_ENCODER)
     for class_name, without in WITHOUT_ENCODER.items():
-        assert read_architecture(read_document(whole[class_name])).towers
-        assert not read_architecture(read_document({**whole[class_name], **without})).towers
+        assert read_architecture(read_document(whole[class_name])).media.towers
+        assert not read_architecture(read_document({**whole[class_name], **without})).media.towers
 
 
 def config_of(class_name: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_qwen_3_6_has_30_delta_nets_and_10_attention_layers() -> None:
     kinds = Counter(type(layer.mixer) for layer in architecture.layers)
     assert kinds == {GatedDeltaNet: 30, Attention: 10}
     assert architecture.is_hybrid
-    assert architecture.state_dtype == "float32"
+    assert architecture.states.dtype == "float32"
 
 
 def test_deepseek_v3_keeps_576_elements_per_token() -> None:

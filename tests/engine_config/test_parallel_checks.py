@@ -17,6 +17,7 @@ from service.architecture.layers.recurrence import (
     ShortConvolution,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.traits import ClassLimits
 from service.engine_config.parallel_checks import check_context_parallel, check_layers, check_shared_caches
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -129,7 +130,11 @@ def test_ranks_that_it_can_be_are_not(mixer: Mixer, ranks: int) -> None:
 
 def test_a_model_on_one_rank_alone_says_so() -> None:
     """As vLLM 0.33.0 has it, models/dory.py DoryForCausalLM.__init__."""
-    dory = replace(made_of(Attention(8, 8, 64, 64)), class_name="DoryForCausalLM", supports_tensor=False)
+    dory = replace(
+        made_of(Attention(8, 8, 64, 64)),
+        class_name="DoryForCausalLM",
+        class_limits=ClassLimits(tensor_parallel=False),
+    )
     check_layers(dory, 1, NEWEST)
     with pytest.raises(EngineRefusal) as caught:
         check_layers(dory, 2, NEWEST)

@@ -49,7 +49,7 @@ QWEN25_VL: dict[str, Any] = {
 
 
 def _media(architecture: ModelArchitecture) -> PatchedMedia:
-    (tower,) = architecture.towers
+    (tower,) = architecture.media.towers
     assert tower.media is not None
     return tower.media
 

@@ -103,7 +103,7 @@ def _after_layers(
     architecture: ModelArchitecture, layout: WeightLayout, deployment: Parallelism, layers: range
 ) -> Modules:
     if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
-        for tower in architecture.towers:
+        for tower in architecture.media.towers:
             yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
 
 
@@ -144,7 +144,7 @@ def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Mod
 def _is_tied(architecture: ModelArchitecture, layout: WeightLayout) -> bool:
     """Whether the output shares the embedding, by the config or else by the release's default."""
     return architecture.tie_word_embeddings or (
-        not architecture.tying_declared and architecture.class_name in layout.tied_when_unset
+        not architecture.declared.tying and architecture.class_name in layout.tied_when_unset
     )
 
 

@@ -80,7 +80,7 @@ def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> i
 
     Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
     """
-    features = sum(tower.deep_features for tower in architecture.towers)
+    features = sum(tower.deep_features for tower in architecture.media.towers)
     return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
 
 
