@@ -1,4 +1,4 @@
-"""What a config.json says of a model, parsed once."""
+"""The facts about a model that a config.json contains, parsed once."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,7 +29,7 @@ from service.architecture.traits import (
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What guesses tokens. Its layers are built after the model's own, on the last pipeline stage."""
+    """A draft of tokens ahead. Its layers are built after the model's own, on the last pipeline stage."""
 
     class_name: str
     """The engine's class for it."""
@@ -40,9 +40,9 @@ class Draft:
     """Its layers in the names of modules, before their numbers."""
     first_number: int = 0
     predicts: int | None = None
-    """Tokens that it guesses in one pass; more must be a multiple (``n_predict``)."""
+    """Draft tokens of one pass; a larger number must be a multiple of it (``n_predict``)."""
     modules: int = 1
-    """Modules that guess one token each (``num_nextn_predict_layers``)."""
+    """Modules with one draft token each (``num_nextn_predict_layers``)."""
     embedding: DraftEmbedding = DraftEmbedding.MODEL
     joints: tuple[Joint, ...] = ()
     norm_weights: int = 0
@@ -74,7 +74,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftCheckpoint:
-    """What the config of a draft of its own says, for each method that could use it."""
+    """A separate draft model, as each method could use it."""
 
     id: str
     model_type: str
@@ -82,7 +82,7 @@ class DraftCheckpoint:
     eagle: Draft | None = None
     eagle3: Draft | None = None
     unread: str = ""
-    """Why some of these could not be read."""
+    """Why some of these are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ NO_DRAFTS: Final = DraftSources()
 
 @dataclass(frozen=True, slots=True)
 class ModelArchitecture:
-    """A text-generating model, as far as memory is concerned."""
+    """A text-generating model: what its memory and its start depend on."""
 
     class_name: str
-    """The architecture's class, as ``architectures`` names it."""
+    """The architecture class, by its name in ``architectures``."""
     model_type: str
     """``model_type`` of the whole config."""
     dtype: str
@@ -128,28 +128,28 @@ class ModelArchitecture:
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
     weights_checked: bool = True
-    """Whether the closed form of the weights was held against what the engine allocates."""
+    """Whether the computed weights were compared with what the engine allocates."""
     encoder_tokens: int | None = None
-    """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
+    """The encoder's tokens of the longest input, for a decoder with cross attention; ``None`` for others."""
     attending_layers: tuple[DecoderLayer, ...] = ()
-    """The layers as releases take them that leave the class to transformers, where all attend."""
+    """The layers for releases that run the class by transformers, where all layers attend."""
     attentions_per_layer: int = 1
-    """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+    """Number of ``layers`` in one layer of the engine, which pipeline stages do not split."""
     files: ModelFiles | None = None
-    """What the model is read by anew for each release; ``None`` where all read the one config alike."""
+    """Files from which each release is read separately; ``None`` where all read the same config."""
     drafts: DraftSources = NO_DRAFTS
-    """What could guess tokens ahead."""
+    """Drafts that the model could use."""
     draft: Draft | None = None
-    """What does, in the start that is planned."""
+    """The draft of the planned start."""
     attention_layers: tuple[tuple[int, TokenMixer], ...] = field(init=False, repr=False, compare=False)
-    """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
+    """Index and mixer of the layers that cache something per token, with shared caches and drafts."""
     recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
-    """Index and mixer of the layers that keep one state per sequence."""
+    """Index and mixer of the layers with one state per sequence."""
     recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
-    """Their mixers, those that are one object once."""
+    """Their mixers, each object once."""
 
     def __post_init__(self) -> None:
-        # Layers that are alike become one object, and what every step of a plan asks is found once.
+        # Equal layers become one object, and the lists that every step of a plan reads are built once.
         known: dict[DecoderLayer, DecoderLayer] = {}
         objects = {id(layer): layer for layer in self.layers}
         distinct = {key: known.setdefault(layer, layer) for key, layer in objects.items()}
@@ -168,12 +168,12 @@ class ModelArchitecture:
         object.__setattr__(self, "recurrences", tuple(recurrences.values()))
 
     def __hash__(self) -> int:
-        # Caches look models up by what tells most of them apart; all layers would take longer than a plan.
+        # Caches hash models often: these fields differ between most models, while all layers take too long.
         return hash((self.class_name, self.dtype, self.hidden_size, self.vocab_size, len(self.layers)))
 
     @property
     def num_layers(self) -> int:
-        """The layers that the engine builds, each once however often it runs."""
+        """Number of layers that the engine builds; a layer that runs several times counts once."""
         return sum(not layer.repeats for layer in self.layers) // self.attentions_per_layer
 
     @property
@@ -183,11 +183,11 @@ class ModelArchitecture:
 
     @property
     def distinct_layers(self) -> tuple[DecoderLayer, ...]:
-        """The built layers, those that are alike once."""
+        """The built layers, equal ones once."""
         return tuple({id(layer): layer for layer in self.built_layers}.values())
 
     def layer_number(self, index: int) -> int:
-        """Return the number that a built layer has in its name, by which flags mean it."""
+        """Return the number in the name of a built layer, which flags refer to."""
         own = len(self.layers)
         if self.draft is not None and index >= own:
             return index - own + self.draft.first_number
@@ -195,7 +195,7 @@ class ModelArchitecture:
 
     @property
     def lead_attention(self) -> TokenMixer | None:
-        """The first attention layer, whose head counts stand for the model in the engine's own sizing."""
+        """The first attention layer, whose numbers of heads the engine takes as those of the model."""
         return self.attention_layers[0][1] if self.attention_layers else None
 
     @property
@@ -205,10 +205,10 @@ class ModelArchitecture:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether some layers keep a state, with or without attention in others."""
+        """Whether some layers have a recurrent state, with or without attention in others."""
         return bool(self.recurrent_layers)
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether recurrent layers stand beside attention."""
+        """Whether the model has both recurrent layers and attention."""
         return self.is_recurrent and self.lead_attention is not None

@@ -1,4 +1,4 @@
-"""From a config.json to a ModelArchitecture, by the family of its architecture class."""
+"""Reads a config.json into a ModelArchitecture, by the reader of its architecture class."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,11 +31,11 @@ STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16"
 """Types that a recurrent state may have: vLLM 0.32.0, utils/torch_utils.py STR_DTYPE_TO_TORCH_DTYPE."""
 EXPERT_COUNTS: Final = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
-"""Where multimodal wrappers keep the part that generates text."""
+"""Sections of multimodal configs that may hold the part which generates text."""
 
 
 class UnknownArchitecture(ValueError):
-    """No reader knows this architecture class, so nothing is guessed.
+    """No reader knows this architecture class, so the model is refused.
 
     Attributes:
         class_name: what the config names.
@@ -69,7 +69,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
     """Read a model's config.json.
 
     Raises:
-        UnknownArchitecture: no family claims its architecture class.
+        UnknownArchitecture: its architecture class has no reader.
         InvalidConfig: a field is missing, of the wrong type or out of range.
     """
     class_name, entry = _entry(config)
@@ -116,7 +116,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
 
 
 def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:
-    """Let equal mixers be one object, so that whoever plans asks each kind of layer once."""
+    """Make equal mixers one object, so that a plan computes each type of layer once."""
     seen: dict[Mixer, Mixer] = {}
     return tuple(replace(layer, mixer=seen.setdefault(layer.mixer, layer.mixer)) for layer in layers)
 
@@ -132,7 +132,7 @@ def _entry(config: Config) -> tuple[str, Family | Wrapper]:
 
 
 def _state_dtype(text: Config) -> str | None:
-    """Return the type that a config wants recurrent states in."""
+    """Return the type of recurrent states that a config names."""
     for name in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
         specified = text.text(name)
         if specified and specified not in STATE_DTYPES:
@@ -143,7 +143,7 @@ def _state_dtype(text: Config) -> str | None:
 
 
 def _likely_class(config: Config) -> str:
-    """Return a hint at the class that goes by a config's ``model_type``, in the field's way of naming."""
+    """Return a hint: the known class whose name is the ``model_type`` plus ``ForCausalLM``."""
     stem = config.text("model_type").replace("_", "").replace("-", "").lower()
     likely = [name for name in KNOWN if stem and name.lower() == f"{stem}forcausallm"]
     return f"; {likely[0]} generates text for this model_type" if likely else ""
@@ -172,7 +172,7 @@ def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
 
 
 def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
-    """Return the text part of a multimodal config, and the family that reads it."""
+    """Return the text part of a multimodal config, and the reader of its class."""
     section: Config | None = config
     for name in wrapper.sections:
         section = section.section(name) if section is not None else None
@@ -210,7 +210,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
 
 
 def _experts_declared(text: Config) -> bool:
-    """Whether the first field of a number of experts, or else some block, names one.
+    """Return whether the config declares experts, by the first present field or by a block.
 
     Source: vLLM 0.33.0, ModelArchConfigConvertorBase.get_num_experts.
     """
@@ -273,7 +273,7 @@ def _media_width(config: Config) -> int | None:
 
 
 def _dtype(config: Config, text: Config) -> str:
-    """Return the weights' type; the engine turns an untold (float32) one into bfloat16.
+    """Return the dtype of the weights; float32, also where the config names none, becomes bfloat16.
 
     Source: vLLM 0.32.0, ModelArchConfigConvertorBase.get_torch_dtype and _resolve_auto_dtype.
     """

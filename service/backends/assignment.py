@@ -142,7 +142,7 @@ class _Heads:
     largest_of_draft: int
     sizes: frozenset[int]
     mla: MultiHeadLatentAttention | None
-    """The first layer of latent attention."""
+    """The first layer with MLA."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
 
@@ -289,7 +289,7 @@ def _select(
     if isinstance(mixer, MultiHeadLatentAttention) and mixer.row_size is not None:
         # What is selected is built first, and then replaced.
         return unselected_backend(
-            UnselectedLayer.PADDED_LATENT,
+            UnselectedLayer.PADDED_MLA,
             engine_config.release,
             engine_config.compute_capability,
             request=request,
@@ -310,7 +310,7 @@ def _selected(request: AttentionRequest, chosen: str | None, engine_config: Engi
 def _with_sinks(
     request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+    """Return the backend of MLA with sinks: the one that supports them, where it is valid.
 
     Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
 
@@ -336,7 +336,7 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if isinstance(mixer, MultiHeadLatentAttention):
-        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
+        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_MLA
     differ = mixer.head_size_v != mixer.head_size and not rules.specs.pads_values
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,

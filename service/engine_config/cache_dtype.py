@@ -117,7 +117,7 @@ def _boundary(num_layers: int) -> frozenset[str]:
 
 
 def check_mla_cache_dtype(dtype: str, architecture: ModelArchitecture, rules: EngineRules) -> None:
-    """Refuse nvfp4 on latent attention, where the release checks that by itself.
+    """Refuse nvfp4 for MLA, where the release has a check of its own.
 
     Raises:
         EngineRefusal: stage ``dtype``.

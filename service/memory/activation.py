@@ -39,7 +39,7 @@ INT32: Final = 4
 
 MLA_CONTEXTS: Final = 8
 MLA_TOKENS: Final = 64 * 1024
-"""Contexts, and tokens at most, whose keys latent attention gathers at once."""
+"""Contexts, and the most tokens, whose keys MLA gathers at once."""
 COMPRESSED_CHUNK: Final = 4
 """Prompts whose keys compressed attention gathers at once."""
 
@@ -86,7 +86,7 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
 
 
 def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:
-    """Return the bytes in which latent attention gathers the keys of earlier tokens.
+    """Return the bytes of the buffer in which MLA gathers the keys of earlier tokens.
 
     Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
     """

@@ -1,4 +1,4 @@
-"""How families write their configs."""
+"""How the configs of architecture classes are read."""
 
 import random
 from contextlib import suppress
@@ -178,7 +178,7 @@ JUNK: tuple[object, ...] = (None, 0, -1, 1, 3, 2.5, 1 << 40, True, "x", [], [0, 
 
 
 @given(st.sampled_from(CONFIGS), st.randoms(use_true_random=False), st.sampled_from(JUNK))
-def test_a_mutated_config_of_any_family_is_read_or_refused_and_nothing_else(
+def test_a_mutated_config_of_any_class_is_read_or_refused(
     config: dict[str, Any], dice: random.Random, value: object
 ) -> None:
     document = {**config, dice.choice(sorted(set(config) - {"architectures"})): value}
@@ -272,7 +272,7 @@ def test_which_layers_have_experts(class_name: str, specified: dict[str, Any], s
     ] == sparse
 
 
-def test_hunyuan_tells_widths_for_all_layers_or_for_each() -> None:
+def test_hunyuan_names_one_width_for_all_layers_or_one_for_each() -> None:
     """vLLM 0.32.0, HunYuanDecoderLayer: a number, or a list with one for each layer."""
     specified = {"num_experts": 1, "intermediate_size": [256, 512, 768, 1024]}
     model = read(architectures=["HunYuanMoEV1ForCausalLM"], **{**PLAIN, **specified})
@@ -304,7 +304,7 @@ def test_ernie_vl_has_experts_for_text_and_for_images() -> None:
     assert second.feed_forward.shared_intermediate_size == 2 * 1536
 
 
-def test_a_pattern_tells_which_layers_pick_tokens_anew() -> None:
+def test_a_pattern_names_the_layers_with_their_own_selection() -> None:
     """vLLM 0.33.0, DeepseekV2MLAAttention: S shares the picks of the layer before."""
     config = next(c for c in CONFIGS if c["architectures"] == ["DeepseekV3ForCausalLM"])
     picking = {"index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128, "num_hidden_layers": 4}
@@ -323,7 +323,7 @@ def test_a_pattern_tells_which_layers_pick_tokens_anew() -> None:
     assert reuses(index_topk=None) == [None] * 4
 
 
-def test_pangus_layers_attend_by_what_their_config_tells() -> None:
+def test_pangus_attention_follows_its_config() -> None:
     """vLLM 0.32.0, OpenPanguDecoderLayer: latent attention where all four of its sizes are there."""
     config = next(c for c in CONFIGS if c["architectures"] == ["PanguProMoEV2ForCausalLM"])
     mla = {"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "kv_lora_rank": 512}
@@ -337,7 +337,7 @@ def test_pangus_layers_attend_by_what_their_config_tells() -> None:
         assert isinstance(read_architecture(read_document({**config, **specified})).layers[0].mixer, kind)
 
 
-def test_a_pruned_network_is_as_wide_as_told_or_a_share_of_the_hidden_size() -> None:
+def test_a_pruned_network_has_a_declared_width_or_a_share_of_the_hidden_size() -> None:
     """vLLM 0.32.0, nemotron_nas._ffn_mult_to_intermediate_size: 2 * 1.3 * 1024 / 3 = 887.5, up to 1024."""
     config = next(c for c in CONFIGS if c["architectures"] == ["DeciLMForCausalLM"])
     attention = {"no_op": False, "n_heads_in_group": 4}
@@ -402,7 +402,7 @@ def test_glm_5_next_may_do_without_an_indexer_or_copies_of_its_residuals() -> No
         ({"intermediate_size": 768}, 768, 768),
     ],
 )
-def test_inkling_spells_its_widths_in_two_ways(specified: dict[str, Any], dense: int, expert: int) -> None:
+def test_inkling_names_its_widths_in_two_ways(specified: dict[str, Any], dense: int, expert: int) -> None:
     widths = {"dense_intermediate_size": None, "moe_intermediate_size": None, **specified}
     model = read_architecture(read_document({**config_of("InklingForCausalLM"), **widths}))
     # dense_mlp_idx: the first two layers.
@@ -411,7 +411,7 @@ def test_inkling_spells_its_widths_in_two_ways(specified: dict[str, Any], dense:
     assert networks == [dense] * 2 + [expert] * 10
 
 
-def test_gemma_3n_tells_one_width_for_all_layers_or_one_for_each() -> None:
+def test_gemma_3n_names_one_width_for_all_layers_or_one_for_each() -> None:
     config = config_of("Gemma3nForCausalLM")
     for specified in (8192, [8192] * 35):
         model = read_architecture(read_document({**config, "intermediate_size": specified}))
@@ -431,7 +431,7 @@ def test_olmo_hybrid_attends_in_every_fourth_layer_or_else_in_the_last(
     ] == attending
 
 
-def test_tables_of_n_grams_are_those_that_a_config_tells() -> None:
+def test_n_gram_tables_follow_the_config() -> None:
     """vLLM 0.33.0, longcat_flash_ngram.py: uses_ngram_embedding, and four times three tables otherwise."""
     config = config_of("LongcatFlashNgramForCausalLM")
     with_tables = read_architecture(read_document(config))

@@ -55,9 +55,7 @@ def test_a_class_with_a_reason_is_one_that_releases_list() -> None:
         ("NemotronParseForConditionalGeneration", "cross"),
     ],
 )
-def test_a_class_of_the_engine_that_is_not_modelled_is_told_from_an_unknown_one(
-    class_name: str, reason: str
-) -> None:
+def test_an_unmodelled_class_of_the_engine_differs_from_an_unknown_one(class_name: str, reason: str) -> None:
     with pytest.raises(UnknownArchitecture, match="not modelled yet") as caught:
         read_architecture(read_document({"architectures": [class_name]}))
 

@@ -1,1 +1,1 @@
-"""Encoders of images and sound beside the decoder: their weights and the sizes of what they encode."""
+"""Encoders of images and sound: their weights and the sizes of their inputs."""

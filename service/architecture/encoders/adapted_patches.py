@@ -122,7 +122,7 @@ def _pair(name: str, inputs: int, between: int, outputs: int, *, bias: bool) -> 
 
 
 def deepseek_v4(config: Config) -> tuple[Tower, ...]:
-    """Read the tower of DeepSeek V4, told among the fields of the text model.
+    """Read the tower of DeepSeek V4, whose fields are among those of the text model.
 
     Source: vLLM 0.30.0 to 0.33.0, deepseek_v4/common/vision.py and vl_model.py.
     """
@@ -133,7 +133,7 @@ def deepseek_v4(config: Config) -> tuple[Tower, ...]:
     hidden = config.integer("hidden_size")
     patch = IMAGE_CHANNELS * config.integer("vision_patch_size") ** 2
     merged = width * config.count("vision_downsample_ratio") ** 2
-    # Four vectors around and between the rows of an image, of 32 bits, which are two elements each.
+    # Four vectors that mark the borders of images and rows; their 32-bit elements count as two.
     marks = 4 * 2 * hidden
     return (
         Tower(
@@ -156,9 +156,9 @@ def deepseek_v4(config: Config) -> tuple[Tower, ...]:
 
 
 def cosmos_edge(config: Config) -> tuple[Tower, ...]:
-    """Read the tower of Cosmos 3 Edge and what merges its patches (vLLM 0.33.0, Cosmos3EdgeVisionModel).
+    """Read the tower of Cosmos 3 Edge and its merger of patches (vLLM 0.33.0, Cosmos3EdgeVisionModel).
 
-    Up to 0.32.0 configs have a section of the merger's own.
+    Configs up to 0.32.0 have a section for the merger.
     """
     specified = config.section("vision_config") or Config({}, config.at("vision_config"))
     vision = Config({**COSMOS_VISION, **specified.fields}, specified.pointer)

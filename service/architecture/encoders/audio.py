@@ -6,7 +6,7 @@ from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders.tower import Projection, Split, Tower, biased_block
 
 CONVOLUTION: Final = 3
-"""Frames that each of Whisper's convolutions looks at."""
+"""Frames in the kernel of each of Whisper's convolutions."""
 
 
 def whisper(config: Config) -> tuple[Tower, ...]:
@@ -67,7 +67,7 @@ def gemma4_audio(audio: Config, hidden: int) -> Tower:
 
 
 def muse_spark_audio(audio: Config) -> Tower:
-    """Return the encoder of sound: stages of their own width, whole on every rank."""
+    """Read the sound encoder of Muse Spark: stages of different widths, in full on every rank."""
     sizes, depths, patches = (audio.counts(name) for name in ("hidden_sizes", "depths", "patch_sizes"))
     if not sizes or not len(sizes) == len(depths) == len(patches):
         raise InvalidConfig(audio.at("hidden_sizes"), "must be as many as depths and patch_sizes")

@@ -1,4 +1,4 @@
-"""Images and videos as the towers of Qwen-VL see them: patches, some of which merge into one token."""
+"""Images and videos for encoders that cut them into patches and merge several patches into one token."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,20 +8,20 @@ from service.architecture.config import Config
 
 @dataclass(frozen=True, slots=True)
 class PatchedMedia:
-    """What a tower is given, and what it makes of that."""
+    """Sizes of an encoder's inputs and outputs."""
 
     patch_elements: int
-    """Values of one patch: its pixels in all channels and in the frames that share it."""
+    """Values of one patch: pixels times channels times frames of the patch."""
     width: int
     """Elements of a patch in the tower's residual stream."""
     merged_patches: int
-    """Patches that make one token."""
+    """Patches that are merged into one token."""
     output_width: int
-    """Elements of a token, those for deeper layers of the decoder included."""
+    """Elements of a token, with those for deeper layers of the decoder."""
     image_tokens: int
     """Tokens of the largest image."""
     video_tokens: int | None = None
-    """Tokens of the largest video, where its frames share them; else each pair takes those of an image."""
+    """Tokens of the largest video; ``None`` where each pair of frames takes the tokens of an image."""
 
 
 IMAGE_TOKENS: Final = 16_384
@@ -38,7 +38,7 @@ IMAGE_CHANNELS: Final = 3
 
 
 def patch_elements(vision: Config) -> int:
-    """Return the values of one patch."""
+    """Return the number of values of one patch."""
     size = vision.integer("patch_size", default=14)
     frames = vision.count("temporal_patch_size", default=2)
     return vision.count("in_channels", "in_chans", default=IMAGE_CHANNELS) * frames * size * size
@@ -47,7 +47,7 @@ def patch_elements(vision: Config) -> int:
 def patched_media(
     vision: Config, width: int, output_width: int, video_tokens: int | None = None
 ) -> PatchedMedia:
-    """Read what a tower of merged patches encodes, from the vision part of the config."""
+    """Read the sizes of an encoder's inputs and outputs from the vision part of the config."""
     return PatchedMedia(
         patch_elements=patch_elements(vision),
         width=width,

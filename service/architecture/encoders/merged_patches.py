@@ -170,7 +170,7 @@ COMPASS_VISION: Final[Mapping[str, Any]] = {
 
 
 def cohere_compass(config: Config) -> tuple[Tower, ...]:
-    """Read the tower of Cohere Compass: Qwen3-VL's (vLLM 0.32.0, Cohere_VisionTransformer)."""
+    """Read the tower of Cohere Compass, which is that of Qwen3-VL (vLLM 0.32.0, Cohere_VisionTransformer)."""
     specified = config.section("vision_config")
     vision = {**COMPASS_VISION, **(specified.fields if specified is not None else {})}
     towers = qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
@@ -178,7 +178,7 @@ def cohere_compass(config: Config) -> tuple[Tower, ...]:
 
 
 def ling3(config: Config) -> tuple[Tower, ...]:
-    """Read Qwen3-VL's tower, with a projector for its merger (vLLM 0.33.0, BailingMoeV3VLProjector)."""
+    """Read the tower of Ling 3: Qwen3-VL's with another merger (vLLM 0.33.0, BailingMoeV3VLProjector)."""
     specified = config.section("vision_config") or Config({}, config.at("vision_config"))
     vision = {**COMPASS_VISION, **specified.fields, "deepstack_visual_indexes": []}
     text = config.section("text_config") or config

@@ -84,7 +84,7 @@ def gemma4(config: Config) -> tuple[Tower, ...]:
 
 
 STEP3_DOWNSAMPLERS: Final = (2 * 2, 3 * 3)
-"""Patches that Step 3's two convolutions after the encoder look at."""
+"""Patches in the kernels of Step 3's two convolutions after the encoder."""
 
 
 def step3(config: Config) -> tuple[Tower, ...]:

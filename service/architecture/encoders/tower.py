@@ -1,4 +1,4 @@
-"""Encoders of images and sound as far as their weights count: projections, layers, frame."""
+"""The weights of an encoder of images or sound: projections of its layers, and modules around them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,14 +21,14 @@ class Projection:
     name: str
     inputs: int
     outputs: tuple[int, ...]
-    """One width per projection that the engine fuses."""
+    """Widths of the projections that the engine fuses into this one."""
     split: Split
     bias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """An encoder: the same block again and again, with a frame around it."""
+    """The weights of one encoder: equal layers, and modules around them."""
 
     name: str
     """Module name below the model."""
@@ -38,19 +38,19 @@ class Tower:
     layers: str
     """Module that holds the layers, e.g. ``blocks``."""
     block_elements: int
-    """Norms and other small weights of one layer, on every rank in full."""
+    """Elements of norms and other small weights of one layer, on every rank in full."""
     frame: tuple[Projection, ...]
     """Projections outside the layers: mergers, projectors, named below the model."""
     frame_elements: int
-    """Patch and position embeddings and norms outside the layers, on every rank in full."""
+    """Elements of patch and position embeddings and norms outside the layers, on every rank in full."""
     position_elements: int = 0
-    """Learned positions that some releases shard."""
+    """Elements of learned positions, which some releases shard."""
     quantizable: bool = True
-    """Whether the engine hands its quantization to the tower at all."""
+    """Whether the engine passes the quantization to the tower."""
     deep_features: int = 0
-    """Inner layers whose features the decoder takes up as well, each through a buffer as long as a step."""
+    """Inner layers whose features the decoder reads too; each has a buffer for the tokens of one step."""
     media: PatchedMedia | None = None
-    """What it encodes, where that is known."""
+    """Sizes of its inputs, where they are known."""
 
 
 def attention_projections(

@@ -15,37 +15,37 @@ class QueryKeyNorm(StrEnum):
     PER_HEAD = "per_head"
     """One weight per head dimension, shared by all heads."""
     PER_HEAD_FLOAT32 = "per_head_float32"
-    """The same in 32 bits."""
+    """The same with weights of 32 bits."""
     KEYS_PER_HEAD = "keys_per_head"
-    """One for keys alone; queries are normalized without weights (Domyn Edge)."""
+    """One weight per head dimension for keys; queries are normalized without weights (Domyn Edge)."""
     FULL = "full"
     """One weight per projected channel."""
     WHOLE = "whole"
-    """One weight per projected channel of all ranks together."""
+    """One weight per projected channel of all ranks, on every rank."""
     PER_HEAD_AND_BIAS = "per_head_and_bias"
     """A weight and a bias per head dimension, shared by all heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedConvolutions:
-    """Short convolutions of keys, values and what both halves of a layer yield, with one cache (Inkling)."""
+    """Short convolutions of keys, values and both halves' outputs of a layer, in one cache (Inkling)."""
 
     kernel: int
     hidden_size: int
 
     def head_size(self, num_kv_heads: int, head_size: int) -> int:
-        """Return the elements of a token in each head: a power of two that holds all four streams."""
+        """Return the elements of a token in each head: the least power of two that holds all four streams."""
         packed = 2 * head_size + 2 * (self.hidden_size // num_kv_heads)
         return 1 << (packed - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeScores:
-    """Scores by distance, made of a small vector that each head yields (Inkling)."""
+    """Scores by distance, computed from a small vector for each head (Inkling)."""
 
     width: int
     extent: int
-    """Distances that have a score."""
+    """Number of distances that have a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +126,4 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class NoAttention:
-    """A layer whose attention was pruned: nothing is mixed, nothing cached (Nemotron-NAS)."""
+    """A layer whose attention was pruned; it caches nothing (Nemotron-NAS)."""

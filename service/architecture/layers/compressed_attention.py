@@ -11,7 +11,7 @@ OVERLAPPING_RATIO: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class CompressedAttention:
-    """Attention over a window of tokens, and over older ones compressed in groups (DeepSeek V4)."""
+    """Attention over a window of tokens, and over older tokens compressed in groups (DeepSeek V4)."""
 
     num_heads: int
     head_size: int
@@ -19,17 +19,17 @@ class CompressedAttention:
     qk_rope_head_dim: int
     sliding_window: int
     compress_ratio: int
-    """Tokens of a group; 0 or 1 where there is the window alone."""
+    """Tokens of a group; 0 or 1 where the layer has only the window."""
     indexer: Indexer | None
     output_groups: int
     output_rank: int
 
     @property
     def compresses(self) -> bool:
-        """Whether older tokens are kept at all."""
+        """Whether the layer caches tokens older than the window."""
         return self.compress_ratio > 1
 
     @property
     def overlaps(self) -> bool:
-        """Whether each group is compressed with the one before it."""
+        """Whether each group is compressed together with the previous one."""
         return self.compress_ratio == OVERLAPPING_RATIO

@@ -11,37 +11,37 @@ from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import NgramConvolution, Recurrence
 
 TokenMixer: TypeAlias = Attention | MultiHeadLatentAttention | CompressedAttention
-"""Mixers that keep something per token."""
+"""Mixers that cache something for each token."""
 Mixer: TypeAlias = TokenMixer | Recurrence | NoAttention
 FeedForward: TypeAlias = DenseFeedForward | MixtureOfExperts | NoFeedForward
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBlock:
-    """Attention and a network that several layers run in turn, each with adapters of its own (Zamba 2)."""
+    """Attention and a network that several layers share, each with its own adapters (Zamba 2)."""
 
     owns_weights: bool
-    """This layer is the first one to run the block, whose weights count once."""
+    """This layer is the first one that runs the block; its weights count once."""
     adapter_rank: int
     attention_adapters: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderLayer:
-    """One block of the decoder: what mixes tokens, and what transforms each."""
+    """One layer of the decoder: a mixer of tokens, and a network for each token."""
 
     mixer: Mixer
     feed_forward: FeedForward
     norms: int = 2
-    """Normalization weights of the hidden size."""
+    """Normalization vectors of the hidden size."""
     beside: Recurrence | None = None
-    """What mixes tokens in parallel to the attention (Falcon-H1)."""
+    """A recurrent mixer that runs in parallel to the attention (Falcon-H1)."""
     before: NgramConvolution | None = None
-    """What the last few tokens together add before the mixer (Qwen4 Exp)."""
+    """A convolution over n-gram embeddings that runs before the mixer (Qwen4 Exp)."""
     mixer_name: str = ""
-    """The mixer's module in checkpoints, where it is not called after its kind."""
+    """Name of the mixer's module in checkpoints; empty is the usual name of its type."""
     feed_forward_name: str = "mlp"
     shared: SharedBlock | None = None
-    """Attention and network are those of a block that other layers run too."""
+    """Set where attention and network belong to a block that other layers run too."""
     repeats: bool = False
-    """An earlier layer runs once more: the cache is its own, the weights are not (looped models)."""
+    """An earlier layer runs once more, with its own cache and the earlier layer's weights (looped models)."""

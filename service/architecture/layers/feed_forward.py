@@ -11,7 +11,7 @@ class DenseFeedForward:
     gated: bool = True
     bias: bool = False
     output_bias: bool = False
-    """The last projection alone has a bias."""
+    """Only the last projection has a bias."""
 
 
 @dataclass(frozen=True, slots=True)

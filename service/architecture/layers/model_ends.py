@@ -6,13 +6,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class NgramTables:
-    """Embeddings of the last few tokens together, which join that of the token (LongCat-Flash-Lite)."""
+    """Embeddings of n-grams of the last tokens, added to the token's embedding (LongCat-Flash-Lite)."""
 
     tables: int
     rows: int
-    """Of all tables together."""
+    """Rows of all tables together."""
     width: int
-    """Elements of a row; a matrix per table leads to the hidden size."""
+    """Elements of a row; one matrix per table projects it to the hidden size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,22 @@ class PerLayerEmbedding:
 
 @dataclass(frozen=True, slots=True)
 class ModelEnds:
-    """The weights before the first layer and after the last one, beside embedding and output."""
+    """The weights before the first layer and after the last one, without the embedding and the output."""
 
     norm_weights: int = 1
-    """Normalization weights of the hidden size after the last layer; with a bias, two."""
+    """Vectors of the hidden size in the norm after the last layer; two with a bias."""
     embedding_norm_weights: int = 0
-    """The same after the embedding."""
+    """Vectors of the hidden size in the norm after the embedding."""
     position_rows: int = 0
-    """Learned positions, each of the hidden size."""
+    """Number of learned positions, each a vector of the hidden size."""
     output_bias: bool = False
     output_float32: bool = False
-    """The output is kept in 32 bits, whatever the model's type (MiniMax)."""
+    """The output is stored in 32 bits for every dtype of the model (MiniMax)."""
     embedding_size: int | None = None
-    """Width of embedding and output where it is not the hidden size; projections lead in and out."""
+    """Width of embedding and output; ``None`` is the hidden size. Projections connect it with the layers."""
     ngrams: NgramTables | None = None
     whole_embedding: bool = False
-    """Every rank holds the whole embedding; an output of its own is split all the same."""
+    """Every rank holds the whole embedding; an untied output is still split."""
 
 
 PLAIN_ENDS: Final = ModelEnds()

@@ -1,4 +1,4 @@
-"""Mixers that keep a state of fixed size per sequence, whatever its length."""
+"""Mixers with a state of fixed size per sequence, independent of its length."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,20 +19,20 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True)
 class KimiDeltaAttention:
-    """Delta attention with a decay per channel (Kimi Linear): queries, keys and values of one size."""
+    """Delta attention with one decay per channel, and one size for queries, keys and values (Kimi Linear)."""
 
     num_heads: int
     head_dim: int
     conv_kernel: int
     full_rank: bool = False
-    """Decay and gate are projected at once, not through a vector as small as a head (Ling 3)."""
+    """Decay and gate have full-rank projections, not low-rank ones through a vector of head size (Ling 3)."""
     exports_states: bool = False
-    """Kernels that keep a state in the middle of a prompt take it: its gate is bounded (GLM-5 Next)."""
+    """Its gate is bounded, so kernels that store states inside a prompt support it (GLM-5 Next)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KimiK3DeltaAttention:
-    """The same with a gate of full rank, on kernels of its own (Kimi K3)."""
+    """Kimi delta attention with a full-rank gate, which has its own kernels (Kimi K3)."""
 
     num_heads: int
     head_dim: int
@@ -42,7 +42,7 @@ class KimiK3DeltaAttention:
 
 @dataclass(frozen=True, slots=True)
 class Mamba:
-    """Selective state space of the first kind (Jamba, Falcon Mamba): a small vector per channel."""
+    """Mamba 1: one small state vector per channel (Jamba, Falcon Mamba)."""
 
     intermediate_size: int
     state_size: int
@@ -51,12 +51,12 @@ class Mamba:
     conv_bias: bool = True
     projection_bias: bool = False
     inner_norms: bool = False
-    """The time step and both state projections are normalized, with weights of their own (Jamba)."""
+    """The time step and both state projections have norms with weights (Jamba)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mamba2:
-    """Selective state space of the second kind: a matrix per head, with keys shared by groups of heads."""
+    """Mamba 2: one state matrix per head, with keys shared by groups of heads."""
 
     num_heads: int
     head_dim: int
@@ -64,18 +64,18 @@ class Mamba2:
     state_size: int
     conv_kernel: int
     intermediate_size: int
-    """Channels; ``num_heads * head_dim`` where the config is consistent."""
+    """Number of channels; ``num_heads * head_dim`` in a consistent config."""
     conv_bias: bool = True
     projection_bias: bool = False
     gated_norm: bool = True
-    """The output norm has weights (Falcon-H1 can go without)."""
+    """The output norm has weights (Falcon-H1 may have none)."""
     time_step_rank: int | None = None
-    """Keys and time steps come of the convolved channels, through this rank and with norms (PLaMo 2)."""
+    """Rank of the projection from convolved channels to time steps, with norms (PLaMo 2); or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortConvolution:
-    """A gated convolution over the last few tokens alone (LFM2)."""
+    """A gated convolution over the last few tokens (LFM2)."""
 
     channels: int
     conv_kernel: int
@@ -84,20 +84,20 @@ class ShortConvolution:
 
 @dataclass(frozen=True, slots=True)
 class NgramConvolution:
-    """A convolution with gaps over what the last tokens together look up, whole on each rank (Qwen4 Exp)."""
+    """A dilated convolution over n-gram embeddings, in full on each rank (Qwen4 Exp)."""
 
     channels: int
-    """Over all copies of the hidden state."""
+    """Channels of all copies of the hidden state."""
     conv_kernel: int
     dilation: int
-    """Tokens between two that the convolution looks at."""
+    """Distance in tokens between two inputs of the convolution."""
     embedding_size: int
-    """Width of what is looked up, in a table that is not on the GPU."""
+    """Width of the n-gram embeddings, whose table is not on the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearAttention:
-    """Attention without a softmax, as a decaying matrix per head (MiniMax)."""
+    """Attention without a softmax: one decaying state matrix per head (MiniMax)."""
 
     num_heads: int
     head_dim: int
@@ -105,7 +105,7 @@ class LinearAttention:
 
 @dataclass(frozen=True, slots=True)
 class GroupedLinearAttention:
-    """The same with an output that is normalized in groups of heads (Ling 2.5)."""
+    """Linear attention whose output is normalized in groups of heads (Ling 2.5)."""
 
     num_heads: int
     head_dim: int
@@ -139,9 +139,9 @@ STATE_KINDS: dict[type[Recurrence], str] = {
     LinearAttention: "linear_attention",
     GroupedLinearAttention: "bailing_linear_attention",
 }
-"""The kinds as rules name them."""
+"""Name of each type in the rules."""
 
 
 def state_kind(mixer: Recurrence) -> str:
-    """Return what rules call a kind of state."""
+    """Return the name of a recurrent mixer's type in the rules."""
     return STATE_KINDS[type(mixer)]

@@ -1,52 +1,52 @@
-"""Indexers: small attention of their own that selects what sparse attention reads."""
+"""Indexers: small attention modules that select the tokens which sparse attention reads."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class BlockIndexer:
-    """What picks the blocks of tokens that attention with heads looks at (MiniMax M3)."""
+    """Selects blocks of tokens for attention with heads (MiniMax M3)."""
 
     num_heads: int
-    """As many as there are key heads, with which they are split over ranks."""
+    """Equal to the number of key/value heads; ranks split both in the same way."""
     head_dim: int
     top_k: int
-    """Blocks picked."""
+    """Selected blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupIndexer:
-    """What picks groups of tokens, by one key each, that attention with heads looks at (Qwen4 Exp)."""
+    """Selects groups of tokens for attention with heads, by one key for each group (Qwen4 Exp)."""
 
     num_heads: int
     head_dim: int
     group_size: int
-    """Tokens whose keys become one."""
+    """Tokens of a group, whose keys are pooled into one key."""
     keeps_positions: bool
-    """Keys of an unfinished group go with their positions, which images have on three axes."""
+    """The cache stores the positions of an incomplete group, which have three axes for images."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionIndexer:
-    """What picks regions of tokens for groups of heads, by a summary each (Step 5)."""
+    """Selects regions of tokens for groups of heads, by one summary for each region (Step 5)."""
 
     num_heads: int
     head_dim: int
     providers: int
-    """Groups of heads that pick for themselves, one for each key head."""
+    """Groups of heads with a selection of their own; one for each key/value head."""
     region_size: int
     """Tokens of a region."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """What picks the tokens that sparse attention looks at (DeepSeek V3.2, GLM-5)."""
+    """Selects single tokens, or groups of them, for sparse MLA (DeepSeek V3.2, GLM-5)."""
 
     num_heads: int
     head_dim: int
     top_k: int
-    """Tokens picked."""
+    """Selected tokens."""
     reuses_selection: bool = False
-    """The layer takes what an earlier layer picked; many releases build an indexer for it all the same."""
+    """The layer reuses the selection of an earlier layer; many releases still build its indexer."""
     group_size: int = 1
-    """Tokens whose keys become one, those of the open group kept aside (GLM-5 Next)."""
+    """Tokens whose keys are pooled into one; a tail cache has those of the incomplete group (GLM-5 Next)."""

@@ -6,9 +6,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class StageFrame:
-    """What stands around the layers and every pipeline stage builds, used or not.
+    """Modules outside the layers that every pipeline stage builds, even where it does not run them.
 
-    Without, the first stage has the embedding and the last one the norm and the output.
+    By default only the first stage has the embedding, and only the last one the norm and the output.
     """
 
     embedding: bool = False

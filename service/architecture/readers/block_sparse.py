@@ -22,7 +22,7 @@ _EXPERTS: Final = Sparse(
     router_float32=True,
 )
 DEFAULT_LAYERS: Final = (0,) * 3 + (1,) * 57
-"""Which layers are sparse, in attention and in experts alike, where a config does not tell.
+"""Layers with sparse attention, and with experts, where the config does not say.
 
 Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3TextConfig.__init__.
 """
@@ -45,7 +45,7 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     specified = text.section("sparse_attention_config") or DEFAULT_INDEXER
     full = _DECODER.attention(text)
     sparse = replace(full, block_indexer=_indexer(specified, full))
-    # Layers beyond the list look at all tokens.
+    # Layers beyond the list attend to all tokens.
     selects = (*specified.counts("sparse_attention_freq")[:count], *(0,) * count)
     experts, dense = _EXPERTS.read(text), DenseFeedForward(text.integer("dense_intermediate_size"))
     return tuple(
@@ -59,7 +59,10 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _indexer(specified: Config, attention: Attention) -> BlockIndexer:
-    """Read the indexer: vLLM 0.24.0 to 0.33.0, MinimaxM3QKVParallelLinearWithIndexer asserts its heads."""
+    """Read the indexer, whose number of heads the engine asserts.
+
+    Source: vLLM 0.24.0 to 0.33.0, MinimaxM3QKVParallelLinearWithIndexer.
+    """
     heads = specified.count("sparse_num_index_heads")
     if heads != attention.num_kv_heads:
         raise InvalidConfig(

@@ -12,9 +12,9 @@ from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.readers.family import Family, num_layers
 
 INDEXED_RATIO: Final = 4
-"""vLLM 0.20.0 to 0.33.0, DeepseekV4Attention: layers that compress little have an indexer."""
+"""vLLM 0.20.0 to 0.33.0, DeepseekV4Attention: only layers with this ratio have an indexer."""
 RATIOS: Final = frozenset({0, 1, 4, 128})
-"""vLLM 0.20.0 to 0.33.0, CompressorStateCache: others have no block size."""
+"""vLLM 0.20.0 to 0.33.0, CompressorStateCache: other ratios have no block size."""
 
 
 def _attention(text: Config, ratio: int) -> CompressedAttention:

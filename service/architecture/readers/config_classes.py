@@ -1,7 +1,7 @@
-"""What the engine's config classes fill in: other spellings of a field, and values of absent ones.
+"""The engine's config classes: other names of a field, and defaults of absent fields.
 
-A config.json says as little as its class allows: a field of another name (``n_embd``), or none where the
-class has a default. Readers ask for one name, whichever the config uses.
+A config.json may name a field in another way (``n_embd``) or omit it where the class has a default. A
+`ConfigClass` returns the config under the usual names, so that readers need one name for each field.
 """
 
 import tomllib
@@ -18,18 +18,18 @@ DATA: Final = "config_classes.toml"
 
 @dataclass(frozen=True, slots=True)
 class ConfigClass:
-    """One ``model_type``: how its configs are written."""
+    """Names and defaults in the configs of one ``model_type``."""
 
     names: Mapping[str, str]
-    """By the usual name of a field: the one in these configs."""
+    """Name of a field in these configs, by its usual name."""
     defaults: Mapping[str, Any]
-    """Values of fields that a config does not mention, by their usual names."""
+    """Values of absent fields, by their usual names."""
     text: str | None = None
-    """``model_type`` of the text part of a multimodal config, where the part itself does not say."""
+    """``model_type`` of the text part of a multimodal config, where that part does not name its own."""
     architecture: str | None = None
-    """Class that reads the model when it is the text part of another one."""
+    """Architecture class of the model where it is the text part of another model."""
     within: tuple[str, ...] = ()
-    """Objects within each other that hold the text part, where they are there at all."""
+    """Nested sections that hold the text part, where present."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
@@ -45,7 +45,7 @@ class ConfigClass:
     def view(self, config: Config) -> Config:
         """Return the config under the usual names, with the class's defaults.
 
-        A field that the config sets to ``null`` stays unset: the class's default is for absent ones.
+        A field that is ``null`` stays unset: defaults apply to absent fields only.
         """
         fields = dict(self.defaults)
         fields.update(config.fields)

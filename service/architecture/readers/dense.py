@@ -28,7 +28,7 @@ LLAMA: Final = Decoder(qkv_bias=BIAS, output_bias=BIAS, mlp_bias=("mlp_bias",), 
 
 
 def llama(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read a Llama; ``qkv_bias`` overrules ``attention_bias`` for the first projection (InternLM 3).
+    """Read a Llama; ``qkv_bias`` replaces ``attention_bias`` for the first projection (InternLM 3).
 
     Source: vLLM 0.32.0, LlamaDecoderLayer.__init__.
     """
@@ -65,7 +65,7 @@ def _chat_glm_end(text: Config) -> ModelEnds:
 
 
 def _molmo(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Molmo, whose ``intermediate_size`` counts gate and up together (vLLM 0.32.0, MolmoAttention)."""
+    """Read Molmo, whose ``intermediate_size`` is the sum of gate and up (vLLM 0.32.0, MolmoAttention)."""
     recipe = Decoder(
         qkv_bias=("qkv_bias",),
         norm=QueryKeyNorm.WHOLE,
@@ -122,8 +122,8 @@ _LLAMA: Final = Family(llama)
 def _qwen_window(text: Config) -> int | None:
     """Return the window of all layers.
 
-    The window of a config that mixes both kinds (``max_window_layers``) is never used: the engine sets a
-    model-wide one only when every layer has it (vLLM 0.32.0, EngineArgs.create_engine_config).
+    A config that gives a window to some layers only (``max_window_layers``) has none: the engine sets one
+    window for the model, and only where every layer has it (vLLM 0.32.0, EngineArgs.create_engine_config).
     """
     if not text.boolean("use_sliding_window"):
         return None
@@ -160,7 +160,7 @@ def _gemma(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _internlm2_ve(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read InternLM2-VE: a second network of the same width, for the tokens of images.
+    """Read InternLM2-VE, with a second network of the same width for image tokens.
 
     Source: vLLM 0.20.2, internlm2_ve.InternLM2VEDecoderLayer.
     """
@@ -169,7 +169,10 @@ def _internlm2_ve(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _declared_windows(text: Config) -> tuple[int | None, ...]:
-    """Return windows of sliding layers; untold ones see all (transformers 5.19, CohereCompassTextConfig)."""
+    """Return the windows by ``layer_types``; without types no layer has one.
+
+    Source: transformers 5.19, CohereCompassTextConfig.
+    """
     return by_type(text) if text.texts("layer_types") else no_layer(text)
 
 

@@ -15,7 +15,7 @@ from service.architecture.readers.recipe import LAYER_NORM
 
 
 def _whisper(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Whisper: its own tokens first, then the encoder's (vLLM 0.32.0, WhisperDecoderLayer)."""
+    """Read Whisper: self-attention and cross attention as two layers (vLLM 0.32.0, WhisperDecoderLayer)."""
     heads = text.count("decoder_attention_heads")
     size = max(1, text.integer("hidden_size") // heads)
     own = Attention(heads, heads, size, size, weights=AttentionWeights(qkv_bias=True, output_bias=True))

@@ -1,4 +1,4 @@
-"""Routed experts that no recipe describes: sized by layer, beside other networks, in the values, narrowed."""
+"""Routed experts that no recipe describes, such as sizes by layer or experts in the values of attention."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ from service.architecture.readers.windows import by_type, model_window, no_layer
 
 
 def _arctic(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Arctic: sparse layers may carry a dense network of the hidden size.
+    """Read Arctic: layers with experts may have a dense network of the hidden size in parallel.
 
     Source: vLLM 0.24.0, ArcticDecoderLayer.
     """
@@ -87,7 +87,7 @@ def _hunyuan(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _entry(text: Config, name: str, index: int, default: int | None = None) -> int:
-    """Return a number of one layer, told for each or for all."""
+    """Return a number of one layer, from a list with one entry per layer or from one number for all."""
     if isinstance(text.fields.get(name), list):
         values = text.counts(name)
         return max(1, values[index]) if index < len(values) else max(1, default or 1)
@@ -95,14 +95,15 @@ def _entry(text: Config, name: str, index: int, default: int | None = None) -> i
 
 
 def _first(text: Config, name: str) -> int:
-    """Return the number for text where a config tells one for text and one for images."""
+    """Return the number for text from a pair of numbers, for text and for images."""
     return _entry(text, name, 0)
 
 
 def _ernie_vl(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read ERNIE 4.5 VL: experts for text and others for images (vLLM 0.32.0, Ernie4_5_VLMoeMoE).
+    """Read ERNIE 4.5 VL, which has experts for text and others for images.
 
-    Both kinds of experts count where their layers coincide, as they do in the published models.
+    Both are counted in the same layers, as in the published models.
+    Source: vLLM 0.32.0, Ernie4_5_VLMoeMoE.
     """
     width, images = _first(text, "moe_intermediate_size"), _entry(text, "moe_intermediate_size", 1)
     experts = MixtureOfExperts(
@@ -123,7 +124,7 @@ def _ernie_vl(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _k2_horizon(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read K2 Horizon: values of sparse layers may come from routed experts too.
+    """Read K2 Horizon: in layers with experts, routed projections may yield the values of attention too.
 
     Source: vLLM 0.32.0, K2HorizonDecoderLayer and K2HorizonMoVAAttention.
     """
@@ -154,7 +155,7 @@ def _k2_horizon(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _moondream3(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Moondream 3: experts dealt out whole, and two small gates per head over all of q, k and v.
+    """Read Moondream 3: ranks hold whole experts, and each head has two gates computed from q, k and v.
 
     Source: vLLM 0.32.0, Moondream3TextMoE, Moondream3Attention and transformers_utils/configs/moondream3.py.
     """
@@ -201,7 +202,7 @@ _MOONDREAM3: Final = Family(
     splits_media_heads=True,
 )
 MUSE_SPARK_NORMS: Final = 5
-"""Before the mixer, before and after the network, and the weights by which each joins the residual."""
+"""Norms before the mixer, before and after the network, and two vectors that scale the residuals."""
 _MUSE_SPARK: Final = Decoder(output_gate=True, windows=by_type, norms=MUSE_SPARK_NORMS)
 
 

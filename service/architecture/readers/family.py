@@ -1,4 +1,4 @@
-"""What a family of configs must tell to be read."""
+"""How the config of an architecture class is read, and the fields that most classes share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How one architecture class writes its config."""
+    """How to read the configs of one or more architecture classes, and facts about the engine's class."""
 
     layers: Callable[[Config], tuple[DecoderLayer, ...]]
     """Reads the decoder's layers from the text part."""
     multimodal: bool = False
     tied_by_default: bool = False
-    """Whether a config that does not say ties the output to the input embedding."""
+    """Whether the output is tied to the embedding where the config does not say."""
     bidirectional_media: Callable[[Config], bool] = lambda _: False
-    """Whether image tokens of this config (its text part) see each other both ways."""
+    """Returns, by the text part, whether image tokens attend to each other both ways."""
     largest_media_item: int | None = None
     """Tokens of the largest image or video that the engine's own processor makes."""
     splits_media_heads: bool = False
@@ -34,26 +34,26 @@ class Family:
     supports_tensor: bool = True
     """Whether it can split its layers over ranks."""
     towers: Callable[[Config], tuple[Tower, ...]] | None = None
-    """Reads the towers from the whole config; ``None`` when they are not known."""
+    """Reads the encoders from the whole config; ``None`` where they are not modelled."""
     frame: StageFrame = ENDS_ONLY
     ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
-    """Reads what stands before and after the layers from the text part."""
+    """Reads the weights before and after the layers from the text part."""
     attention_layers_specified: bool = True
-    """Whether the engine finds by the config which layers of a hybrid attend."""
+    """Whether the config shows the engine which layers of a hybrid attend."""
     tied: bool | None = None
-    """Whether the class ties them whatever the config says; ``None`` lets the config decide."""
+    """Whether the class ties output and embedding in any case; ``None`` lets the config decide."""
     weights_checked: bool = True
-    """Whether the closed form of the weights was held against what the engine allocates."""
+    """Whether the computed weights were compared with what the engine allocates."""
     encoder_tokens: Callable[[Config], int] | None = None
-    """Reads the tokens that the longest input gives the encoder whose keys and values the decoder meets."""
+    """Reads the encoder's tokens of the longest input, for decoders with cross attention."""
     hyper_connections: Callable[[Config], HyperConnections | GatedResiduals | None] = lambda _: None
-    """Reads what runs several copies of the hidden state side by side."""
+    """Reads how several copies of the hidden state run in parallel; ``None`` with one."""
     counted_state: Callable[[Config], Recurrence | None] = lambda _: None
-    """Reads a state that blocks are aligned with, whether or not a layer keeps it."""
+    """Reads a state that the engine aligns blocks with, whether or not a layer has it."""
     attending_layers: Callable[[Config], tuple[DecoderLayer, ...]] | None = None
-    """Reads the layers as releases take them that leave the class to transformers, where all attend."""
+    """Reads the layers for releases that run the class by transformers, where all layers attend."""
     only_backend: str | None = None
-    """The attention backend without which the class is not built, with the cache in the model's type."""
+    """The attention backend that the class requires, with the cache in the model's dtype."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
 
@@ -63,11 +63,11 @@ class Wrapper:
     """A class that puts encoders of other media before a text model of its own class."""
 
     inner: str | None = None
-    """Class of the text model; ``None`` where the text part of the config tells."""
+    """Class of the text model; ``None`` where the text part of the config names it."""
     sections: tuple[str, ...] = ()
-    """Where the text part stands, outermost first; none looks in the usual places."""
+    """Nested sections that hold the text part, outermost first; empty uses the usual sections."""
     inner_of: Callable[[Config], str] | None = None
-    """Class of the text model by what the text part says."""
+    """Returns the class of the text model by fields of the text part."""
     model_type: str | None = None
     """``model_type`` of a text part that does not name its own."""
     bidirectional_media: Callable[[Config], bool] = lambda _: False
@@ -87,7 +87,7 @@ def head_size(text: Config) -> int:
 
 
 def num_kv_heads(text: Config) -> int:
-    """Return the key/value heads, as many as query heads when not told."""
+    """Return the number of key/value heads; without the field, that of query heads."""
     return text.count("num_key_value_heads", default=text.count("num_attention_heads"))
 
 

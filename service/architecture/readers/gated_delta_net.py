@@ -23,7 +23,7 @@ from service.architecture.readers.moe import experts, is_sparse
 
 
 def gated_attention(text: Config) -> Attention:
-    """Return attention whose queries come with a gate of their own width."""
+    """Return attention whose query projection also yields a gate of the same width."""
     size = head_size(text)
     return Attention(
         num_heads=text.count("num_attention_heads"),
@@ -73,7 +73,7 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _mobius(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Intern-S2 Mobius: each bank of experts serves several layers, beside a shared expert of their own.
+    """Read Intern-S2 Mobius: several layers share a bank of experts, and each has its own shared expert.
 
     Source: vLLM 0.28.0 to 0.33.0, models/interns2_mobius.py InternS2MobiusDecoderLayer.
     """
@@ -130,7 +130,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         towers=merged_patches.qwen3_vl,
         frame=EMBEDDING_EVERYWHERE,
     ),
-    # vLLM 0.22.0, models/interns2_preview.py: the latter's class as it is.
+    # vLLM 0.22.0, models/interns2_preview.py: a subclass that changes no layer.
     **dict.fromkeys(
         ("Qwen3_5MoeForConditionalGeneration", "InternS2PreviewForConditionalGeneration"),
         Family(

@@ -1,4 +1,4 @@
-"""Decoders whose layers differ in heads and sizes, not in windows alone."""
+"""Decoders whose layers differ in numbers or sizes of heads, or in what was pruned."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,11 +21,11 @@ from service.architecture.readers.recipe import Sparse
 
 SLIDING: Final = "sliding_attention"
 FFN_MULTIPLE: Final = 256
-"""Nemotron-NAS rounds widths up to it (vLLM 0.32.0, nemotron_nas._find_multiple)."""
+"""Nemotron-NAS rounds widths up to a multiple of it (vLLM 0.32.0, nemotron_nas._find_multiple)."""
 
 
 def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Llama 4: layers with positions look at chunks, and every n-th layer has experts.
+    """Read Llama 4: layers with positions attend to chunks, and every n-th layer has experts.
 
     Source: vLLM 0.32.0, Llama4Attention and Llama4DecoderLayer.
     """
@@ -66,7 +66,7 @@ def _block(text: Config, blocks: object, index: int) -> tuple[Config, Config]:
 
 
 def _nemotron_nas(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Nemotron-NAS: each block says what was left of it (vLLM 0.32.0, DeciLMDecoderLayer)."""
+    """Read Nemotron-NAS, whose config lists what each block has left (vLLM 0.32.0, DeciLMDecoderLayer)."""
     return tuple(
         _nas_layer(text, *_block(text, text.fields.get("block_configs"), index))
         for index in range(num_layers(text))
@@ -96,7 +96,7 @@ def _nas_width(text: Config, network: Config) -> int:
 
 
 def _mimo_v2(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read MiMo-V2: sliding layers have heads of their own, and values are narrower than keys.
+    """Read MiMo-V2: sliding layers have their own numbers of heads, and values are narrower than keys.
 
     Source: vLLM 0.32.0, MiMoV2DecoderLayer.
     """
@@ -177,7 +177,10 @@ def _step3p5(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _step3(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Step 3: one key head, one narrow query that the heads widen (vLLM 0.32.0, Step3TextAttention)."""
+    """Read Step 3: one key/value head, and one narrow query that each head projects.
+
+    Source: vLLM 0.32.0, Step3TextAttention.
+    """
     size = text.integer("head_dim")
     mixer = Attention(
         text.count("num_attention_heads"),
@@ -191,7 +194,7 @@ def _step3(text: Config) -> tuple[DecoderLayer, ...]:
     ).read(text)
     specified = {int(part) for part in text.text("moe_layers_enum").split(",") if part.strip().isdigit()}
     if not specified:
-        raise InvalidConfig(text.at("moe_layers_enum"), "is missing: the engine needs it in words")
+        raise InvalidConfig(text.at("moe_layers_enum"), "is missing: the engine needs this list")
     return tuple(
         DecoderLayer(mixer, experts if index in specified else dense(text))
         for index in range(num_layers(text))
@@ -199,7 +202,7 @@ def _step3(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Laguna: heads per layer, gated attention (vLLM 0.32.0, LagunaDecoderLayer)."""
+    """Read Laguna: numbers of heads by layer, and gated attention (vLLM 0.32.0, LagunaDecoderLayer)."""
     count = num_layers(text)
     types = layer_types(text)
     specified = text.counts("num_attention_heads_per_layer")
@@ -234,7 +237,7 @@ def _laguna(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Domyn Edge: head sizes and windows differ by layer.
+    """Read Domyn Edge, whose head sizes and windows differ by layer.
 
     Source: vLLM 0.33.0, DomynEdgeDecoderLayer; transformers 5.19, HeterogeneousConfigMixin.
     """
@@ -266,14 +269,14 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _own_fields(text: Config, index: int) -> Config:
-    """Return what a config says of one layer alone; its keys may have zeros in front."""
+    """Return the fields of one layer from ``per_layer_config``, whose keys may have leading zeros."""
     specified = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
     own = next((part for key, part in specified.sections() if key.isdigit() and int(key) == index), None)
     return own or Config({}, f"{specified.pointer}/{index}")
 
 
 def _earlier_tokens(text: Config, window: object) -> int | None:
-    """Return the window of a layer, itself included; the config counts the tokens before it."""
+    """Return the window of a layer with the query itself, which the config does not count."""
     before = window[0] if isinstance(window, list) and window else None
     if type(before) is not int or before > MAX_DIMENSION:
         raise InvalidConfig(text.at("window_sizes"), "is not a list of pairs of whole numbers")

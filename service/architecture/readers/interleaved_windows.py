@@ -27,11 +27,11 @@ GEMMA4_GLOBAL_HEAD: Final = 512
 SLIDING: Final = "sliding_attention"
 FULL: Final = "full_attention"
 SANDWICH_NORMS: Final = 4
-"""Gemma 2 and later normalize before and after both halves of a layer."""
+"""Gemma 2 and later have norms before and after both halves of a layer."""
 
 
 def _types(text: Config, every: int) -> tuple[str, ...]:
-    """Return the kind of each layer: told, or every n-th one full."""
+    """Return the type of each layer: ``layer_types``, or else every n-th layer full."""
     specified = layer_types(text)
     return specified[: num_layers(text)] or tuple(
         SLIDING if (index + 1) % every else FULL for index in range(num_layers(text))
@@ -78,7 +78,7 @@ def _vault_gemma(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _rnj1(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Rnj-1: Gemma 3 without windows unless types are told (vLLM 0.32.0, Rnj1Attention)."""
+    """Read Rnj-1: Gemma 3 without windows, unless ``layer_types`` is set (vLLM 0.32.0, Rnj1Attention)."""
     specified = layer_types(text)
     kinds = specified[: num_layers(text)] or (FULL,) * num_layers(text)
     feed_forward = dense(text)
@@ -89,7 +89,9 @@ def _rnj1(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _shared_caches(types: tuple[str, ...], num_shared: int) -> Callable[[int], int | None]:
-    """Return which earlier layer's cache a layer reads: the last unshared one of its own kind.
+    """Return a function from a layer's index to that of the layer whose cache it reads, or ``None``.
+
+    It reads the cache of the last layer of its own type that has one.
 
     Source: vLLM 0.32.0, Gemma4Attention.__init__ (kv_sharing_target_layer_name).
     """
@@ -188,7 +190,7 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
             num_kv_heads=num_kv_heads(text),
             head_size=size,
             head_size_v=size,
-            # Even layers slide whatever `layer_types` says: vLLM 0.32.0, gpt_oss.OAIAttention.
+            # Even layers have the window; `layer_types` is not read: vLLM 0.32.0, gpt_oss.OAIAttention.
             sliding_window=window if index % 2 == 0 else None,
             sinks=True,
             weights=AttentionWeights(
@@ -202,11 +204,11 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 FULL_EVERY: Final = 4
-"""Muse Glimmer's layers without positions and windows: every fourth, counted from the last."""
+"""In Muse Glimmer every fourth layer, counted from the last, has no positions and no window."""
 
 
 def _muse_glimmer(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Muse Glimmer: layers with positions slide (vLLM 0.32.0, MuseGlimmerAttention)."""
+    """Read Muse Glimmer: layers with positions have the window (vLLM 0.32.0, MuseGlimmerAttention)."""
     count, size = num_layers(text), head_size(text)
     specified = text.counts("no_rope_layers")
     turns = (

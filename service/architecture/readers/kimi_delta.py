@@ -19,12 +19,14 @@ from service.architecture.readers.recipe import Sparse
 
 
 def _ling3(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Ling 3: the last layer of each group attends, and so do those after the last whole group.
+    """Read Ling 3: MLA is in the last layer of each group, and in all layers after the last whole group.
 
     Source: vLLM 0.28.0 to 0.33.0, models/bailing_moe_v3.py _is_kda_layer.
     """
     if not text.boolean("no_kda_lora"):
-        raise InvalidConfig(text.at("no_kda_lora"), "is not true: the engine knows no small vectors here")
+        raise InvalidConfig(
+            text.at("no_kda_lora"), "is not true: the engine's class has no low-rank projections"
+        )
     state = KimiDeltaAttention(
         num_heads=text.count("num_attention_heads"),
         head_dim=head_size(text),
@@ -69,7 +71,7 @@ def _ling3_network(text: Config, index: int) -> FeedForward:
 
 
 def _alice(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Alice AI: Kimi's delta attention, Qwen's gated attention, residuals that attend to earlier ones.
+    """Read Alice AI: Kimi's delta attention, Qwen's gated attention, and attention over earlier residuals.
 
     Source: vLLM 0.33.0, models/alice_ai.py AliceAIDecoderBlock.
     """
@@ -95,7 +97,7 @@ def _alice(text: Config) -> tuple[DecoderLayer, ...]:
         ),
     )
     return tuple(
-        # Each residual has a norm and a projection to a number; the first layer attends to nothing before.
+        # Each attention over residuals has a norm and a projection to one number; the first layer has none.
         DecoderLayer(state if types[index] == "linear_attention" else full, experts, norms=6 if index else 4)
         for index in range(count)
     )
@@ -112,10 +114,10 @@ def _kimi(text: Config) -> tuple[DecoderLayer, ...]:
     gate = text.boolean("mla_use_output_gate")
     full = replace(plain, weights=replace(plain.weights, output_gate=gate))
     state, recurrent = _kimi_state(linear), linear.counts("kda_layers")
-    # Residuals that attend to earlier blocks take two more norms, and two projections to a number.
+    # Attention over earlier residuals takes two more norms, and two projections to one number.
     norms = 6 if text.optional_integer("attn_res_block_size") else 2
     return tuple(
-        # The config counts layers from one.
+        # The config numbers layers from one.
         DecoderLayer(
             state if index + 1 in recurrent else full,
             _kimi_network(text, index),
@@ -163,7 +165,7 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
 
 
 GLM5_GROUP: Final = 16
-"""Tokens whose keys become one."""
+"""Tokens whose keys the indexer pools into one."""
 _GLM5_EXPERTS: Final = Sparse(
     count=("n_routed_experts",), shared_count=("n_shared_experts",), router_bias=True
 )

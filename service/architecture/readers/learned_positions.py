@@ -15,7 +15,7 @@ from service.architecture.readers.recipe import LAYER_NORM, Decoder
 from service.architecture.readers.windows import no_layer
 
 OPT_OFFSET: Final = 2
-"""Positions that OPT keeps before the first (vLLM 0.32.0, OPTLearnedPositionalEmbedding)."""
+"""Rows of OPT's table before the first position (vLLM 0.32.0, OPTLearnedPositionalEmbedding)."""
 
 BIASED: Final = Decoder(
     qkv_bias=True,
@@ -159,16 +159,16 @@ def _falcon_norms(text: Config) -> int:
 
 
 def _baichuan(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Baichuan; the larger sizes turn no positions (vLLM 0.24.0, BaichuanForCausalLM)."""
+    """Read Baichuan; sizes above 7B have ALiBi (vLLM 0.24.0, BaichuanForCausalLM)."""
     return Decoder(alibi=text.integer("hidden_size") != BAICHUAN_7B, windows=no_layer, own_keys=True)(text)
 
 
 BAICHUAN_7B: Final = 4096
-"""Hidden size of the 7B models, which alone have rotary positions."""
+"""Hidden size of the 7B models, the only ones with rotary positions."""
 
 
 def _qwen(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read the first Qwen, whose ``intermediate_size`` counts gate and up together."""
+    """Read the first Qwen, whose ``intermediate_size`` is the sum of gate and up."""
     recipe = Decoder(qkv_bias=True, windows=no_layer, own_keys=True)
     half = DenseFeedForward(max(1, text.integer("intermediate_size") // 2))
     return tuple(replace(layer, feed_forward=half) for layer in recipe(text))

@@ -48,7 +48,7 @@ def _minimax_heads(text: Config) -> Attention:
 
 
 def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read MiniMax as transformers runs it, beside whose linear attention the engine keeps a cache.
+    """Read MiniMax as transformers runs it: the engine allocates a cache for every layer.
 
     Source: vLLM 0.24.0 to 0.29.0, models/transformers/base.py create_attention_instances.
     """
@@ -70,14 +70,14 @@ def _minimax_attending(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _minimax_kinds(text: Config) -> tuple[bool, ...]:
-    """Return which layers attend in full."""
+    """Return whether each layer has full attention."""
     for key in ("attn_type_list", "decoder_attention_types"):
         specified = text.counts(key)
         if specified:
             break
     else:
         types, count = layer_types(text), num_layers(text)
-        # transformers 5.19, MiniMaxConfig: every other layer, from the first on.
+        # transformers 5.19, MiniMaxConfig: every second layer, beginning with the first.
         specified = tuple(int(kind == "full_attention") for kind in types) or tuple(
             (index + 1) % 2 for index in range(count)
         )

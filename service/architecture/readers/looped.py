@@ -16,9 +16,9 @@ from service.architecture.readers.windows import every_layer, model_window
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 DORY_FULL: Final = 6
-"""Of eight layers of Dory, the one that sees all where the config tells no types."""
+"""Dory without ``layer_types``: the layer of each eight that has full attention."""
 MAX_PASSES: Final = 64
-"""Published models run their layers two to four times; more only costs time to plan."""
+"""Upper limit of passes, which each cost time to plan; published models have two to four."""
 
 
 def _passes(text: Config, name: str, default: int | None = None) -> int:
@@ -30,16 +30,16 @@ def _again(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:
 
 
 def _ouro(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Ouro: all layers run several times, each time with a cache of their own.
+    """Read Ouro: all layers run several times, each pass with its own caches.
 
-    Source: vLLM 0.26.0, ouro.OuroAttention: the layer after the last one is the first one's second pass.
+    Source: vLLM 0.26.0, ouro.OuroAttention: after the last layer comes the second pass of the first one.
     """
     once = Decoder(norms=4, windows=every_layer)(_split_evenly(text))
     return once + _again(once) * (_passes(text, "total_ut_steps", 4) - 1)
 
 
 def _loop_coder(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read LoopCoder: from the second pass on, attention also looks at a window of its own.
+    """Read LoopCoder: from the second pass on, layers also attend to a sliding window of the new pass.
 
     Source: vLLM 0.32.0, iquest_loopcoder.LoopCoderAttention and LoopGateProjection.
     """
@@ -53,12 +53,12 @@ def _loop_coder(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _split_evenly(text: Config) -> Config:
-    """Return a config without the head size: these classes split the hidden size whatever it says."""
+    """Return the config without ``head_dim``: these classes always divide the hidden size by the heads."""
     return replace(text, fields={**text.fields, "head_dim": None})
 
 
 def _hrm(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read HRM-Text: two stacks in turn, the low one several times before the high one.
+    """Read HRM-Text: two stacks, of which the low one runs several times before the high one.
 
     Source: vLLM 0.32.0, hrm_text.HrmTextModel and HrmTextAttention; transformers 5.10, HrmTextConfig.
     """
@@ -75,12 +75,12 @@ def _hrm(text: Config) -> tuple[DecoderLayer, ...]:
     cycle = stack + _again(stack) * (_passes(text, "L_cycles", 3) - 1) + stack
     layers = cycle + _again(cycle) * (_passes(text, "H_cycles", 2) - 1)
     if len(layers) > MAX_LAYERS:
-        raise InvalidConfig(text.at("H_cycles"), f"makes more than {MAX_LAYERS} caches")
+        raise InvalidConfig(text.at("H_cycles"), f"leads to more than {MAX_LAYERS} caches")
     return layers
 
 
 def _dory(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Dory: layers attend or transform, and those in the middle run several times.
+    """Read Dory: each layer has attention or a network, and the middle layers run several times.
 
     Source: vLLM 0.33.0, dory.DoryAttention and transformers_utils/configs/dory.py.
     """
@@ -122,7 +122,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "OuroForCausalLM": Family(
         _ouro,
         supports_pipeline=False,
-        # One output, and a bias, that say when to stop; rounded to whole vectors by the budget's tolerance.
+        # The exit gate has one output and a bias, which is counted as one vector more.
         ends=lambda _: ModelEnds(norm_weights=2),
         frame=ALL_EVERYWHERE,
     ),

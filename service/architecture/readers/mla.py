@@ -18,7 +18,7 @@ from service.architecture.readers.recipe import Sparse
 
 
 def mla_attention(text: Config) -> MultiHeadLatentAttention:
-    """Return MLA as DeepSeek writes it."""
+    """Return MLA by the fields of DeepSeek's configs."""
     return MultiHeadLatentAttention(
         num_heads=text.count("num_attention_heads"),
         kv_lora_rank=text.integer("kv_lora_rank"),
@@ -33,9 +33,10 @@ def mla_attention(text: Config) -> MultiHeadLatentAttention:
 
 
 def indexer(text: Config, index: int) -> Indexer | None:
-    """Return what picks the tokens of one layer.
+    """Return the indexer of one layer, or ``None`` where the model has none.
 
-    Source: vLLM 0.24.0, DeepseekV2MLAAttention: picks are made anew by a pattern, or every so many layers.
+    A layer has its own selection by ``index_topk_pattern``, or every ``index_topk_freq`` layers.
+    Source: vLLM 0.24.0, DeepseekV2MLAAttention.
     """
     if "index_topk" not in text:
         return None
@@ -54,7 +55,7 @@ def indexer(text: Config, index: int) -> Indexer | None:
 
 
 def deepseek_experts(text: Config) -> MixtureOfExperts:
-    """Return the routed experts of a layer, and those that are always on."""
+    """Return the routed and shared experts of a layer."""
     width = text.integer("moe_intermediate_size")
     return MixtureOfExperts(
         num_experts=text.count("n_routed_experts"),
@@ -84,7 +85,7 @@ def _deepseek(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _sandwiched(norms: int, always_biased: bool = False) -> Callable[[Config], tuple[DecoderLayer, ...]]:
-    """Return a reader of layers with more norms, and maybe a corrected router whatever the config says."""
+    """Return a reader of layers with more norms; ``always_biased`` gives every router a bias."""
 
     def layers(text: Config) -> tuple[DecoderLayer, ...]:
         return tuple(
@@ -122,9 +123,9 @@ def _glm4_lite(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _sarvam(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Sarvam's latent attention over experts in Bailing's spelling.
+    """Read Sarvam: MLA, and experts under Bailing's field names.
 
-    Source: vLLM 0.32.0, SarvamMLABlock and SarvamMLAMoE, with the defaults that they have themselves.
+    Source: vLLM 0.32.0, SarvamMLABlock and SarvamMLAMoE, which also have the defaults.
     """
     mixer, plain, count = mla_attention(text), dense(text), num_layers(text)
     if "num_experts" not in text:
@@ -152,7 +153,7 @@ def _pangu(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _pangu_pro(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read openPangu Pro MoE V2: Pangu Ultra's layers, with sinks in the cache instead of latent attention.
+    """Read openPangu Pro MoE V2: Pangu Ultra's layers, with stored sinks in place of MLA.
 
     Source: vLLM 0.32.0, openpangu.OpenPanguDecoderLayer and OpenPanguSinkAttention.
     """
@@ -189,7 +190,7 @@ def _pangu_pro(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read MiniCPM 3: latent projections, but keys and values in full in the cache.
+    """Read MiniCPM 3: projections of MLA, with full keys and values in the cache.
 
     Source: vLLM 0.32.0, MiniCPM3Attention.
     """
@@ -200,12 +201,12 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _longcat(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read LongCat-Flash: two attentions and two dense networks in a layer, and experts beside the first.
+    """Read LongCat-Flash: a layer has two attentions and two dense networks, and experts in parallel.
 
     Source: vLLM 0.32.0, longcat_flash.FlashDecoderLayer.
     """
     if text.texts("disable_quant_module"):
-        raise InvalidConfig(text.at("disable_quant_module"), "modules left unquantized are not modelled yet")
+        raise InvalidConfig(text.at("disable_quant_module"), "unquantized modules are not modelled yet")
     mixer = mla_attention(text)
     network = dense(text)
     experts = MixtureOfExperts(
@@ -227,7 +228,7 @@ def _longcat(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _longcat_ends(text: Config) -> ModelEnds:
-    """Return the tables of n-grams: vLLM 0.32.0, longcat_flash_ngram.NgramEmbedding."""
+    """Return the n-gram tables (vLLM 0.32.0, longcat_flash_ngram.NgramEmbedding)."""
     if "ngram_vocab_size_ratio" not in text:
         return ModelEnds()
     smallest = text.count("ngram_vocab_size_ratio") * text.integer("vocab_size")

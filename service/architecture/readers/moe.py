@@ -22,7 +22,7 @@ PER_HEAD: Final = QueryKeyNorm.PER_HEAD
 _DEEPSEEK: Final = Sparse(
     count=("n_routed_experts",), shared_count=("n_shared_experts",), is_sparse=after_dense
 )
-"""Key names of DeepSeek, which many others took over."""
+"""Field names of DeepSeek, which many others use."""
 
 
 def _ernie_is_sparse(text: Config, index: int) -> bool:
@@ -48,7 +48,7 @@ _ERNIE: Final = Sparse(
 
 
 def _declared_sparse(text: Config, index: int) -> bool:
-    """Whether ``mlp_layer_types`` or the number of leading dense layers make a layer sparse."""
+    """Return whether a layer has experts, by ``mlp_layer_types`` or the number of leading dense layers."""
     types = text.texts("mlp_layer_types")
     return types[index] == "sparse" if len(types) > index else after_dense(text, index)
 
@@ -125,7 +125,7 @@ _ARIA: Final = Sparse(
 
 
 def _flint_windows(text: Config) -> tuple[int | None, ...]:
-    """Source: vLLM 0.33.0, models/flint/configs.py: without types all layers see everything."""
+    """Source: vLLM 0.33.0, models/flint/configs.py: without types no layer has a window."""
     slides = text.boolean("use_sliding_window", default=True) and bool(layer_types(text))
     return by_type(text) if slides else no_layer(text)
 
@@ -155,7 +155,7 @@ def experts(text: Config, *, shared: int, shared_gate: bool) -> MixtureOfExperts
 
 
 def is_sparse(text: Config, index: int) -> bool:
-    """Whether the layer routes among experts (vLLM 0.32.0, Qwen3MoeDecoderLayer)."""
+    """Return whether a layer has routed experts (vLLM 0.32.0, Qwen3MoeDecoderLayer)."""
     return (
         index not in text.counts("mlp_only_layers")
         and text.integer("num_experts", default=0, minimum=0) > 0
@@ -196,7 +196,7 @@ def _qwen3_moe(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _unless_dense(text: Config, index: int) -> bool:
-    """Whether ``mlp_layer_types`` leaves a layer its experts (vLLM 0.33.0, BeamDecoderLayer)."""
+    """Return whether ``mlp_layer_types`` leaves a layer its experts (vLLM 0.33.0, BeamDecoderLayer)."""
     types = text.texts("mlp_layer_types")
     return index >= len(types) or types[index] == "sparse"
 

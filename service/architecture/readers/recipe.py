@@ -1,4 +1,4 @@
-"""Decoders that differ in a few choices alone: which biases, which norms, which windows, which experts."""
+"""Recipes of decoders that differ in a few choices: biases, norms, windows and experts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,31 +13,31 @@ from service.architecture.readers.family import head_size, num_kv_heads
 from service.architecture.readers.windows import every_layer
 
 Flag: TypeAlias = bool | tuple[str, ...]
-"""A fact, or the fields of which one must be true."""
+"""A constant, or names of boolean fields of which one must be true."""
 LAYER_NORM: Final = 2
 """Weights per channel of a normalization with a bias."""
 
 
 def is_set(text: Config, flag: Flag) -> bool:
-    """Return what a flag means for one config."""
+    """Return the value of a flag for one config."""
     return flag if isinstance(flag, bool) else any(text.boolean(name) for name in flag)
 
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """How a family writes its experts."""
+    """Names of the fields of routed experts."""
 
     count: tuple[str, ...] = ("num_experts",)
     per_token: tuple[str, ...] = ("num_experts_per_tok",)
     width: tuple[str, ...] = ("moe_intermediate_size",)
     shared_count: tuple[str, ...] = ()
-    """Fields with the number of shared experts, each as wide as a routed one."""
+    """Fields with the number of shared experts, each of a routed expert's width."""
     shared_width: tuple[str, ...] = ()
     """Fields with the width of all shared experts together."""
     router_bias: Flag = False
     router_float32: bool = False
     is_sparse: Callable[[Config, int], bool] = lambda _, __: True
-    """Whether a layer has experts at all."""
+    """Returns whether the layer of an index has experts."""
 
     def read(self, text: Config) -> MixtureOfExperts:
         """Return the experts of a layer."""
@@ -59,7 +59,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """How a family builds its layers."""
+    """Reads layers that share one description; call it with the text part of a config."""
 
     qkv_bias: Flag = False
     output_bias: Flag = False
@@ -69,15 +69,15 @@ class Decoder:
     norm: QueryKeyNorm = QueryKeyNorm.NONE
     """How queries and keys are normalized."""
     norm_if: Flag = True
-    """When they are."""
+    """Condition under which they are."""
     windows: Callable[[Config], tuple[int | None, ...]] = every_layer
     window_excludes_itself: bool = False
-    """Whether the config counts a window in earlier tokens alone."""
+    """Whether the config's window does not count the query itself."""
     alibi: Flag = False
     sinks: bool = False
     output_gate: bool = False
     own_keys: bool = False
-    """Every head has keys and values of its own, whatever else the config says."""
+    """Every query head has its own keys and values, even where the config names fewer key heads."""
     sparse: Sparse | None = None
 
     def __call__(self, text: Config) -> tuple[DecoderLayer, ...]:
@@ -92,7 +92,7 @@ class Decoder:
         )
 
     def attention(self, text: Config) -> Attention:
-        """Return the attention that all layers have but for their windows."""
+        """Return the attention of all layers, without their windows."""
         size = head_size(text)
         return Attention(
             num_heads=text.count("num_attention_heads"),
@@ -126,7 +126,7 @@ class Decoder:
 
 
 def after_dense(text: Config, index: int) -> bool:
-    """Whether a layer comes after the first, dense ones (``first_k_dense_replace``)."""
+    """Return whether a layer comes after the leading dense layers (``first_k_dense_replace``)."""
     first = text.count("first_k_dense_replace", default=0, minimum=0)
     every = (
         text.count("moe_layer_freq", default=1)

@@ -30,7 +30,7 @@ _EXPERTS: Final = Sparse(
 def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.33.0, models/step5/nvidia/model.py Step5DecoderLayer."""
     count = num_layers(text)
-    # Without types, odd layers look at everything.
+    # Without types, odd layers have full attention.
     types = layer_types(text) or tuple(FULL if index % 2 else SLIDING for index in range(count))
     indexer, routed = _indexer(text), _routed(text, count)
     experts, plain = _experts(text), DenseFeedForward(text.integer("intermediate_size"))
@@ -54,17 +54,17 @@ def _attention(text: Config, kind: str, indexer: RegionIndexer | None) -> Attent
         heads = text.count("swa_num_attention_heads", default=heads)
     size = part.integer("head_dim", default=head_size(text))
     gated = text.boolean("use_head_wise_attn_gate")
-    picking = indexer if kind == FULL else None
-    if picking is not None and not gated:
-        raise InvalidConfig(text.at("use_head_wise_attn_gate"), "must be true where regions are picked")
+    selecting = indexer if kind == FULL else None
+    if selecting is not None and not gated:
+        raise InvalidConfig(text.at("use_head_wise_attn_gate"), "must be true where regions are selected")
     return Attention(
         num_heads=heads,
         num_kv_heads=part.count("num_attention_groups"),
         head_size=size,
         head_size_v=size,
         sliding_window=window,
-        flash=picking is None,
-        region_indexer=picking,
+        flash=selecting is None,
+        region_indexer=selecting,
         weights=AttentionWeights(
             query_key_norm=QueryKeyNorm.PER_HEAD if _norm_width(text) == 1 else QueryKeyNorm.PER_HEAD_FLOAT32,
             head_gate=gated,
@@ -73,7 +73,7 @@ def _attention(text: Config, kind: str, indexer: RegionIndexer | None) -> Attent
 
 
 def _norm_width(text: Config) -> int:
-    """Return the elements of the model's type that a norm's weight takes: two, where norms are in 32 bits."""
+    """Return the size of a norm's weight in elements of the model's dtype: two where norms have 32 bits."""
     return 2 if text.text("norm_dtype", default="bf16").lower() in {"fp32", "float32"} else 1
 
 

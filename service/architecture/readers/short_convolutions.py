@@ -38,7 +38,7 @@ def _inkling(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _inkling_attention(text: Config, window: int | None) -> Attention:
-    """Return the attention of a layer; those with a window may have heads of their own."""
+    """Return the attention of a layer; layers with a window may have other numbers and sizes of heads."""
     hidden, heads = text.integer("hidden_size"), text.count("num_attention_heads")
     kv_heads = text.count("num_key_value_heads")
     size = text.integer("head_dim", default=max(1, hidden // heads))
@@ -65,13 +65,15 @@ def _inkling_attention(text: Config, window: int | None) -> Attention:
 
 
 def _inkling_network(text: Config, index: int) -> FeedForward:
-    """Return the network of a layer; configs spell the widths in two ways (models/inkling/configs.py)."""
+    """Return the network of a layer; configs name the widths in two ways (models/inkling/configs.py)."""
     inner = text.integer("intermediate_size")
     if index < text.count("dense_mlp_idx", minimum=0):
         return DenseFeedForward(text.integer("dense_intermediate_size", default=inner))
     routed, shared = text.count("n_routed_experts"), text.count("n_shared_experts")
     if not text.boolean("shared_expert_sink"):
-        raise InvalidConfig(text.at("shared_expert_sink"), "is not true: the engine knows no other experts")
+        raise InvalidConfig(
+            text.at("shared_expert_sink"), "is not true: the engine's class has no other shared experts"
+        )
     if "dense_intermediate_size" not in text:
         inner = text.integer("moe_intermediate_size", default=inner)
     return MixtureOfExperts(

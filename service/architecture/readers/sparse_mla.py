@@ -43,21 +43,21 @@ def _hy_v4_attention(text: Config) -> MultiHeadLatentAttention:
 
 
 def _hy_v4_indexers(text: Config) -> tuple[Indexer | None, ...]:
-    """Return what picks the tokens of each layer; layers of no type that picks look at all."""
+    """Return the indexer of each layer; ``None`` for layers whose type is not sparse."""
     count, types = num_layers(text), layer_types(text)
     anew = Indexer(text.count("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
     again = replace(anew, reuses_selection=True)
     shared = _each(text, "indexer_types", count) or tuple(
         "full" if index == 0 or index % 4 == 1 else "shared" for index in range(count)
     )
-    selects = tuple(again if kind == "shared" else anew for kind in shared)
+    indexers = tuple(again if kind == "shared" else anew for kind in shared)
     return tuple(
-        pick if types and types[index] in SPARSE_TYPES else None for index, pick in enumerate(selects)
+        indexer if types and types[index] in SPARSE_TYPES else None for index, indexer in enumerate(indexers)
     )
 
 
 def _hy_v4_routed(text: Config) -> tuple[bool, ...]:
-    """Say which layers have experts: all but the first where the config does not tell."""
+    """Return whether each layer has experts; without ``mlp_layer_types``, all but the first have."""
     count = num_layers(text)
     specified = _each(text, "mlp_layer_types", count)
     return tuple(kind != "dense" for kind in specified) or tuple(index > 0 for index in range(count))
@@ -113,7 +113,7 @@ def _dots3_windowed(text: Config) -> MultiHeadLatentAttention:
 
 
 def _gated(mixer: MultiHeadLatentAttention, kind: str) -> MultiHeadLatentAttention:
-    """Return attention with a gate per head, or one as wide as the values for any other kind or none."""
+    """Return attention with one gate per head, or for any other kind with a gate as wide as the values."""
     return replace(
         mixer, weights=replace(mixer.weights, head_gate=kind == "headwise", output_gate=kind != "headwise")
     )

@@ -23,7 +23,7 @@ from service.architecture.readers.family import (
 from service.units import ceil_div
 
 TIME_STEP_SHARE: Final = 16
-"""transformers 5.19, MambaConfig: an automatic rank of the time step is this part of the hidden size."""
+"""transformers 5.19, MambaConfig: an automatic rank of the time step is the hidden size over this."""
 
 
 def _rank(text: Config, key: str) -> int:
@@ -36,7 +36,7 @@ def _rank(text: Config, key: str) -> int:
 def _expanded(text: Config, key: str) -> int:
     width = int(text.number(key, 2) * text.integer("hidden_size"))
     if width < 1:
-        raise InvalidConfig(text.at(key), "leaves no channel of hidden_size")
+        raise InvalidConfig(text.at(key), "leaves no channel of the hidden size")
     return width
 
 
@@ -84,8 +84,8 @@ def _jamba(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("intermediate_size"),
     )
-    attends = _every(text, "attn_layer_period", "attn_layer_offset")
-    sparse = _every(text, "expert_layer_period", "expert_layer_offset")
+    attends = _Period(text, "attn_layer_period", "attn_layer_offset")
+    sparse = _Period(text, "expert_layer_period", "expert_layer_offset")
     return tuple(
         DecoderLayer(
             full if attends(index) else state,
@@ -97,8 +97,8 @@ def _jamba(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
-class _every:  # noqa: N801 - reads as the phrase it is
-    """Whether a layer is one of every so many."""
+class _Period:
+    """Returns whether the layer of an index is one of those with a period and an offset."""
 
     def __init__(self, text: Config, period: str, offset: str) -> None:
         self.period = text.count(period)
@@ -109,7 +109,7 @@ class _every:  # noqa: N801 - reads as the phrase it is
 
 
 def _mamba2_of_hybrid(text: Config, channels: int | None = None) -> Mamba2:
-    """Return the state space as Bamba, Granite 4 and Falcon-H1 write it."""
+    """Return Mamba 2 by the fields of Bamba, Granite 4 and Falcon-H1."""
     width = channels or _expanded(text, "mamba_expand")
     heads = text.count("mamba_n_heads")
     specified = text.fields.get("mamba_d_head")
@@ -166,7 +166,7 @@ def _granite_network(text: Config) -> FeedForward:
 
 
 def _falcon_h1(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read layers of attention and a state space side by side: vLLM 0.32.0, models/falcon_h1.py."""
+    """Read layers with attention and a state space in parallel (vLLM 0.32.0, models/falcon_h1.py)."""
     state = replace(
         _mamba2_of_hybrid(text, text.optional_integer("mamba_d_ssm")),
         gated_norm=text.boolean("mamba_rms_norm"),
@@ -183,7 +183,7 @@ NEMOTRON_SIGNS: Final[Mapping[str, str]] = {
     "mlp": "-",
     "moe": "E",
 }
-"""transformers 5.19, NemotronHConfig: kinds of blocks and their signs in a pattern."""
+"""transformers 5.19, NemotronHConfig: types of blocks and their letters in a pattern."""
 
 
 def _nemotron_pattern(text: Config) -> str:
@@ -201,7 +201,7 @@ def _nemotron_pattern(text: Config) -> str:
 
 
 def _nemotron(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read blocks that are a state space, attention, a network or experts: vLLM 0.32.0, nemotron_h.py."""
+    """Read blocks of a state space, attention, a network or experts each (vLLM 0.32.0, nemotron_h.py)."""
     pattern = _nemotron_pattern(text)
     widths = (
         text.counts("intermediate_size") if isinstance(text.fields.get("intermediate_size"), list) else ()
@@ -221,7 +221,7 @@ def _nemotron(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _cosmos_edge(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read Cosmos 3 Edge: Nemotron-H's blocks, one that attends and one that transforms for each layer.
+    """Read Cosmos 3 Edge: one block of attention and one network of Nemotron-H for each layer.
 
     Source: vLLM 0.33.0, models/cosmos3_edge.py _to_nemotron_h_config.
     """
@@ -266,7 +266,7 @@ def _nemotron_block(text: Config, sign: str) -> tuple[Mixer, FeedForward]:
 
 
 ZAMBA_HYBRID: Final = "hybrid"
-"""transformers 5.19, Zamba2Config: the layers that run a shared block before their state space."""
+"""transformers 5.19, Zamba2Config: layers that run a shared block before their state space."""
 ZAMBA_LAYERS: Final = (
     ("mamba", *(("mamba",) * 5 + (ZAMBA_HYBRID,)) * 7)
     + (("mamba",) * 4 + (ZAMBA_HYBRID,))
@@ -276,7 +276,7 @@ ZAMBA_LAYERS: Final = (
 """transformers 5.19, Zamba2Config: the layers of a config that does not list them."""
 PLAMO_LEAST_RANK: Final = 64
 PLAMO_RANK_SHARE: Final = 16
-"""vLLM 0.19.0, models/plamo2.py Plamo2MambaMixer: rank of the time step, at least, and of the hidden size."""
+"""vLLM 0.19.0, models/plamo2.py Plamo2MambaMixer: least rank of the time step; divisor of the hidden size."""
 
 
 def _zamba2(text: Config) -> tuple[DecoderLayer, ...]:
@@ -296,7 +296,7 @@ def _zamba2(text: Config) -> tuple[DecoderLayer, ...]:
     state, blocks = _zamba2_state(text), text.count("num_mem_blocks")
     kinds = text.texts("layers_block_type") or ZAMBA_LAYERS
     if text.boolean("use_long_context"):
-        # Zamba2Config replaces max_position_embeddings and the rotation's base then.
+        # Zamba2Config then replaces max_position_embeddings and the rotary base.
         raise InvalidConfig(text.at("use_long_context"), "the extended context is not modelled")
     if ZAMBA_HYBRID not in kinds:
         raise InvalidConfig(text.at("layers_block_type"), "has no hybrid layer")

@@ -1,4 +1,4 @@
-"""Which layers of a model see a window of tokens alone."""
+"""Which layers of a model attend to a sliding window."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,9 +10,10 @@ SLIDING: Final = "sliding_attention"
 
 
 def model_window(text: Config) -> int | None:
-    """Return the window that the engine applies to every layer whose class does not choose itself.
+    """Return the window that the engine applies to all layers, unless the class chooses windows itself.
 
-    ``0`` and ``null`` mean none, and so does a mixture of layer types.
+    ``0`` and ``null`` mean no window; neither has a model with several layer types one.
+
     Source: vLLM 0.32.0, ModelConfig.__post_init__ and EngineArgs.create_engine_config.
     """
     types = layer_types(text)
@@ -32,7 +33,7 @@ def no_layer(text: Config) -> tuple[int | None, ...]:
 
 
 def by_type(text: Config) -> tuple[int | None, ...]:
-    """Return a window for the layers that ``layer_types`` calls sliding; without types, as for all layers."""
+    """Return a window for the sliding layers of ``layer_types``; without types, one window for all layers."""
     types = layer_types(text)
     if not types:
         return every_layer(text)
@@ -43,7 +44,10 @@ def by_type(text: Config) -> tuple[int | None, ...]:
 def by_pattern(
     key: str, default: int, *, full_first: bool = False
 ) -> Callable[[Config], tuple[int | None, ...]]:
-    """Return a rule: told types count, else every n-th layer is full, by its last or its first one."""
+    """Return a function that reads windows: by ``layer_types``, or else with every n-th layer full.
+
+    ``key`` names the field with n. The full layer is the last one of n layers, or the first (``full_first``).
+    """
 
     def windows(text: Config) -> tuple[int | None, ...]:
         count = num_layers(text)

@@ -1,4 +1,4 @@
-"""Classes that put encoders of images or sound before a text model that has a class of its own."""
+"""Multimodal classes: encoders of images or sound before a text model with a class of its own."""
 
 from collections.abc import Mapping
 from typing import Final

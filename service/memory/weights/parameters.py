@@ -244,7 +244,7 @@ def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     """Yield the scales of the cache that quantized checkpoints bring room for.
 
     Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod; only ModelOpt's method
-    minds latent attention.
+    creates them for MLA.
     """
     method = "" if quantization is None else quantization.method
     mla = isinstance(mixer, MultiHeadLatentAttention)

@@ -108,7 +108,7 @@ def _factor(constants: Constants, *, interleaved: bool) -> int:
 
 
 def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: range) -> int:
-    """Latent attention keeps the key/value expansion a second time, unquantized, for decoding.
+    """Return the bytes of the unquantized copy of MLA's key/value expansion, which decoding uses.
 
     Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
     """
