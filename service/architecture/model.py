@@ -146,14 +146,12 @@ class ModelArchitecture:
     recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
     """Index and mixer of the layers with one state per sequence."""
     recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
-    """Their mixers, each object once."""
+    """Their mixers, equal ones once."""
 
     def __post_init__(self) -> None:
         # Equal layers become one object, and the lists that every step of a plan reads are built once.
         known: dict[DecoderLayer, DecoderLayer] = {}
-        objects = {id(layer): layer for layer in self.layers}
-        distinct = {key: known.setdefault(layer, layer) for key, layer in objects.items()}
-        object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
+        object.__setattr__(self, "layers", tuple(known.setdefault(layer, layer) for layer in self.layers))
         built = tuple(enumerate(self.built_layers))
         attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
         keeping = tuple(
@@ -162,10 +160,10 @@ class ModelArchitecture:
             for mixer in (layer.before, layer.mixer, layer.beside)
             if isinstance(mixer, Recurrence)
         )
-        recurrences = {id(mixer): mixer for _, mixer in keeping}
+        recurrences = dict.fromkeys(mixer for _, mixer in keeping)
         object.__setattr__(self, "attention_layers", tuple(attending))
         object.__setattr__(self, "recurrent_layers", keeping)
-        object.__setattr__(self, "recurrences", tuple(recurrences.values()))
+        object.__setattr__(self, "recurrences", tuple(recurrences))
 
     def __hash__(self) -> int:
         # Caches hash models often: these fields differ between most models, while all layers take too long.
@@ -184,7 +182,7 @@ class ModelArchitecture:
     @property
     def distinct_layers(self) -> tuple[DecoderLayer, ...]:
         """The built layers, equal ones once."""
-        return tuple({id(layer): layer for layer in self.built_layers}.values())
+        return tuple(dict.fromkeys(self.built_layers))
 
     def layer_number(self, index: int) -> int:
         """Return the number in the name of a built layer, which flags refer to."""

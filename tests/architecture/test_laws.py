@@ -1,6 +1,7 @@
 """Laws of reading: what a config means does not depend on how it is written down."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -47,3 +48,14 @@ def test_a_layer_reads_only_the_cache_of_an_earlier_layer_that_owns_one(name: st
     }
 
     assert all(source < index and source not in sources for index, source in sources.items())
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_equal_layers_are_one_object_and_hash_alike(name: str) -> None:
+    architecture = read_architecture(read_document(RECORDED[name]))
+
+    distinct = architecture.distinct_layers
+    assert len(set(distinct)) == len(distinct)
+    assert all(any(layer is each for each in distinct) for layer in architecture.layers)
+    assert {replace(layer) for layer in distinct} == set(distinct)
+    assert {replace(layer, norms=layer.norms + 1) for layer in distinct} != set(distinct)

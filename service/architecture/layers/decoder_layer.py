@@ -1,6 +1,6 @@
 """One layer of a decoder: a mixer of tokens and a feed-forward network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
 from service.architecture.layers.attention import Attention, NoAttention
@@ -45,3 +45,12 @@ class DecoderLayer:
     """Set where attention and network belong to a block that other layers run too."""
     repeats: bool = False
     """An earlier layer runs once more, with its own cache and the earlier layer's weights (looped models)."""
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # Computed once: layers are keys of dictionaries, and hashing all their fields takes microseconds.
+        known = self._hash
+        if known is None:
+            known = hash(tuple(getattr(self, each.name) for each in fields(self) if each.compare))
+            object.__setattr__(self, "_hash", known)
+        return known
