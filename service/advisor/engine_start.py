@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from service.architecture.layers import CachePart
+from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import (
     assign_backends,

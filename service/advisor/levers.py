@@ -176,7 +176,7 @@ def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iter
     given = best.flags.kv_cache_memory_bytes is not None or best.flags.num_gpu_blocks_override is not None
     if not given and start.engine_config.gpu_memory_utilization < UTILIZATION:
         yield LeverChange("gpu_memory_utilization", UTILIZATION)
-    if request.model.architecture.towers and not best.flags.language_model_only:
+    if request.model.architecture.media.towers and not best.flags.language_model_only:
         yield LeverChange("language_model_only", value=True)
 
 

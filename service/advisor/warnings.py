@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.advisor.engine_start import Start
-from service.architecture.layers import MixtureOfExperts
+from service.architecture.layers.experts import MixtureOfExperts
 from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 

@@ -1,4 +1,4 @@
-"""How long a context the config itself allows."""
+"""The context lengths that a config names."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +21,7 @@ LENGTH_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
-    """How one kind of layer stretches its positions."""
+    """Scaling of rotary positions for one type of layer."""
 
     type: str
     factor: float | None
@@ -30,10 +30,10 @@ class RopeScaling:
 
 @dataclass(frozen=True, slots=True)
 class ContextLength:
-    """The lengths a config names, before the engine's rules decide which one counts."""
+    """The lengths that a config names, before the engine's rules select one."""
 
     key: str | None
-    """Field that names the smallest length; ``None`` when no field does."""
+    """Field with the smallest length; ``None`` without any."""
     length: int | None
     model_max_length: int | None
     original_length: int | None

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CachePart,
-    CompressedAttention,
-    MultiHeadLatentAttention,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
-from service.architecture.recurrence import state_kind
 from service.backends.attention_request import AttentionRequest, AttentionType
 from service.backends.backend import AttentionBackend, Backends
 from service.backends.backend_rules import Forced, release_rules
@@ -130,9 +128,9 @@ def _check_kernels(
     if convolved and engine_config.dtype != "bfloat16":
         words = f"sconv SWA cache supports bfloat16 only, got torch.{engine_config.dtype}"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
-    if architecture.only_backend is None:
+    if architecture.class_limits.only_backend is None:
         return
-    if backend.name != architecture.only_backend:
+    if backend.name != architecture.class_limits.only_backend:
         words = f"{architecture.class_name.removesuffix('ForCausalLM')} requires FlashInfer attention"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
     if engine_config.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:
@@ -148,7 +146,7 @@ class _Heads:
     largest_of_draft: int
     sizes: frozenset[int]
     mla: MultiHeadLatentAttention | None
-    """The first layer of latent attention."""
+    """The first layer with MLA."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
     places: tuple[int, ...]
@@ -300,7 +298,7 @@ def _select(
     if isinstance(mixer, MultiHeadLatentAttention) and mixer.row_size is not None:
         # What is selected is built first, and then replaced.
         return unselected_backend(
-            UnselectedLayer.PADDED_LATENT,
+            UnselectedLayer.PADDED_MLA,
             engine_config.release,
             engine_config.compute_capability,
             request=request,
@@ -321,7 +319,7 @@ def _selected(request: AttentionRequest, chosen: str | None, engine_config: Engi
 def _with_sinks(
     request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+    """Return the backend of MLA with sinks: the one that supports them, where it is valid.
 
     Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
 
@@ -347,7 +345,7 @@ def _unselected(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if isinstance(mixer, MultiHeadLatentAttention):
-        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
+        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_MLA
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
@@ -389,7 +387,7 @@ def _request(
             index_topk=None if mixer.indexer is None else mixer.indexer.top_k,
             qk_nope_head_dim=mixer.qk_nope_head_dim,
             qk_rope_head_dim=mixer.qk_rope_head_dim,
-            v_head_dim=mixer.v_head_dim,
+            v_head_dim=mixer.weights.v_head_dim,
             kv_lora_rank=mixer.kv_lora_rank,
             flash_attn_version=forced.flash_attn_version,
             decode_context_parallel_size=engine_config.decode_context_parallel_size,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.architecture.layers import CachePart
+from service.architecture.layers.cache_part import CachePart
 
 DEFAULT_BLOCK_SIZE: Final = 16
 """Tokens; the engine's ``CacheConfig.DEFAULT_BLOCK_SIZE`` in every release."""

@@ -268,7 +268,7 @@ def release_rules(release: Version) -> ReleaseRules:
         sink_reason=_at(release, "sink_reason", str),
         no_decode_lse_message=_at(release, "no_decode_lse_message", str),
         block_size_filters=_at(release, "block_size_filters", bool),
-        mla_layers_skip=_at(release, "latent_layers_skip", bool),
+        mla_layers_skip=_at(release, "mla_layers_skip", bool),
         quantized_kv_cache_dtypes=_at(release, "quantized_kv_cache_dtypes", frozenset),
         flash_attn_available=_at(release, "flash_attention.available", version),
         flash_attn_default=_at(release, "flash_attention.default", version),

@@ -3,16 +3,12 @@
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CachePart,
-    CompressedAttention,
-    GroupIndexer,
-    Indexer,
-    MultiHeadLatentAttention,
-    RegionIndexer,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.sparse_indexers import GroupIndexer, Indexer, RegionIndexer
 from service.backends.unselected import UnselectedLayer
 from service.engines.rules.specs import SpecRules
 

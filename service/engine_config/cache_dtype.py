@@ -5,7 +5,8 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.architecture.layers import Attention, CompressedAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
@@ -93,7 +94,7 @@ def skipped_layers(
     if architecture.is_hybrid:
         _check_hybrid(architecture, rules)
     else:
-        skipped |= _boundary(architecture.counted_layers or len(architecture.layers))
+        skipped |= _boundary(architecture.declared.num_layers or len(architecture.layers))
     named = sorted(layer for layer in skipped if not layer.isdecimal())
     if named and rules.turboquant_sorts_skipped_as_numbers:
         raise EngineRefusal(Stage.CONFIG, f"invalid literal for int() with base 10: {named[0]!r}")
@@ -102,7 +103,7 @@ def skipped_layers(
 
 def _check_hybrid(architecture: ModelArchitecture, rules: DtypeRules) -> None:
     specified = (
-        architecture.attention_layers_specified or architecture.class_name in rules.block_types_declared
+        architecture.declared.attention_layers or architecture.class_name in rules.block_types_declared
     )
     if rules.turboquant_on_hybrids and specified:
         return
@@ -124,7 +125,7 @@ def _boundary(num_layers: int) -> frozenset[str]:
 
 
 def check_mla_cache_dtype(dtype: str, architecture: ModelArchitecture, rules: DtypeRules) -> None:
-    """Refuse nvfp4 on latent attention, where the release checks that by itself.
+    """Refuse nvfp4 for MLA, where the release has a check of its own.
 
     Raises:
         EngineRefusal: stage ``dtype``.

@@ -4,7 +4,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.architecture.layers import MixtureOfExperts
+from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import WeightFormat

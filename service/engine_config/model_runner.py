@@ -22,7 +22,7 @@ def runs_on_v2_model_runner(
         # Only the second runner can: vLLM 0.25.0 to 0.33.0, use_v2_model_runner.
         return True
     name = architecture.class_name
-    dense = not (architecture.is_hybrid or architecture.experts_declared)
+    dense = not (architecture.is_hybrid or architecture.declared.experts)
     second = {"all", name, *(("dense",) if dense else ())}
     if architecture.quantization is None:
         second.add(f"unquantized {name}")

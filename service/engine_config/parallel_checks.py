@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from service.architecture.layers import Attention
-from service.architecture.model import ModelArchitecture
-from service.architecture.pipeline import model_stages
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -16,6 +14,8 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.parallelism import ParallelismRules
 
@@ -56,7 +56,7 @@ def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if expert_parallel and not architecture.experts_declared:
+    if expert_parallel and not architecture.declared.experts:
         raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {NO_EXPERTS}", type="ValidationError")
 
 
@@ -107,7 +107,7 @@ def check_pipeline(
     """
     if pipeline_parallel_size == 1:
         return
-    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.text_class_declared
+    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.declared.text_class
     if unnamed or architecture.class_name in rules.pipeline_unsplittable:
         raise EngineRefusal(
             Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
@@ -115,7 +115,10 @@ def check_pipeline(
     if any(layer.before is not None for layer in architecture.layers):
         # vLLM 0.29.0 to 0.33.0, Qwen4ExpForConditionalGenerationConfig.verify_and_update_config.
         raise EngineRefusal(Stage.CONFIG, NGRAMS_UNSPLITTABLE, type="NotImplementedError")
-    if not architecture.supports_pipeline or architecture.class_name in rules.pipeline_unsupported:
+    if (
+        not architecture.class_limits.pipeline_parallel
+        or architecture.class_name in rules.pipeline_unsupported
+    ):
         raise EngineRefusal(
             Stage.CONFIG,
             "Pipeline parallelism is not supported for this model. "
@@ -173,7 +176,7 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
     Raises:
         EngineRefusal: what the model's own code raises (stage ``model``).
     """
-    if not architecture.supports_tensor and tensor_parallel_size > 1:
+    if not architecture.class_limits.tensor_parallel and tensor_parallel_size > 1:
         # vLLM 0.33.0, DoryForCausalLM.__init__
         name = architecture.class_name.removesuffix("ForCausalLM")
         words = f"{name} currently supports tensor_parallel_size=1 only"
@@ -188,9 +191,9 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
-    if architecture.media_heads is not None:
-        _check_divisible(architecture.media_heads, tensor_parallel_size)
-    if (architecture.media_width or 0) % tensor_parallel_size:
+    if architecture.media.heads is not None:
+        _check_divisible(architecture.media.heads, tensor_parallel_size)
+    if (architecture.media.width or 0) % tensor_parallel_size:
         # vLLM 0.19.1 and 0.33.0, MergedColumnParallelLinear: an assertion without words.
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 

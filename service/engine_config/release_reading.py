@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from service.architecture.layers import DecoderLayer, MultiHeadLatentAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.rules.checkpoints import CheckpointRules
 
@@ -14,7 +15,7 @@ def as_read_by(architecture: ModelArchitecture, rules: CheckpointRules) -> Model
             architecture,
             layers=architecture.attending_layers,
             ends=replace(architecture.ends, output_float32=False),
-            supports_pipeline=True,
+            class_limits=replace(architecture.class_limits, pipeline_parallel=True),
         )
     return _with_rotary_size(architecture, rules)
 
@@ -24,7 +25,7 @@ def _with_rotary_size(architecture: ModelArchitecture, rules: CheckpointRules) -
 
     Source: transformers 5.5, GlmMoeDsaConfig.attribute_map, which 5.10 no longer has.
     """
-    size = architecture.head_size_declared
+    size = architecture.declared.head_size
     if size is None or architecture.model_type not in rules.head_dim_is_rotary:
         return architecture
     drafts = architecture.drafts

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from service.architecture.layers import Attention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.recurrence import state_kind
 from service.engine_config import (
     cache_dtype,
     checkpoint_checks,
@@ -219,7 +219,7 @@ def _recurrent_dtype(
         return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
     default = rules.configured_dtype.get(architecture.class_name)
     if default is not None:
-        return architecture_dtype(architecture.state_dtype or default or None, conv_state)
+        return architecture_dtype(architecture.states.dtype or default or None, conv_state)
     return unset
 
 
@@ -280,7 +280,7 @@ def _utilization(flags: ServeFlags, rules: CapacityRules) -> float:
 
 def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules) -> bool:
     return (
-        architecture.bidirectional_media
+        architecture.media.bidirectional
         and architecture.model_type in rules.bidirectional_media_types
         and not flags.language_model_only
     )
@@ -355,8 +355,8 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
     if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)
-    if bidirectional and rules.media_item_sets_batch and architecture.largest_media_item is not None:
-        tokens = max(tokens, architecture.largest_media_item)
+    if bidirectional and rules.media_item_sets_batch and architecture.media.largest_item is not None:
+        tokens = max(tokens, architecture.media.largest_item)
     if rules.bounded_by_requests:
         tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)

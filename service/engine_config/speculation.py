@@ -331,7 +331,7 @@ def _check_pipeline(
         return
     if rules.drafts_are_pipelined:
         whole = draft.whole
-        splits = whole.supports_pipeline if whole else draft.class_name in rules.pipelined_drafts
+        splits = whole.class_limits.pipeline_parallel if whole else draft.class_name in rules.pipelined_drafts
         if not splits:
             raise EngineRefusal(Stage.CONFIG, NO_PIPELINE, type="NotImplementedError")
     elif method == EAGLE:

@@ -2,8 +2,8 @@
 
 from typing import Final, assert_never
 
+from service.architecture.layers.recurrence import GroupedLinearAttention, LinearAttention
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import GroupedLinearAttention, LinearAttention
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.states import StateCaching, StateRules

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Final
 
-from service.architecture.layers import Attention, MultiHeadLatentAttention, TokenMixer
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engine_config.engine_config import EngineConfig
@@ -174,7 +176,7 @@ def _multiple_that_holds(
     """
     if engine_config.mamba_cache_mode != ALL:
         return kernel * ceil_div(state, kernel * per_token)
-    chunk = lcm(engine_config.mamba_block_size or architecture.state_chunk, kernel)
+    chunk = lcm(engine_config.mamba_block_size or architecture.states.chunk, kernel)
     return chunk * ceil_div(ceil_div(state, per_token), chunk)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from service.architecture.layers import CachePart
+from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
 from service.backends.backend import DEFAULT_BLOCK_SIZE, Backends

@@ -2,7 +2,9 @@
 
 from typing import Final, assert_never
 
-from service.architecture.layers import CachePart, CompressedAttention, Indexer
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.sparse_indexers import Indexer
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat, PlainFormat, Slot
 from service.kv_cache.specs import AttentionSpec, CacheKind

@@ -4,12 +4,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Final
 
-from service.architecture.layers import (
-    BlockIndexer,
-    GroupIndexer,
-    Indexer,
-    RegionIndexer,
-)
+from service.architecture.layers.sparse_indexers import BlockIndexer, GroupIndexer, Indexer, RegionIndexer
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.alignment import BlockSizes

@@ -7,16 +7,13 @@ from math import gcd
 from operator import itemgetter
 from typing import Final
 
-from service.architecture.layers import (
-    Attention,
-    CachePart,
-    CompressedAttention,
-    MultiHeadLatentAttention,
-    PackedConvolutions,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention, PackedConvolutions
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import NgramConvolution, Recurrence
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import NgramConvolution, Recurrence
 from service.backends.assignment import common_cache_dtype, layer_cache_dtype
 from service.backends.backend import AttentionBackend, Backends
 from service.backends.layer_parts import built_parts

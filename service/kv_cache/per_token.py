@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    MultiHeadLatentAttention,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.compressed import HALVES, SLOT, indexer_bytes
 from service.kv_cache.formats import (

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -18,6 +17,7 @@ from service.architecture.recurrence import (
     ShortConvolution,
     state_kind,
 )
+from service.architecture.model import ModelArchitecture
 from service.engine_config.engine_config import EngineConfig
 from service.engines.cases import StateCheckpoint
 from service.kv_cache.formats import MODEL_DTYPE_BYTES
@@ -108,8 +108,8 @@ def largest_state(architecture: ModelArchitecture, engine_config: EngineConfig) 
     """
     drafted = architecture.class_name not in engine_config.rules.states.undrafted_alignment
     states = list(architecture.recurrences)
-    if architecture.counted_state is not None:
-        states.append(architecture.counted_state)
+    if architecture.states.counted is not None:
+        states.append(architecture.states.counted)
     return max(state_bytes(mixer, engine_config, drafted=drafted) for mixer in states)
 
 

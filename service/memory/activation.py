@@ -2,18 +2,13 @@
 
 from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    DenseFeedForward,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-    NoAttention,
-    NoFeedForward,
-)
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention, NoAttention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -25,6 +20,7 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
@@ -43,7 +39,7 @@ INT32: Final = 4
 
 MLA_CONTEXTS: Final = 8
 MLA_TOKENS: Final = 64 * 1024
-"""Contexts, and tokens at most, whose keys latent attention gathers at once."""
+"""Contexts, and the most tokens, whose keys MLA gathers at once."""
 GATHERED: Final = (
     "assumed: experts see the tokens of all data parallel ranks; what they take depends on the kernel and on "
     "--all2all-backend, and no start with several such ranks was measured"
@@ -112,8 +108,8 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
     if not isinstance(network, MixtureOfExperts):
         return 0
     width = shards.expert_width(network.intermediate_size)
-    seen = network.latent_size or architecture.hidden_size
-    first = 2 * width if network.gated else width
+    seen = network.weights.latent_size or architecture.hidden_size
+    first = 2 * width if network.weights.gated else width
     return network.experts_per_token * (max(width, seen) + max(first, seen))
 
 
@@ -134,7 +130,7 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
 
 
 def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:
-    """Return the bytes in which latent attention gathers the keys of earlier tokens.
+    """Return the bytes of the buffer in which MLA gathers the keys of earlier tokens.
 
     Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
     """
@@ -184,7 +180,8 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             mixed = heads * (mixer.head_size + mixer.head_size_v) + keys
         case MultiHeadLatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
-            mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
+            sizes = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.weights.v_head_dim
+            mixed = heads * 2 * sizes
         case CompressedAttention() as mixer:
             mixed = 2 * shards.share(mixer.num_heads) * mixer.head_size + mixer.q_lora_rank
         case NoAttention():

@@ -6,7 +6,7 @@ The engine encodes the largest items first; what comes of them stays while the d
 from dataclasses import dataclass
 from typing import Final
 
-from service.architecture.media import PatchedMedia
+from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants
@@ -36,9 +36,9 @@ def encoders(
         _by_name(tower.name.split(".")[0], constants, decoder_peak)
         if tower.media is None
         else _by_patches(tower.media, constants, run, decoder_peak)
-        for tower in architecture.towers
+        for tower in architecture.media.towers
     ]
-    if not architecture.media_known:
+    if not architecture.media.towers_known:
         terms.append(_by_name("unknown", constants, decoder_peak))
     return terms
 

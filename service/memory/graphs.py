@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from service.architecture.layers import MixtureOfExperts
+from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.constants import Constants

@@ -34,7 +34,7 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
     release, logged = startup.releases[0], startup.logged
     constants = constants_at(release)
     architecture = startup.known.model.architecture
-    plain = not architecture.towers and not architecture.is_recurrent
+    plain = not architecture.media.towers and not architecture.is_recurrent
     if logged.activation_gib is not None and plain:
         computed = budget.activation.bytes - constants.base.middle
         yield "base_mib", (logged.activation_gib * GIB - computed) / MIB

@@ -73,7 +73,7 @@ def test_speculators_that_are_not_modelled_are_named(specified: dict[str, Any], 
     assert caught.value.pointer == "/speculators_model_type"
 
 
-def test_a_draft_of_no_class_is_refused_and_one_of_an_unknown_class_is_told_as_unread() -> None:
+def test_a_draft_without_a_class_is_refused_and_one_of_an_unknown_class_is_unread() -> None:
     with pytest.raises(InvalidConfig, match="No model architectures are specified") as caught:
         draft(LAYER)
     assert caught.value.pointer == "/architectures"
@@ -110,7 +110,7 @@ MIMO: dict[str, Any] = next(
         ),
     ],
 )
-def test_prediction_layers_like_none_of_the_models_own_are_told_as_unread(
+def test_prediction_layers_unlike_any_layer_of_the_model_are_unread(
     document: dict[str, Any], words: str
 ) -> None:
     """Each engine's class builds them from a layer that the model lacks; the model itself is read."""

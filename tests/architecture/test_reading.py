@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, MixtureOfExperts, MultiHeadLatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import GatedDeltaNet
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
-from service.architecture.recurrence import GatedDeltaNet
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import RECURRENT
@@ -53,7 +55,7 @@ def test_qwen_3_6_has_30_delta_nets_and_10_attention_layers() -> None:
     kinds = Counter(type(layer.mixer) for layer in architecture.layers)
     assert kinds == {GatedDeltaNet: 30, Attention: 10}
     assert architecture.is_hybrid
-    assert architecture.state_dtype == "float32"
+    assert architecture.states.dtype == "float32"
 
 
 def test_deepseek_v3_keeps_576_elements_per_token() -> None:

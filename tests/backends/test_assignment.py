@@ -4,7 +4,7 @@ import pytest
 
 from service.advisor.engine_start import dry_start
 from service.architecture.config import read_document
-from service.architecture.layers import MultiHeadLatentAttention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.backends.assignment import layer_cache_dtype, layers_by_backend

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from service.architecture.layers import Attention, Mixer, PackedConvolutions
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention, PackedConvolutions
+from service.architecture.layers.decoder_layer import Mixer
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -16,6 +16,8 @@ from service.architecture.recurrence import (
     Mamba2,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
+from service.architecture.traits import ClassLimits
 from service.engine_config.parallel_checks import check_context_parallel, check_layers, check_shared_caches
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -128,7 +130,11 @@ def test_ranks_that_it_can_be_are_not(mixer: Mixer, ranks: int) -> None:
 
 def test_a_model_on_one_rank_alone_says_so() -> None:
     """As vLLM 0.33.0 has it, models/dory.py DoryForCausalLM.__init__."""
-    dory = replace(made_of(Attention(8, 8, 64, 64)), class_name="DoryForCausalLM", supports_tensor=False)
+    dory = replace(
+        made_of(Attention(8, 8, 64, 64)),
+        class_name="DoryForCausalLM",
+        class_limits=ClassLimits(tensor_parallel=False),
+    )
     check_layers(dory, 1, NEWEST.parallelism)
     with pytest.raises(EngineRefusal) as caught:
         check_layers(dory, 2, NEWEST.parallelism)

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from service.advisor.engine_start import dry_start
-from service.architecture.layers import Attention, CompressedAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal

@@ -5,7 +5,8 @@ from packaging.version import Version
 
 from service.advisor.engine_start import dry_start
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, MultiHeadLatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
 from service.engines.releases import rules_for

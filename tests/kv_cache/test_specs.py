@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.architecture.layers import CachePart
+from service.architecture.layers.cache_part import CachePart
 from service.backends.backend import AttentionBackend, Backends, KernelBlockSizes
 from service.kv_cache.formats import cache_format
 from service.kv_cache.specs import (

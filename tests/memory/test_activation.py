@@ -5,14 +5,11 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    Mixer,
-    NoFeedForward,
-)
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.feed_forward import NoFeedForward
+from service.architecture.layers.recurrence import (
     GroupedLinearAttention,
     KimiDeltaAttention,
     LinearAttention,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.architecture.media import PatchedMedia
+from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate
 from service.memory.budget_estimator import BudgetInputs, estimate_budget
@@ -49,7 +49,7 @@ QWEN25_VL: dict[str, Any] = {
 
 
 def _media(architecture: ModelArchitecture) -> PatchedMedia:
-    (tower,) = architecture.towers
+    (tower,) = architecture.media.towers
     assert tower.media is not None
     return tower.media
 

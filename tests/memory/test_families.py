@@ -8,7 +8,9 @@ import pytest
 from packaging.version import Version
 
 from service.architecture.config import read_document
-from service.architecture.layers import Attention, Mixer, MultiHeadLatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import Mixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.memory.budget import Basis

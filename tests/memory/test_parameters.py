@@ -75,7 +75,7 @@ def counted() -> Iterator[tuple[str, int]]:
         total = fetched.total_parameters or 0
         quantized = architecture.quantization is not None or fetched.quantization_config is not None
         # A round number is a name ("120B"), not a count.
-        if total % ROUND and not quantized and architecture.media_known:
+        if total % ROUND and not quantized and architecture.media.towers_known:
             yield model, total - CAUSAL_MASKS.get(model, 0)
 
 

@@ -31,7 +31,8 @@ ROWS = [
     pytest.param(recorded, row, id=row["id"])
     for recorded in RECORDINGS
     for row in recorded.rows
-    if "parameter_bytes_per_pp_rank" in row["expect"] and recorded.architecture(row["config"]).media_known
+    if "parameter_bytes_per_pp_rank" in row["expect"]
+    and recorded.architecture(row["config"]).media.towers_known
     if not has_host_tables(recorded.architecture(row["config"]))
 ]
 

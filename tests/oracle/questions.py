@@ -8,7 +8,8 @@ from packaging.version import Version
 
 from service.advisor.engine_start import build_model, resolved
 from service.architecture.config import InvalidConfig
-from service.architecture.layers import CachePart, CompressedAttention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.architecture.reading import UnknownArchitecture

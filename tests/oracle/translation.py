@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from service.architecture.recurrence import (
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     LinearAttention,
     Mamba,

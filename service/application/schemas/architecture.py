@@ -11,14 +11,11 @@ from typing import Any, Self, TypeVar
 from pydantic import Field
 
 from service.application.schemas.base import Output
-from service.architecture.layers import (
-    Attention,
-    FeedForward,
-    Mixer,
-    MultiHeadLatentAttention,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import FeedForward, Mixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import Recurrence
 from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import Recurrence
 from service.kv_cache.per_token import token_bytes
 from service.kv_cache.recurrent_states import state_shape
 
@@ -202,8 +199,17 @@ def _kinds(parts: Iterable[tuple[str, Mixer | FeedForward]]) -> list[LayerKind]:
     ]
 
 
+def _with_weights(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a layer's type with those of its weights beside them, at every level."""
+    own = fields.pop("weights", {})
+    return {
+        name: _with_weights(value) if isinstance(value, dict) else value
+        for name, value in {**fields, **own}.items()
+    }
+
+
 def _dimensions(part: Mixer | FeedForward) -> dict[str, Any]:
-    dimensions = asdict(part)
+    dimensions = _with_weights(asdict(part))
     dimensions.pop("shares_cache_of", None)
     if isinstance(part, MultiHeadLatentAttention):
         dimensions["head_size"] = part.head_size

@@ -1,4 +1,4 @@
-"""What releases read in a params.json, and how they refuse one."""
+"""How each release reads a params.json, and its refusals."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,16 +7,16 @@ from typing import Final
 from service.architecture.config import InvalidConfig
 
 MOST_WORDS: Final = 300
-"""Characters of a message that quotes the document."""
+"""Length limit in characters of a message that quotes the document."""
 
 
 class DialectPart(StrEnum):
-    """A part of the format that not every release reads, or not in one way."""
+    """A part of the format that releases read in different ways, or not at all."""
 
     WINDOW_LISTS = "window_lists"
     """``sliding_window`` may be a pattern of windows, repeated over the layers."""
     WINDOW_TYPES = "window_types"
-    """One window is written as ``layer_types`` too, and a list names one width alone."""
+    """One window also becomes ``layer_types``, and a list may name one width only."""
     COMPRESSED_TENSORS = "compressed_tensors"
     """``quantization`` may be one of compressed-tensors."""
     ACTIVATION_SCALES = "activation_scales"
@@ -24,15 +24,15 @@ class DialectPart(StrEnum):
     CHECKED_SCALING = "checked_scaling"
     """``yarn`` and ``llama_4_scaling`` are checked key by key."""
     CONFIG_FILLS = "config_fills"
-    """What params.json does not say is taken from config.json."""
+    """Fields that params.json lacks are taken from config.json."""
     LENGTH_OF_POSITIONS = "length_of_positions"
-    """``max_seq_len`` is as long as ``max_position_embeddings`` where it is not told."""
+    """``max_seq_len`` defaults to ``max_position_embeddings``."""
     MAMBA = "mamba"
     """``model_type: mamba`` names Mamba 2."""
     SHARED_EXPERTS = "shared_experts"
-    """Experts beside which shared ones run are Mistral Large 3's."""
-    LATENT_EXPERTS = "latent_experts"
-    """Latent attention without experts is Mistral Large 3 too."""
+    """Experts with shared experts are those of Mistral Large 3."""
+    MLA_WITHOUT_EXPERTS = "mla_without_experts"
+    """MLA without experts is Mistral Large 3 too."""
     STREAMING_AUDIO = "streaming_audio"
     """A causal encoder is ``VoxtralStreamingGeneration``."""
     REALTIME_AUDIO = "realtime_audio"
@@ -49,7 +49,7 @@ class Dialect:
     """Class of the translated config, which the engine names where a field is missing."""
 
     def reads(self, part: DialectPart) -> bool:
-        """Whether the release reads a part."""
+        """Return whether the release reads a part."""
         return part in self.parts
 
 

@@ -1,7 +1,7 @@
-"""From a params.json to the config that the engine makes of it.
+"""Translates a params.json into the config that the engine makes of it.
 
 Source: vLLM 0.10.2 to 0.33.0, transformers_utils/configs/mistral.py adapt_config_dict and
-transformers_utils/config.py MistralConfigParser. What differs by release is told by a `Dialect`.
+transformers_utils/config.py MistralConfigParser. A `Dialect` holds the differences between releases.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ NAMES: Final = {
     "n_heads": "num_attention_heads",
     "hidden_dim": "intermediate_size",
 }
-"""By Mistral's name of a field: the usual one."""
+"""The usual name of a field, by Mistral's name."""
 _WRITTEN: Final = {
     **{usual: name for name, usual in NAMES.items()},
     "quantization_config": "quantization",
@@ -106,7 +106,7 @@ def _general(params: Config, files: ModelFiles, dialect: Dialect) -> Fields:
 
 
 def _length_beside(files: ModelFiles) -> int:
-    """Return the length that config.json tells. Source: _maybe_retrieve_max_pos_from_hf."""
+    """Return the length in config.json. Source: _maybe_retrieve_max_pos_from_hf."""
     if files.config is None:
         return DEFAULT_LENGTH
     try:
@@ -120,7 +120,7 @@ def _class(params: Config, fields: Fields, dialect: Dialect) -> Fields:
     """Name the class of the text model, and its experts."""
     experts = params.section("moe") or Config({}, params.at("moe"))
     mla = bool(params.fields.get("qk_nope_head_dim"))
-    if mla and not experts.fields and dialect.reads(DialectPart.LATENT_EXPERTS):
+    if mla and not experts.fields and dialect.reads(DialectPart.MLA_WITHOUT_EXPERTS):
         experts = Config(no_experts(fields), params.at("moe"))
     if fields["model_type"] == "mamba" and dialect.reads(DialectPart.MAMBA):
         return {"architectures": ["Mamba2ForCausalLM"]}

@@ -27,7 +27,7 @@ def needs_checkpoint_bytes(architecture: ModelArchitecture) -> bool:
     """Whether the parameters are only as sure as the checkpoint's size makes them."""
     quantization = architecture.quantization
     unreadable = quantization is not None and not _readable(quantization)
-    return unreadable or not architecture.weights_checked or not architecture.media_known
+    return unreadable or not architecture.weights_checked or not architecture.media.towers_known
 
 
 def stage_parameters(
@@ -59,7 +59,7 @@ def _parameters(
         return _unknown_layout(size, whole, checkpoint_bytes, quantization.method)
     if not architecture.weights_checked:
         return _unchecked(size, whole, checkpoint_bytes)
-    if not architecture.media_known:
+    if not architecture.media.towers_known:
         missing = size * UNKNOWN_TOWERS if checkpoint_bytes is None else max(0, checkpoint_bytes - whole)
         source = f"{FORMULA}; the towers' size is not known"
         return around(size + missing / 2, size, size + missing, Basis.ASSUMED, source)

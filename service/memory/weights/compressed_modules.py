@@ -1,6 +1,6 @@
 """The modules of compressed attention: vLLM 0.32.0, models/deepseek_v4/attention.py and compressor.py."""
 
-from service.architecture.layers import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.memory.weights.modules import (
     Linear,
     Modules,

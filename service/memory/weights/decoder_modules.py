@@ -4,22 +4,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    DenseFeedForward,
-    FeedForward,
-    Mixer,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-    NoAttention,
-    NoFeedForward,
-    QueryKeyNorm,
-    RegionIndexer,
-    SharedBlock,
-)
-from service.architecture.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.sparse_indexers import RegionIndexer
 from service.memory.weights.compressed_modules import compressed_modules
 from service.memory.weights.modules import (
     Experts,
@@ -75,7 +67,7 @@ def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, s
     yield PlainModule(hidden)
     yield Linear(f"{name}.linear", hidden, (hidden,))
     if block.attention_adapters and isinstance(layer.mixer, Attention):
-        inputs = layer.mixer.input_size or hidden
+        inputs = layer.mixer.weights.input_size or hidden
         outputs = shards.share(layer.mixer.num_heads) * layer.mixer.head_size
         for part in ("q", "k", "v"):
             adapter = f"{name}.linear_{part}_adapter"
@@ -106,51 +98,52 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
 
 
 def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
-    if mixer.low_rank is not None:
-        return _mla(mixer.low_rank, hidden, name, shards)
-    if mixer.linear_weights:
+    if mixer.weights.low_rank is not None:
+        return _mla(mixer.weights.low_rank, hidden, name, shards)
+    if mixer.weights.linear_weights:
         plain = LinearAttention(mixer.num_heads, mixer.head_size)
         return recurrent_modules(plain, hidden, name, Shards())
     return _attention(mixer, hidden, name, shards, built.shared_projections)
 
 
 def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+    weights = mixer.weights
     heads = shards.share(mixer.num_heads)
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
-    queries = heads * mixer.head_size * (2 if mixer.output_gate else 1)
+    queries = heads * mixer.head_size * (2 if weights.output_gate else 1)
     keys, values = kv_heads * mixer.head_size, kv_heads * mixer.head_size_v
-    if mixer.shared_query is not None:
-        yield PlainModule(mixer.shared_query)
-        yield Linear(f"{name}.wq", mixer.shared_query, (queries,))
-        queries = mixer.shared_query
+    if weights.shared_query is not None:
+        yield PlainModule(weights.shared_query)
+        yield Linear(f"{name}.wq", weights.shared_query, (queries,))
+        queries = weights.shared_query
     whole = mixer.shares_cache_of is None or keeps_shared
     outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
     parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
-    if mixer.value_experts:
+    if weights.value_experts:
         outputs, parts = outputs[:2], parts[:2]
-        yield from _value_experts(mixer, hidden, name, values)
+        yield from _value_experts(weights.value_experts, hidden, name, values)
     outputs += _indexer_outputs(mixer, kv_heads)
-    inputs = mixer.input_size or hidden
-    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if mixer.qkv_bias else 0)
+    inputs = weights.input_size or hidden
+    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if weights.qkv_bias else 0)
     yield Linear(
         f"{name}.o_proj",
         heads * mixer.head_size_v,
         (hidden,),
-        bias=hidden if mixer.output_bias else 0,
+        bias=hidden if weights.output_bias else 0,
     )
     yield PlainModule(_norm_elements(mixer, shards, whole=whole) + _indexer_norms(mixer))
-    if mixer.head_gate:
+    if weights.head_gate:
         yield Linear(f"{name}.g_proj", hidden, (heads,))
     if mixer.region_indexer is not None:
         yield from _region_indexer(mixer, mixer.region_indexer, hidden, name, shards)
     yield from _convolved(mixer, keys + values, hidden, name, shards)
-    if mixer.pass_gate:
+    if weights.pass_gate:
         yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
     if mixer.sinks:
         yield PlainModule(heads)
     if mixer.stored_sinks:
-        yield PlainModule(mixer.stored_sinks * (keys + (values if mixer.sink_values else 0)))
-    if mixer.token_gates:
+        yield PlainModule(mixer.stored_sinks * (keys + (values if weights.sink_values else 0)))
+    if weights.token_gates:
         yield PlainModule(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
 
 
@@ -188,16 +181,17 @@ def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Sh
     """Yield short convolutions, and what scores distances (vLLM 0.33.0, InklingAttention)."""
     if mixer.convolutions is not None:
         yield PlainModule((cached + 2 * shards.share(hidden)) * mixer.convolutions.kernel)
-    if mixer.relative is not None:
-        yield Linear(f"{name}.qkvr", hidden, (shards.share(mixer.num_heads) * mixer.relative.width,))
-        yield PlainModule(mixer.relative.width * mixer.relative.extent)
+    relative = mixer.weights.relative
+    if relative is not None:
+        yield Linear(f"{name}.qkvr", hidden, (shards.share(mixer.num_heads) * relative.width,))
+        yield PlainModule(relative.width * relative.extent)
 
 
-def _value_experts(mixer: Attention, hidden: int, name: str, values: int) -> Modules:
+def _value_experts(count: int, hidden: int, name: str, values: int) -> Modules:
     """Yield routed value projections, with their router (vLLM 0.32.0, K2HorizonMoVAAttention)."""
-    for index in range(mixer.value_experts):
+    for index in range(count):
         yield Linear(f"{name}.v_experts.{index}", hidden, (values,))
-    yield Linear(f"{name}.v_router", hidden, (mixer.value_experts,))
+    yield Linear(f"{name}.v_router", hidden, (count,))
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
@@ -211,33 +205,33 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
         QueryKeyNorm.PER_HEAD_AND_BIAS: 4 * size,
         QueryKeyNorm.FULL: (shards.share(heads) + shards.kv_heads(kv_heads)) * size,
         QueryKeyNorm.WHOLE: (heads + kv_heads) * size,
-    }[mixer.query_key_norm]
+    }[mixer.weights.query_key_norm]
 
 
 def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
-    heads = shards.share(mixer.num_heads)
+    weights, heads = mixer.weights, shards.share(mixer.num_heads)
     query = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim
     compressed = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-    if mixer.q_lora_rank is None:
+    if weights.q_lora_rank is None:
         yield Linear(f"{name}.kv_a_proj_with_mqa", hidden, (compressed,))
         yield Linear(f"{name}.q_proj", hidden, (heads * query,))
     else:
         parts = ("q_a_proj", "kv_a_proj_with_mqa")
-        yield Linear(f"{name}.fused_qkv_a_proj", hidden, (mixer.q_lora_rank, compressed), parts)
-        yield PlainModule(mixer.q_lora_rank)
-        yield Linear(f"{name}.q_b_proj", mixer.q_lora_rank, (heads * query,))
-    if mixer.output_gate:
-        yield Linear(f"{name}.g_proj", hidden, (heads * mixer.v_head_dim,))
-    if mixer.head_gate:
-        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if mixer.rotary_norm else heads,))
-    if mixer.rotary_norm:
+        yield Linear(f"{name}.fused_qkv_a_proj", hidden, (weights.q_lora_rank, compressed), parts)
+        yield PlainModule(weights.q_lora_rank)
+        yield Linear(f"{name}.q_b_proj", weights.q_lora_rank, (heads * query,))
+    if weights.output_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads * weights.v_head_dim,))
+    if weights.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if weights.rotary_norm else heads,))
+    if weights.rotary_norm:
         yield PlainModule(mixer.qk_rope_head_dim)
     if mixer.sinks:
         # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
         yield PlainModule(heads, None if mixer.indexer is None else FLOAT32_BYTES)
     yield PlainModule(mixer.kv_lora_rank)
     yield mla_expansion(mixer, name, shards)
-    yield Linear(f"{name}.o_proj", heads * mixer.v_head_dim, (hidden,))
+    yield Linear(f"{name}.o_proj", heads * weights.v_head_dim, (hidden,))
 
 
 def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Built) -> Modules:
@@ -245,7 +239,7 @@ def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Bui
     indexer = mixer.indexer
     if indexer is None or (indexer.reuses_selection and built.reused_selection_needs_none):
         return
-    inputs = mixer.q_lora_rank or hidden
+    inputs = mixer.weights.q_lora_rank or hidden
     yield Linear(f"{name}.indexer.wq_b", inputs, (indexer.num_heads * indexer.head_dim,))
     yield Linear(f"{name}.indexer.wk", hidden, (indexer.head_dim,), quantizable=not built.fused_indexer_keys)
     yield PlainModule(hidden * indexer.num_heads)
@@ -258,7 +252,7 @@ def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Bui
 
 def mla_expansion(mixer: MultiHeadLatentAttention, name: str, shards: Shards) -> Linear:
     """Return the projection from the compressed vector to keys and values."""
-    outputs = shards.share(mixer.num_heads) * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+    outputs = shards.share(mixer.num_heads) * (mixer.qk_nope_head_dim + mixer.weights.v_head_dim)
     return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
 
 
@@ -290,21 +284,22 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
 
 
 def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
-    if network.sharded:
+    if network.weights.sharded:
         return network.intermediate_size
     width = shards.expert_width(network.intermediate_size)
     splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
-    return max(width, network.least_width) if splits and built.widened_experts else width
+    return max(width, network.weights.least_width) if splits and built.widened_experts else width
 
 
 def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
-    if not network.banks:
+    weights = network.weights
+    if not weights.banks:
         yield from routed_experts(network, hidden, name, shards, built)
     if network.shared_intermediate_size:
-        shared = DenseFeedForward(network.shared_intermediate_size, gated=network.gated)
-        suffix = "shared_expert" if network.shared_gate else "shared_experts"
+        shared = DenseFeedForward(network.shared_intermediate_size, gated=weights.gated)
+        suffix = "shared_expert" if weights.shared_gate else "shared_experts"
         yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
-    if network.shared_gate:
+    if weights.shared_gate:
         yield PlainModule(hidden)
     if network.parallel_dense is not None:
         yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
@@ -314,25 +309,26 @@ def routed_experts(
     network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
 ) -> Modules:
     """Yield a router, its experts, and what leads to them and back where they see narrower vectors."""
-    choices = network.num_experts + network.zero_experts
-    wide = network.router_float32 or (network.router_computes_float32 and built.wide_routers)
+    weights = network.weights
+    choices = network.num_experts + weights.zero_experts
+    wide = weights.router_float32 or (weights.router_computes_float32 and built.wide_routers)
     yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None)
-    if network.router_bias:
-        yield PlainModule(choices, None if network.expert_bias else FLOAT32_BYTES)
+    if weights.router_bias:
+        yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
     # Gemma 4 keeps its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(
         f"{routed}.experts",
-        shards.share(network.num_experts) if network.sharded else shards.experts(network.num_experts),
-        network.latent_size or hidden,
+        shards.share(network.num_experts) if weights.sharded else shards.experts(network.num_experts),
+        weights.latent_size or hidden,
         _expert_width(network, shards, built),
-        bias=network.expert_bias,
-        gated=network.gated,
+        bias=weights.expert_bias,
+        gated=weights.gated,
     )
-    if network.latent_size is not None:
-        yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
-        yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
-        yield PlainModule(network.mla_norms * network.latent_size)
+    if weights.latent_size is not None:
+        yield Linear(f"{name}.fc1_latent_proj", hidden, (weights.latent_size,))
+        yield Linear(f"{name}.fc2_latent_proj", weights.latent_size, (hidden,))
+        yield PlainModule(weights.latent_norms * weights.latent_size)
 
 
 def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:

@@ -6,7 +6,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.architecture.drafts import DraftEmbedding, Joint, MarkovHead
-from service.architecture.layers import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import Draft, ModelArchitecture
 from service.engines.releases import rules_for
 from service.memory.budget import Basis, Estimate

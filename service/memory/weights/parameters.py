@@ -7,17 +7,14 @@ from itertools import chain
 
 from packaging.version import Version
 
-from service.architecture.layers import (
-    Attention,
-    DecoderLayer,
-    GatedResiduals,
-    Mixer,
-    MixtureOfExperts,
-    MultiHeadLatentAttention,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.hidden_streams import GatedResiduals
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.stage_frame import ENDS_ONLY
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.stages import ENDS_ONLY
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
@@ -136,7 +133,7 @@ def _after_layers(
     architecture: ModelArchitecture, layout: WeightLayout, deployment: Parallelism, layers: range
 ) -> Modules:
     if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
-        for tower in architecture.towers:
+        for tower in architecture.media.towers:
             yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
 
 
@@ -170,14 +167,14 @@ def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Mod
     """Yield experts that layers have in common, on every stage: vLLM 0.28.0, InternS2MobiusModel."""
     network = architecture.layers[0].feed_forward
     if isinstance(network, MixtureOfExperts):
-        for index in range(network.banks):
+        for index in range(network.weights.banks):
             yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
 def _is_tied(architecture: ModelArchitecture, layout: WeightLayout) -> bool:
     """Whether the output shares the embedding, by the config or else by the release's default."""
     return architecture.tie_word_embeddings or (
-        not architecture.tying_declared and architecture.class_name in layout.tied_when_unset
+        not architecture.declared.tying and architecture.class_name in layout.tied_when_unset
     )
 
 
@@ -277,7 +274,7 @@ def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     """Yield the scales of the cache that quantized checkpoints bring room for.
 
     Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod; only ModelOpt's method
-    minds latent attention.
+    creates them for MLA.
     """
     method = "" if quantization is None else quantization.method
     mla = isinstance(mixer, MultiHeadLatentAttention)

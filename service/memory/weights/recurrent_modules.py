@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from service.architecture.recurrence import (
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from service.architecture.layers import Attention, MultiHeadLatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate, WeightsEstimate
 from service.memory.constants import Constants
@@ -80,7 +81,7 @@ def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> i
 
     Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
     """
-    features = sum(tower.deep_features for tower in architecture.towers)
+    features = sum(tower.deep_features for tower in architecture.media.towers)
     return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
 
 
@@ -108,7 +109,7 @@ def _factor(constants: Constants, *, interleaved: bool) -> int:
 
 
 def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: range) -> int:
-    """Latent attention keeps the key/value expansion a second time, unquantized, for decoding.
+    """Return the bytes of the unquantized copy of MLA's key/value expansion, which decoding uses.
 
     Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
     """

@@ -1,6 +1,6 @@
 """The modules of an encoder of images or sound."""
 
-from service.architecture.towers import Projection, Split, Tower
+from service.architecture.encoders.tower import Projection, Split, Tower
 from service.memory.weights.modules import (
     Linear,
     Modules,
