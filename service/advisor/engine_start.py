@@ -9,12 +9,11 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import (
-    Backends,
     assign_backends,
     backend_inputs,
     count_backends,
 )
-from service.backends.backend import EngineFailure
+from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.engine_config.cache_dtype import (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.advisor.budget_inputs import budget_inputs
 from service.advisor.plan_types import Candidate
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.specs import each_layer
 from service.memory.weights.online_quantization import quantized_online
 from service.memory.weights.parameters import parameter_tensors
 
@@ -33,7 +34,7 @@ def planned_tensors(candidate: Candidate, gpu: GpuType) -> PlannedTensors:
     stored = quantized_online(start.architecture, inputs.quantization)
     modules = parameter_tensors(stored, inputs.deployment, inputs.release)
     widest = max(start.layout.stages[0], key=lambda group: group.bytes_per_block)
-    pages = [layer.spec.page_size for layer in widest.layers]
+    pages = [spec.page_size for _, spec in each_layer(widest.layers)]
     return PlannedTensors(
         weights=tuple(_fitted(modules, memory.weights.bytes)),
         cache=tuple(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from service.architecture.layers import (
     Attention,
@@ -17,7 +17,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.architecture.recurrence import state_kind
 from service.backends.attention_request import AttentionRequest, AttentionType
-from service.backends.backend import AttentionBackend
+from service.backends.backend import AttentionBackend, Backends
 from service.backends.backend_rules import Forced, release_rules
 from service.backends.forced import forced_attention
 from service.backends.heads import heads_seen_by_backends
@@ -27,9 +27,6 @@ from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.engine_config.engine_config import EngineConfig
 from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-
-Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
-"""Layer index and part of the layer to backend, in the order the engine builds them."""
 
 SINK_BACKEND: Final = "FLASHMLA_SPARSE"
 """vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
@@ -46,34 +43,41 @@ def assign_backends(architecture: ModelArchitecture, engine_config: EngineConfig
         EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
     """
     if architecture.lead_attention is None:
-        return {}
+        return Backends((), {})
     heads = _heads(architecture)
     forced = _forced(architecture, heads, engine_config)
     chosen = engine_config.attention_backend or forced.backend
-    # Layers that are alike share one mixer object, which settles them all.
-    resolved: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
-    backends: dict[tuple[int, CachePart], AttentionBackend] = {}
+    # Layers with equal mixers and cache dtypes have the same backends, in the model and in its draft.
+    resolved: dict[tuple[int, bool, str], Mapping[CachePart, AttentionBackend]] = {}
+    numbered: dict[tuple[int, bool, str], Mapping[CachePart, int]] = {}
+    distinct: dict[tuple[AttentionBackend, str], int] = {}
+    places: dict[tuple[int, CachePart], int] = {}
     converted: str | None = None
     mla = architecture.is_mla
     stages = _first_layers(architecture, engine_config) if mla else frozenset()
     dtypes = layer_cache_dtypes(architecture, engine_config)
-    for (index, mixer), specified in zip(architecture.attention_layers, dtypes, strict=True):
+    layers = zip(architecture.attention_layers, heads.places, dtypes, strict=True)
+    for (index, mixer), place, specified in layers:
         converted = None if index in stages else converted
         turned = converted is not None and specified == engine_config.kv_cache_dtype and _is_dense_mla(mixer)
         dtype = converted if turned and converted is not None else specified
-        parts = resolved.get((id(mixer), dtype))
-        if parts is None:
-            drafts = index >= len(architecture.layers)
+        drafts = index >= len(architecture.layers)
+        key = (place, drafts, dtype)
+        if key not in resolved:
             largest = heads.largest_of_draft if drafts else heads.largest
             request = _request(mixer, dtype, engine_config, largest, forced)
             own = _select(mixer, request, chosen, engine_config)
             _check_kernels(architecture, mixer, own, dtype, engine_config)
-            parts = resolved[id(mixer), dtype] = tuple(_with_parts(mixer, own, engine_config))
-        for part, backend in parts:
-            backends[index, part] = backend
+            resolved[key] = dict(_with_parts(mixer, own, engine_config))
+            numbered[key] = {
+                part: distinct.setdefault((backend, backend.cache_dtype), len(distinct))
+                for part, backend in resolved[key].items()
+            }
+        for part, number in numbered[key].items():
+            places[index, part] = number
         if mla:
-            converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
-    return backends
+            converted = _converted(mixer, resolved[key][CachePart.ATTENTION], dtype) or converted
+    return Backends(tuple(backend for backend, _ in distinct), places)
 
 
 def _first_layers(architecture: ModelArchitecture, engine_config: EngineConfig) -> frozenset[int]:
@@ -147,19 +151,24 @@ class _Heads:
     """The first layer of latent attention."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
+    places: tuple[int, ...]
+    """Of each attention layer, the place of its mixer among those."""
 
 
 @lru_cache(maxsize=64)
 def _heads(architecture: ModelArchitecture) -> _Heads:
     own = len(architecture.layers)
     mixers = [mixer for _, mixer in architecture.attention_layers]
+    distinct: dict[TokenMixer, int] = {}
+    places = tuple(distinct.setdefault(mixer, len(distinct)) for mixer in mixers)
     sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
     return _Heads(
         largest=max((size for of_model, size in sizes if of_model), default=0),
         largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
         sizes=frozenset(size for _, size in sizes),
         mla=next((mixer for mixer in mixers if isinstance(mixer, MultiHeadLatentAttention)), None),
-        mixers=tuple({id(mixer): mixer for mixer in mixers}.values()),
+        mixers=tuple(distinct),
+        places=places,
     )
 
 

@@ -5,8 +5,7 @@ from itertools import product
 from math import lcm
 
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import Backends
-from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.state_caching import ALIGN
 from service.engines.refusal import EngineRefusal, Stage
@@ -70,7 +69,7 @@ def resolve_block_sizes(
         return unaligned(engine_config, engine_config.block_size or DEFAULT_BLOCK_SIZE)
     if architecture.is_hybrid and rules.blocks.hybrid_alignment is HybridBlockSize.FORGOTTEN:
         return aligned_before_backends(architecture, mixer, engine_config)
-    distinct = tuple(dict.fromkeys({id(backend): backend for backend in backends.values()}.values()))
+    distinct = tuple(dict.fromkeys(backends.distinct))
     sizes = BlockSizes(engine_config.block_size or _preferred(distinct, engine_config))
     if architecture.is_hybrid:
         sizes = aligned_with_states(architecture, mixer, engine_config, distinct, sizes.block_size)

@@ -9,13 +9,12 @@ from typing import Final
 from service.architecture.layers import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
-from service.backends.assignment import Backends
-from service.backends.backend import DEFAULT_BLOCK_SIZE
+from service.backends.backend import DEFAULT_BLOCK_SIZE, Backends
 from service.engine_config.engine_config import EngineConfig
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.blocks import BlockInBatch, BlockSizeChoice, HybridBlockSize
 from service.engines.rules.capacity import ConcurrencyCount, StartupCheck, TokenReport
+from service.engines.rules.groups import GroupRules
 from service.kv_cache.alignment import BlockSizes, unaligned
 from service.kv_cache.block_size import check_block_in_batch, resolve_block_sizes
 from service.kv_cache.grouping import group_layers
@@ -23,7 +22,7 @@ from service.kv_cache.groups import Group
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import CacheKind, SpecLayers, StateSpec, merge_equal
 from service.kv_cache.startup_check import StartupMemory, startup_memories
 from service.units import ceil_div
 
@@ -44,7 +43,7 @@ KINDS_BY_CLASS_NAME: Final = (
 class CacheLayout:
     """Groups of the whole model and what each pipeline stage holds of them."""
 
-    layers: tuple[tuple[LayerCache, ...], ...]
+    layers: tuple[tuple[SpecLayers, ...], ...]
     """Per stage, the layers that own a cache, before any grouping."""
     groups: tuple[Group, ...]
     stages: tuple[tuple[Group, ...], ...]
@@ -70,7 +69,7 @@ def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backen
     sizes = resolve_block_sizes(architecture, engine_config, backends)
     layers = tuple(_stage_caches(architecture, engine_config, backends, sizes))
     try:
-        groups, parts = _groups(tuple(chain.from_iterable(layers)), layers, engine_config)
+        groups, parts = _groups(layers, engine_config)
     except EngineRefusal as refusal:
         if engine_config.rules.capacity.startup_check is not StartupCheck.LAYERS:
             raise
@@ -80,33 +79,41 @@ def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backen
 
 def _stage_caches(
     architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, sizes: BlockSizes
-) -> Iterator[tuple[LayerCache, ...]]:
-    """Yield the caches of each stage, whose own layers settle its blocks where backends do.
+) -> Iterator[tuple[SpecLayers, ...]]:
+    """Yield the caches of each stage, whose own layers decide its block size where backends do.
 
     Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
     """
-    resolved: dict[BlockSizes, tuple[LayerCache, ...]] = {}
-    for indices in built_stages(architecture, engine_config.pipeline_parallel_size):
-        own = {key: backend for key, backend in backends.items() if key[0] in indices}
+    if engine_config.pipeline_parallel_size == 1:
+        yield layer_caches(architecture, engine_config, backends, sizes)
+        return
+    for layers in built_stages(architecture, engine_config.pipeline_parallel_size):
+        own = backends.within(layers)
         whole = len(own) == len(backends)
         found = sizes if whole else _sizes_of_stage(architecture, engine_config, own, sizes)
-        if found not in resolved:
-            resolved[found] = layer_caches(architecture, engine_config, backends, found)
-        yield tuple(cache for cache in resolved[found] if cache.index in indices)
+        yield layer_caches(architecture, engine_config, backends, found, layers)
 
 
 def _uncuttable(stages: tuple[tuple[Group, ...], ...], backends: Backends) -> frozenset[int]:
-    distinct = {
-        (id(layer.spec), id(backends[layer.index, CachePart.ATTENTION])): layer
+    layers = (
+        layers
         for stage in stages
         for group in stage
-        for layer in group.layers
-        if layer.spec.kind is CacheKind.FULL_ATTENTION
+        for layers in group.layers
+        if layers.spec.kind is CacheKind.FULL_ATTENTION
+    )
+    return frozenset(cache.spec.block_size for cache in layers if _is_uncuttable(cache, backends))
+
+
+def _is_uncuttable(cache: SpecLayers, backends: Backends) -> bool:
+    block_size = cache.spec.block_size
+    refusing = {
+        place
+        for place, backend in enumerate(backends.distinct)
+        if not backend.kernel_block_sizes.accepts(block_size)
     }
-    return frozenset(
-        layer.spec.block_size
-        for layer in distinct.values()
-        if not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
+    return bool(refusing) and any(
+        backends.places[index, CachePart.ATTENTION] in refusing for index in cache.indices
     )
 
 
@@ -124,19 +131,22 @@ def _sizes_of_stage(
 
 
 def _groups(
-    caches: tuple[LayerCache, ...], layers: tuple[tuple[LayerCache, ...], ...], engine_config: EngineConfig
+    layers: tuple[tuple[SpecLayers, ...], ...], engine_config: EngineConfig
 ) -> tuple[tuple[Group, ...], tuple[tuple[Group, ...], ...]]:
     """Return the groups of the model and of each stage."""
-    rules, hybrid = engine_config.rules, engine_config.hybrid_manager
-    if not rules.groups.per_stage:
-        groups = group_layers(caches, rules, hybrid_manager=hybrid)
+    rules, pages = engine_config.rules.groups, engine_config.rules.pages
+    hybrid = engine_config.hybrid_manager
+    if not rules.per_stage:
+        caches = layers[0] if len(layers) == 1 else merge_equal(chain.from_iterable(layers))
+        groups = group_layers(caches, rules, pages, hybrid_manager=hybrid)
         _check_stages(layers, rules)
         if len(layers) == 1:
             return groups, (groups,)
         return groups, tuple(tuple(group.within(stage, rules) for group in groups) for stage in layers)
     _check_stages(layers, rules)
     stages = tuple(
-        tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
+        tuple(sorted(group_layers(stage, rules, pages, hybrid_manager=hybrid), key=_sorting_key))
+        for stage in layers
     )
     first = [group.spec for group in stages[0]]
     if any(spec != group.spec for stage in stages for spec, group in zip(first, stage, strict=False)):
@@ -146,9 +156,9 @@ def _groups(
     return stages[0], stages
 
 
-def _check_stages(layers: tuple[tuple[LayerCache, ...], ...], rules: EngineRules) -> None:
+def _check_stages(layers: tuple[tuple[SpecLayers, ...], ...], rules: GroupRules) -> None:
     if not all(layers):
-        error, words = rules.groups.empty_stage_refusal
+        error, words = rules.empty_stage_refusal
         raise EngineRefusal(
             Stage.GROUPING, words, type=error, detail="A pipeline stage has no layer with a cache."
         )
@@ -302,7 +312,7 @@ def _blocks_of_request(layout: CacheLayout, engine_config: EngineConfig, length:
 def _answer(group: Group, engine_config: EngineConfig, length: int) -> CacheGroup:
     return CacheGroup(
         kind=group.kind,
-        layers=len(group.layers),
+        layers=group.num_layers,
         block_size=group.spec.block_size,
         page_size_bytes=group.page_size,
         unpadded_page_size_bytes=group.unpadded_page_size,

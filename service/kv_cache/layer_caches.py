@@ -1,9 +1,10 @@
 """From the model's layers to what each keeps in the cache."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
+from operator import itemgetter
 from typing import Final
 
 from service.architecture.layers import (
@@ -16,8 +17,8 @@ from service.architecture.layers import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.recurrence import NgramConvolution, Recurrence
-from service.backends.assignment import Backends, common_cache_dtype, layer_cache_dtype
-from service.backends.backend import AttentionBackend
+from service.backends.assignment import common_cache_dtype, layer_cache_dtype
+from service.backends.backend import AttentionBackend, Backends
 from service.backends.layer_parts import built_parts
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
@@ -46,9 +47,10 @@ from service.kv_cache.recurrent_states import state_bytes, state_checkpoint
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
-    LayerCache,
     LayerSpec,
+    SpecLayers,
     StateSpec,
+    merge_equal,
 )
 
 STATES_RETAINED: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all": None}
@@ -60,40 +62,83 @@ STATES_WITH_DRAFTS: Final = "qwen3_next"
 
 
 def layer_caches(
-    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, sizes: BlockSizes
-) -> tuple[LayerCache, ...]:
-    """Return the layers that own a cache, in the order the engine builds them.
+    architecture: ModelArchitecture,
+    engine_config: EngineConfig,
+    backends: Backends,
+    sizes: BlockSizes,
+    layers: range | None = None,
+) -> tuple[SpecLayers, ...]:
+    """Return the caches of the model's layers by spec, in the order in which the engine first builds each.
+
+    Args:
+        architecture: the model.
+        engine_config: the start.
+        backends: the backend of every layer.
+        sizes: block and page sizes.
+        layers: the layers of one pipeline stage; all when left out.
 
     Raises:
-        EngineRefusal: guessed tokens do not go with the model's states (stage ``page_size``).
+        EngineRefusal: draft tokens do not go with the model's states (stage ``page_size``).
     """
-    # Layers that are alike share one mixer object, and so one spec object.
-    specs: dict[tuple[int, str], tuple[LayerSpec, ...]] = {}
-    caches: list[LayerCache] = []
-    specified = common_cache_dtype(engine_config)
-    for index, number, mixer in _owners(architecture):
-        dtype = specified or (
-            "" if isinstance(mixer, Recurrence) else layer_cache_dtype(number, mixer, engine_config)
-        )
-        found = specs.get((id(mixer), dtype))
-        if found is None:
-            found = specs[id(mixer), dtype] = (
-                (_state(mixer, architecture.model_type, engine_config, sizes),)
-                if isinstance(mixer, Recurrence)
-                else _stored(mixer, engine_config, backends[index, CachePart.ATTENTION], sizes)
-            )
-        caches.extend([LayerCache(index, spec) for spec in found])
+    caches = list[SpecLayers]()
+    for mixer, indices in _alike(architecture, layers, engine_config):
+        specs: tuple[LayerSpec, ...]
+        if isinstance(mixer, Recurrence):
+            specs = (_state(mixer, architecture.model_type, engine_config, sizes),)
+        else:
+            specs = _stored(mixer, engine_config, backends[indices[0], CachePart.ATTENTION], sizes)
+        caches.extend(SpecLayers(spec, indices) for spec in specs)
     if engine_config.rules.groups.states_come_last:
         caches.sort(key=lambda cache: isinstance(cache.spec, StateSpec))
-    return tuple(caches)
+    return merge_equal(caches)
 
 
-@lru_cache(maxsize=64)
-def _owners(architecture: ModelArchitecture) -> tuple[tuple[int, int, TokenMixer | Recurrence], ...]:
-    """Return index, number and mixer of the layers that own a cache, in the order they are built."""
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Layers that own a cache and have equal mixers."""
+
+    mixer: TokenMixer | Recurrence
+    indices: tuple[int, ...]
+    """Positions in the decoder, ascending."""
+    places: tuple[tuple[int, int], ...]
+    """Of each, when it is built, and its index."""
+
+
+@lru_cache(maxsize=256)
+def _owners(architecture: ModelArchitecture, layers: range | None) -> tuple[_Owners, ...]:
+    """Return the owners of caches among some layers, in the order in which the first of each is built."""
+    found: dict[tuple[TokenMixer | Recurrence, bool], list[tuple[int, int]]] = {}
+    for place, (index, mixer) in enumerate(_built_owners(architecture)):
+        if layers is None or index in layers:
+            # The backends of a draft's layers may differ from those of equal layers of the model.
+            drafts = index >= len(architecture.layers)
+            found.setdefault((mixer, drafts), []).append((place, index))
     return tuple(
-        (index, architecture.layer_number(index), mixer) for index, mixer in _built_owners(architecture)
+        _Owners(mixer, tuple(sorted(index for _, index in places)), tuple(places))
+        for (mixer, _), places in found.items()
     )
+
+
+def _alike(
+    architecture: ModelArchitecture, layers: range | None, engine_config: EngineConfig
+) -> Iterable[tuple[TokenMixer | Recurrence, tuple[int, ...]]]:
+    """Return mixer and indices of layers with equal mixers and cache dtypes, in the order they are built."""
+    owners = _owners(architecture, layers)
+    if common_cache_dtype(engine_config) is not None:
+        return ((owner.mixer, owner.indices) for owner in owners)
+    parts = list[tuple[int, TokenMixer | Recurrence, tuple[int, ...]]]()
+    for owner in owners:
+        by_dtype: dict[str, list[tuple[int, int]]] = {}
+        for place, index in owner.places:
+            dtype = (
+                ""
+                if isinstance(owner.mixer, Recurrence)
+                else layer_cache_dtype(architecture.layer_number(index), owner.mixer, engine_config)
+            )
+            by_dtype.setdefault(dtype, []).append((place, index))
+        for places in by_dtype.values():
+            parts.append((places[0][0], owner.mixer, tuple(sorted(index for _, index in places))))
+    return ((mixer, indices) for _, mixer, indices in sorted(parts, key=itemgetter(0)))
 
 
 def _built_owners(

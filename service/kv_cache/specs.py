@@ -1,6 +1,6 @@
 """What one layer asks of the cache: the engine's KVCacheSpec."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -161,23 +161,45 @@ LayerSpec: TypeAlias = AttentionSpec | StateSpec
 
 
 @dataclass(frozen=True, slots=True)
-class LayerCache:
-    """One layer that owns a cache."""
+class SpecLayers:
+    """The layers of a model, or of a part of it, whose caches have one spec."""
 
-    index: int
-    """Position in the decoder."""
     spec: LayerSpec
+    indices: tuple[int, ...]
+    """Positions in the decoder, ascending. A layer with two caches of this spec is listed twice."""
+
+    @property
+    def count(self) -> int:
+        """Number of caches."""
+        return len(self.indices)
+
+    def within(self, layers: Container[int]) -> "SpecLayers":
+        """Return those of some layers; there may be none."""
+        return SpecLayers(self.spec, tuple(index for index in self.indices if index in layers))
 
 
-def distinct_specs(caches: Iterable[LayerCache]) -> tuple[LayerSpec, ...]:
-    """Return the different specs of some layers, in their order.
+def merge_equal(caches: Iterable[SpecLayers]) -> tuple[SpecLayers, ...]:
+    """Return the same caches with each spec once, in the order in which the specs first appear.
 
-    Layers that are alike share one spec object, so that most are told apart without comparing.
+    Caches without any layer are left out.
     """
-    objects = {id(cache.spec): cache.spec for cache in caches}
-    return tuple(objects.values()) if len(objects) == 1 else tuple(dict.fromkeys(objects.values()))
+    merged: dict[LayerSpec, SpecLayers] = {}
+    for cache in caches:
+        if not cache.indices:
+            continue
+        same = merged.setdefault(cache.spec, cache)
+        if same is not cache:
+            merged[cache.spec] = SpecLayers(same.spec, tuple(sorted((*same.indices, *cache.indices))))
+    return tuple(merged.values())
 
 
-def page_sizes(caches: Iterable[LayerCache]) -> frozenset[int]:
-    """Return the distinct page sizes of some layers."""
-    return frozenset(spec.page_size for spec in distinct_specs(caches))
+def each_layer(caches: Iterable[SpecLayers]) -> tuple[tuple[int, LayerSpec], ...]:
+    """Return index and spec of every cache, by the position of its layer in the decoder."""
+    caches = tuple(caches)
+    places = sorted((index, place) for place, cache in enumerate(caches) for index in cache.indices)
+    return tuple((index, caches[place].spec) for index, place in places)
+
+
+def page_sizes(caches: Iterable[SpecLayers]) -> frozenset[int]:
+    """Return the distinct page sizes of some layers, in bytes."""
+    return frozenset(cache.spec.page_size for cache in caches)

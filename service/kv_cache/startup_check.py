@@ -1,17 +1,17 @@
 """Whether one request of the maximum length fits, as the release checks it before it starts."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import assert_never
 
 from service.engine_config.engine_config import EngineConfig
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.capacity import StartupCheck
+from service.engines.rules.capacity import CapacityRules, StartupCheck
 from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import LayerCache
+from service.kv_cache.specs import SpecLayers
 from service.units import GIB
 
 
@@ -27,12 +27,12 @@ class StartupMemory:
 
     def available(self, given_bytes: int) -> int:
         """Return the bytes that one request may take of those given to the cache."""
-        rules, override = self.engine_config.rules, self.engine_config.num_gpu_blocks_override
+        rules, override = self.engine_config.rules.capacity, self.engine_config.num_gpu_blocks_override
         if self.block_bytes is None:
             return given_bytes
-        if override is not None and rules.capacity.override_counts_as_available:
+        if override is not None and rules.override_counts_as_available:
             given_bytes = override * self.block_bytes
-        reserved = rules.capacity.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
+        reserved = rules.startup_check is StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK
         return given_bytes - (self.block_bytes if reserved else 0)
 
     def longest(self, given_bytes: int, limit: int) -> int:
@@ -57,9 +57,9 @@ class StartupMemory:
         Raises:
             EngineRefusal: stage ``memory``.
         """
-        rules, available = self.engine_config.rules, self.available(given_bytes)
+        rules, available = self.engine_config.rules.capacity, self.available(given_bytes)
         if available <= 0:
-            raise EngineRefusal(Stage.MEMORY, rules.capacity.no_memory_refusal)
+            raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
         needed = self.needed(length)
         if needed > available:
             longest = self.longest(given_bytes, length)
@@ -67,7 +67,7 @@ class StartupMemory:
 
 
 def startup_memories(
-    layers: tuple[tuple[LayerCache, ...], ...],
+    layers: tuple[tuple[SpecLayers, ...], ...],
     groups: tuple[Group, ...],
     stages: tuple[tuple[Group, ...], ...],
     engine_config: EngineConfig,
@@ -94,11 +94,11 @@ def startup_memories(
     )
 
 
-def _refusal(rules: EngineRules, length: int, needed: int, available: int, longest: int) -> str:
+def _refusal(rules: CapacityRules, length: int, needed: int, available: int, longest: int) -> str:
     estimate = (
         f"Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
     )
-    return rules.capacity.memory_refusal.format(
+    return rules.memory_refusal.format(
         length=length,
         needed=_printed_gib(needed),
         available=_printed_gib(available),
@@ -114,24 +114,20 @@ def _printed_gib(size_bytes: int) -> float:
 
 def _of_all_groups(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
     per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
-    alike = _counted((group.uniform_type, id(group.spec), tuple(map(id, group.specs))) for group in stage)
+    # Groups into which the layers of one spec were split follow one another and take equally many blocks.
+    runs = [tuple(run) for _, run in groupby(stage, key=_taking)]
+    alike = [(run[0], len(run)) for run in runs]
 
     def needed(length: int) -> int:
         demand = engine_config.demand(length)
-        return per_block * sum(
-            count * stage[first].blocks_per_request(demand) for first, count in alike.values()
-        )
+        return per_block * sum(count * group.blocks_per_request(demand) for group, count in alike)
 
     return needed
 
 
-def _counted(keys: Iterable[Hashable]) -> Mapping[Hashable, tuple[int, int]]:
-    """Return of each key where it comes first, and how often it comes."""
-    found: dict[Hashable, tuple[int, int]] = {}
-    for place, key in enumerate(keys):
-        first, count = found.get(key, (place, 0))
-        found[key] = first, count + 1
-    return found
+def _taking(group: Group) -> Hashable:
+    """Return what the blocks of one request depend on."""
+    return group.uniform_type, group.spec, group.specs
 
 
 def _of_first_group(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
@@ -139,14 +135,11 @@ def _of_first_group(stage: tuple[Group, ...], engine_config: EngineConfig) -> Ca
     return lambda length: per_block * stage[0].blocks_per_request(engine_config.demand(length))
 
 
-def _of_layers(stage: tuple[LayerCache, ...], engine_config: EngineConfig) -> Callable[[int], int]:
-    alike = _counted(id(layer.spec) for layer in stage)
-
+def _of_layers(stage: tuple[SpecLayers, ...], engine_config: EngineConfig) -> Callable[[int], int]:
     def needed(length: int) -> int:
         demand = engine_config.demand(length)
         return sum(
-            count * stage[first].spec.blocks_per_request(demand) * stage[first].spec.page_size
-            for first, count in alike.values()
+            layers.count * layers.spec.blocks_per_request(demand) * layers.spec.page_size for layers in stage
         )
 
     return needed

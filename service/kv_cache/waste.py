@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from service.engine_config.engine_config import ParallelSizes
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import CacheKind, LayerSpec, StateSpec
 from service.units import ceil_div
 
 
@@ -60,10 +60,11 @@ def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: ParallelSizes) 
 
 def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> GroupWaste:
     blocks = group.blocks_per_request(demand)
-    used = [_layer_bytes(layer, blocks, demand) for layer in group.layers]
-    ideal, kept = sum(needed for needed, _ in used), sum(held for _, held in used)
-    unpadded = blocks * sum(layer.spec.unpadded_page_size for layer in group.layers)
-    padded = blocks * sum(layer.spec.page_size for layer in group.layers)
+    used = [(layers.count, *_layer_bytes(layers.spec, blocks, demand)) for layers in group.layers]
+    ideal = sum(count * needed for count, needed, _ in used)
+    kept = sum(count * held for count, _, held in used)
+    unpadded = blocks * sum(layers.count * layers.spec.unpadded_page_size for layers in group.layers)
+    padded = blocks * sum(layers.count * layers.spec.page_size for layers in group.layers)
     return GroupWaste(
         kind=group.kind,
         ideal_bytes=ideal,
@@ -74,9 +75,8 @@ def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> Group
     )
 
 
-def _layer_bytes(layer: LayerCache, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
+def _layer_bytes(spec: LayerSpec, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
     """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
-    spec = layer.spec
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:

@@ -151,7 +151,7 @@ def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules
         start = dry_start(architecture, ServeFlags(**row["serve"]), rules, gpu_of(row))
     except EngineRefusal:
         return None
-    ours = sum(map(len, start.layout.layers))
+    ours = sum(layers.count for stage in start.layout.layers for layers in stage)
     if built <= ours:
         return None
     return (

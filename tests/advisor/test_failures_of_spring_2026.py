@@ -11,7 +11,7 @@ from service.kv_cache.formats import cache_format
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
-    LayerCache,
+    SpecLayers,
     StateSpec,
 )
 from service.kv_cache.unification import unify_page_sizes
@@ -216,7 +216,7 @@ def test_0_20_2_refuses_turboquant_on_hybrids() -> None:
 DELTA_NET_STATE = 12_648_448
 
 
-def turboquant_and_state() -> tuple[LayerCache, LayerCache]:
+def turboquant_and_state() -> tuple[SpecLayers, SpecLayers]:
     attention = AttentionSpec(
         CacheKind.FULL_ATTENTION,
         16,
@@ -227,19 +227,19 @@ def turboquant_and_state() -> tuple[LayerCache, LayerCache]:
         indexes_by_block_stride=False,
     )
     assert attention.page_size == 12_416
-    return LayerCache(0, StateSpec(32768, DELTA_NET_STATE, 1)), LayerCache(1, attention)
+    return SpecLayers(StateSpec(32768, DELTA_NET_STATE, 1), (0,)), SpecLayers(attention, (1,))
 
 
 @pytest.mark.parametrize("version", ["0.20.2", "0.24.0"])
 def test_pages_of_12_416_and_12_648_448_do_not_unify_in_releases(version: str) -> None:
     with pytest.raises(EngineRefusal) as caught:
-        unify_page_sizes(turboquant_and_state(), rules_for(find_release(version)))
+        unify_page_sizes(turboquant_and_state(), rules_for(find_release(version)).pages)
     assert caught.value.stage is Stage.PAGE_SIZE
 
 
 def test_patch_40128_pads_the_state_to_the_common_multiple() -> None:
     rules = rules_for(find_release("0.20.2"), ["vllm#40128"])
-    state, attention = unify_page_sizes(turboquant_and_state(), rules)
+    state, attention = unify_page_sizes(turboquant_and_state(), rules.pages)
     assert state.spec.page_size == attention.spec.page_size == 12_651_904
     assert attention.spec.block_size == 16_304
 

@@ -14,7 +14,7 @@ from service.gpus.catalog import find_gpu
 from service.kv_cache.admission import admit, most_draft_blocks
 from service.kv_cache.formats import cache_format
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
+from service.kv_cache.specs import AttentionSpec, CacheKind, SpecLayers
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import LATE
 from tests.kv_cache.test_several_caches import WHISPER
@@ -35,13 +35,13 @@ FORM = cache_format("auto", "bfloat16")
 
 def group(block: int, window: int | None) -> Group:
     kind = CacheKind.FULL_ATTENTION if window is None else CacheKind.SLIDING_WINDOW
-    return Group.of((LayerCache(0, AttentionSpec(kind, block, 8, 128, 128, FORM, sliding_window=window)),))
+    return Group.of((SpecLayers(AttentionSpec(kind, block, 8, 128, 128, FORM, sliding_window=window), (0,)),))
 
 
 def chunked(block: int, chunk: int) -> Group:
     kind = CacheKind.CHUNKED_LOCAL_ATTENTION
     spec = AttentionSpec(kind, block, 8, 128, 128, FORM, attention_chunk_size=chunk)
-    return Group.of((LayerCache(0, spec),))
+    return Group.of((SpecLayers(spec, (0,)),))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from service.engines.releases import RELEASES, find_release, rules_for
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
-from service.kv_cache.specs import AttentionSpec, StateSpec
+from service.kv_cache.specs import AttentionSpec, StateSpec, each_layer
 from tests.accuracy.oracle import (
     asked_architecture,
     bundled_architecture,
@@ -92,8 +92,9 @@ def test_a_prediction_layer_is_one_more_layer_of_the_models_own_kind(release: Ve
 
     (layers,), (more,) = plain.layout.layers, drafted.layout.layers
 
-    assert more[: len(layers)] == layers
-    assert [cache.spec for cache in more[len(layers) :]] == [layers[-1].spec]
+    own, drafted_too = each_layer(layers), each_layer(more)
+    assert drafted_too[: len(own)] == own
+    assert [spec for _, spec in drafted_too[len(own) :]] == [own[-1][1]]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_lookups_add_no_layer(release: Version) -> None:
 
 def test_drafts_live_on_the_last_stage() -> None:
     started = start(DEEPSEEK, "0.32.0", MTP, pipeline_parallel_size=2)
-    first, last = started.layout.layers
-    assert (first[-1].index, last[-1].index) == (30, 61)
+    first, last = map(each_layer, started.layout.layers)
+    assert (first[-1][0], last[-1][0]) == (30, 61)
     assert (len(first), len(last)) == (31, 31)
 
 

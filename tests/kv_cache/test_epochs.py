@@ -180,7 +180,7 @@ def test_states_came_last(release: str, first: str) -> None:
 def test_every_stage_formed_its_own_groups_in_0_10_2() -> None:
     # Gemma 3 27B in two stages of 31 layers: 26 windows and 5 full ones, so groups of 5.
     started = start(GEMMA3, "0.10.2", ServeFlags(max_model_len=8192, pipeline_parallel_size=2))
-    assert [[len(group.layers) for group in stage] for stage in started.layout.stages] == [
+    assert [[group.num_layers for group in stage] for stage in started.layout.stages] == [
         [5, 5, 5, 5, 5, 5, 1],
         [5, 5, 5, 5, 5, 5, 1],
     ]

@@ -22,7 +22,7 @@ from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
-    LayerCache,
+    SpecLayers,
     StateSpec,
 )
 from tests.accuracy.oracle import bundled_architecture
@@ -109,7 +109,8 @@ def test_all_pages_of_several_groups_are_equal(case: tuple[str, EngineRules]) ->
 @given(supported)
 def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, EngineRules]) -> None:
     model, of = case
-    indices = [layer.index for group in start(model, of).layout.groups for layer in group.layers]
+    groups = start(model, of).layout.groups
+    indices = [index for group in groups for layers in group.layers for index in layers.indices]
     owners = [
         index
         for index, layer in enumerate(bundled_architecture(model).layers)
@@ -185,13 +186,12 @@ def test_a_llama_3_page_of_16_tokens(dtype: str, page: int) -> None:
     assert spec.page_size == page
 
 
-def layers_of(num_sliding: int, num_full: int) -> tuple[LayerCache, ...]:
+def layers_of(num_sliding: int, num_full: int) -> tuple[SpecLayers, ...]:
     plain = cache_format("auto", "bfloat16")
     sliding = AttentionSpec(CacheKind.SLIDING_WINDOW, 16, 8, 128, 128, plain, sliding_window=1024)
     full = AttentionSpec(CacheKind.FULL_ATTENTION, 16, 8, 128, 128, plain)
-    return tuple(
-        LayerCache(index, sliding if index < num_sliding else full) for index in range(num_sliding + num_full)
-    )
+    indices = tuple(range(num_sliding + num_full))
+    return SpecLayers(sliding, indices[:num_sliding]), SpecLayers(full, indices[num_sliding:])
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,9 @@ def layers_of(num_sliding: int, num_full: int) -> tuple[LayerCache, ...]:
     ],
 )
 def test_group_sizes(release: str, counts: tuple[int, int], groups: list[int]) -> None:
-    found = group_layers(layers_of(*counts), rules_for(next(r for r in RELEASES if str(r) == release)))
-    assert [len(group.layers) for group in found] == groups
+    rules = rules_for(next(r for r in RELEASES if str(r) == release))
+    found = group_layers(layers_of(*counts), rules.groups, rules.pages)
+    assert [group.num_layers for group in found] == groups
 
 
 def test_layers_of_one_kind_with_different_pages_are_one_uniform_group() -> None:
@@ -217,15 +218,17 @@ def test_layers_of_one_kind_with_different_pages_are_one_uniform_group() -> None
         AttentionSpec(CacheKind.FULL_ATTENTION, 16, heads, 128, 128, cache_format("auto", "bfloat16"))
         for heads in (4, 8)
     )
-    (group,) = group_layers((LayerCache(0, narrow), LayerCache(1, wide)), rules_for(RELEASES[-1]))
+    caches, rules = (SpecLayers(narrow, (0,)), SpecLayers(wide, (1,))), rules_for(RELEASES[-1])
+    (group,) = group_layers(caches, rules.groups, rules.pages)
     assert group.kind is CacheKind.UNIFORM_TYPE
     assert group.page_size == narrow.page_size + wide.page_size
 
 
 def test_states_and_attention_need_the_hybrid_manager() -> None:
-    caches = (LayerCache(0, StateSpec(8192, 65_536, 1)), *layers_of(0, 1))
+    full = layers_of(0, 1)[1]
+    caches, rules = (SpecLayers(StateSpec(8192, 65_536, 1), (1,)), full), rules_for(RELEASES[-1])
     with pytest.raises(EngineRefusal, match="unified type"):
-        group_layers(caches, rules_for(RELEASES[-1]), hybrid_manager=False)
+        group_layers(caches, rules.groups, rules.pages, hybrid_manager=False)
 
 
 @given(supported, sizes)

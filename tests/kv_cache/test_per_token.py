@@ -15,7 +15,7 @@ from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.per_token import token_bytes
-from service.kv_cache.specs import WINDOWED_KINDS, AttentionSpec, CacheKind
+from service.kv_cache.specs import WINDOWED_KINDS, AttentionSpec, CacheKind, each_layer
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import LATE, RECORDINGS, SPARSE
 
@@ -56,7 +56,7 @@ def test_a_token_costs_what_the_layers_caches_are_made_of() -> None:
         if kept is None:
             assert not tokens
             continue
-        specs = [layer.spec for group in start.layout.groups for layer in group.layers]
+        specs = [spec for group in start.layout.groups for _, spec in each_layer(group.layers)]
         attending = [spec for spec in specs if isinstance(spec, AttentionSpec)]
         assert kept.later == _bytes(attending, WHOLE), architecture.class_name
         # What a compressor or short convolutions hold of the last few tokens counts as a state does.

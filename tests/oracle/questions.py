@@ -12,7 +12,7 @@ from service.architecture.layers import CachePart, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.architecture.reading import UnknownArchitecture
-from service.backends.assignment import Backends
+from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -25,7 +25,7 @@ from service.kv_cache.capacity import lay_out, size_cache
 from service.kv_cache.compressed import BYTES
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.layer_caches import layer_caches
-from service.kv_cache.specs import LayerCache, LayerSpec, StateSpec
+from service.kv_cache.specs import LayerSpec, SpecLayers, StateSpec
 from service.units import GIB
 from tests.accuracy.oracle import bundled_architecture
 from tests.oracle.translation import Words, words_of_serving, words_of_spec
@@ -147,7 +147,7 @@ def question(model: str, case: Case, rules: EngineRules) -> Question:
         "config": words_of_serving(engine_config),
         **layers_of(architecture, engine_config, backends, caches),
     }
-    pages = [spec.page_size for spec in _distinct(caches)]
+    pages = [cache.spec.page_size for cache in caches]
     return Question(
         model, case, requested, {"pages": pages, **_answer(architecture, engine_config, backends, available)}
     )
@@ -157,43 +157,44 @@ def layers_of(
     architecture: ModelArchitecture,
     engine_config: EngineConfig,
     backends: Backends,
-    caches: tuple[LayerCache, ...],
+    caches: tuple[SpecLayers, ...],
 ) -> dict[str, Any]:
-    """Return each stage's layers by name, and their specs, of which many layers share one."""
-    numbers = {id(spec): number for number, spec in enumerate(_distinct(caches))}
-    specs: dict[int, Words] = {}
+    """Return each stage's layers by name, each with the number of its spec, and the specs."""
+    specs = [_words(architecture, engine_config, backends, cache) for cache in caches]
     stages: list[dict[str, int]] = []
     for indices in model_stages(architecture, engine_config.pipeline_parallel_size):
         stage: dict[str, int] = {}
-        for cache in caches:
-            if cache.index in indices:
-                number = numbers[id(cache.spec)]
-                stage[_name(cache, stage)] = number
-                specs[number] = _words(architecture, engine_config, backends, cache)
+        for number, index in _in_order(caches, engine_config):
+            if index in indices:
+                stage[_name(index, caches[number].spec, stage)] = number
         stages.append(stage)
-    return {"specs": [specs[number] for number in sorted(specs)], "stages": stages}
+    return {"specs": specs, "stages": stages}
 
 
-def _distinct(caches: tuple[LayerCache, ...]) -> tuple[LayerSpec, ...]:
-    """Return the spec objects in the order of their layers; equal ones of unlike layers stay apart."""
-    return tuple({id(cache.spec): cache.spec for cache in caches}.values())
+def _in_order(caches: tuple[SpecLayers, ...], engine_config: EngineConfig) -> list[tuple[int, int]]:
+    """Return the number of its spec and the index of every layer, in the order the engine builds them."""
+    built = [(index, number) for number, cache in enumerate(caches) for index in cache.indices]
+    last = engine_config.rules.groups.states_come_last
+    order = sorted(built, key=lambda each: (last and isinstance(caches[each[1]].spec, StateSpec), *each))
+    return [(number, index) for index, number in order]
 
 
-def _name(cache: LayerCache, taken: Mapping[str, int]) -> str:
-    part = "linear_attn" if isinstance(cache.spec, StateSpec) else "self_attn.attn"
-    name = f"model.layers.{cache.index}.{part}"
+def _name(index: int, spec: LayerSpec, taken: Mapping[str, int]) -> str:
+    part = "linear_attn" if isinstance(spec, StateSpec) else "self_attn.attn"
+    name = f"model.layers.{index}.{part}"
     while name in taken:
         name += "_"
     return name
 
 
 def _words(
-    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, cache: LayerCache
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, cache: SpecLayers
 ) -> Words:
-    layer = architecture.layers[cache.index]
+    index = cache.indices[0]
+    layer = architecture.layers[index]
     if isinstance(cache.spec, StateSpec):
         return words_of_spec(cache.spec, layer.beside or layer.mixer, "", engine_config)
-    backend = backends[cache.index, CachePart.ATTENTION]
+    backend = backends[index, CachePart.ATTENTION]
     # An indexer's keys are bytes, whatever the attention's own cache holds.
     dtype = INDEXER_DTYPE if cache.spec.format is BYTES else backend.cache_dtype
     words = {**words_of_spec(cache.spec, layer.mixer, dtype, engine_config), "backend": backend.name}
