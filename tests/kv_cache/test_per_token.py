@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from service.advisor.engine_start import dry_start
+from service.advisor.dry_run import dry_start
 from service.architecture.layers import Attention, CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
