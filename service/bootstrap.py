@@ -9,7 +9,7 @@ import httpx2
 from fastapi import FastAPI
 
 from service.advisor.plan import plan
-from service.advisor.plan_cache import RecentWork
+from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.api.app import create_app
@@ -62,10 +62,10 @@ def build_services(
     tokens = TokenStore(database)
     learned = LearnedCalibration(measurements, tokens)
     probes = Probes(jobs, measurements, tokens, JobEvents(), learned)
-    recent = RecentWork()
+    cache = PlanCache()
 
     def calibrated(request: PlanRequest) -> Plan:
-        return plan(replace(request, calibration=learned.current), recent=recent)
+        return plan(replace(request, calibration=learned.current), cache=cache)
 
     return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 

@@ -1,61 +1,148 @@
-"""One candidate: a dry run up to its verdict."""
+"""A dry run: the engine's steps for one set of flags on one GPU type, in the engine's order."""
 
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
-from service.advisor.budget_inputs import calibrated
-from service.advisor.engine_start import Start
-from service.advisor.free_memory import hardly_free, too_little_free
-from service.advisor.plan_cache import SharedWork, StartedCandidate
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import (
-    Admission,
-    Candidate,
-    Refusal,
-    Verdict,
+from service.advisor.budget_inputs import budget_inputs, calibrated
+from service.advisor.engine_start import Start, build_model, resolved
+from service.advisor.engine_steps import (
+    UNMODELLED,
+    Configuration,
+    EngineSteps,
+    FailedStart,
+    StartedEngine,
 )
-from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
-from service.advisor.workload_admission import admission_of
+from service.advisor.outcome import (
+    Outcome,
+    after_capture,
+    refused_at_setup,
+    refused_for_memory,
+    sized,
+    with_admission,
+    with_quantization_warning,
+)
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate
 from service.architecture.model import ModelArchitecture
-from service.engine_config.offload_checks import check_groups
+from service.backends.backend import Backends
+from service.engine_config.model_dtype import check_supported
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.capture import capture_failure
-from service.kv_cache.kv_cache import KvCache
-from service.memory.budget import Basis, MemoryBudget
-from service.units import gib_text
-
-FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
+from service.kv_cache.capacity import CacheSizing, lay_out
+from service.memory.budget import MemoryBudget
+from service.memory.budget_estimator import estimate_budget
 
 
 def dry_run(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, work: SharedWork | None = None
+    request: PlanRequest,
+    flags: ServeFlags,
+    rules: EngineRules,
+    gpu: GpuType,
+    steps: EngineSteps | None = None,
 ) -> Candidate:
-    """Return what the engine would do with these very flags on this GPU type.
+    """Return what the engine does with these flags on this GPU type.
 
-    ``work`` is what candidates of the same model under the same rules have in common.
+    ``steps`` are those of the request's model under these rules; without them every step is calculated.
     """
-    work = work or SharedWork(request.model, rules)
-    device = work.device(gpu)
-    started = work.begin(flags, device)
-    if isinstance(started, Candidate):
-        return started
-    start = started.start
-    budget = work.budget(start, flags, device, request.free_memory_bytes)
-    budget = calibrated(request, budget, start, flags, gpu)
-    outcome = _failing(_outcome(request, flags, started, budget), started, budget)
-    outcome = _with_quantization_warning(outcome, request.model.architecture)
+    steps = steps or PlainSteps(request.model, rules)
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
+        return started.on(gpu)
+    budget = steps.budget(started, gpu, request.free_memory_bytes)
+    budget = calibrated(request, budget, started.start, flags, gpu)
+    outcome = (
+        refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
+    )
+    outcome = after_capture(outcome, started, budget)
+    outcome = with_admission(outcome, started.start, request.workload)
+    outcome = with_quantization_warning(outcome, request.model.architecture)
+    return _candidate(request.model, rules, started, budget, outcome)
+
+
+def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine:
+    """Return the start up to the cache layout, which is as far as the engine goes before it needs memory.
+
+    Raises:
+        EngineRefusal: the engine refuses to start.
+        UnmodelledSpeculation: what the engine stores for draft tokens is not known.
+        UnmodelledCacheDtype: what the engine stores in this cache dtype is not known.
+    """
+    configuration = steps.configure(flags, gpu)
+    check_supported(configuration.engine_config.dtype, gpu)
+    backends = steps.build_model(configuration)
+    sizing = steps.lay_out(configuration, backends)
+    start = Start(configuration.architecture, configuration.engine_config, backends, sizing.layout)
+    return StartedEngine.of(flags, start, sizing)
+
+
+def start_or_failure(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine | FailedStart:
+    """Return the start up to the cache layout, or why there is none."""
+    try:
+        return start_engine(flags, gpu, steps)
+    except (EngineRefusal, *UNMODELLED) as failure:
+        return FailedStart.of(steps.model, steps.rules, flags, failure)
+
+
+def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
+    """Return the start of a model up to its cache layout.
+
+    Raises:
+        EngineRefusal: the engine refuses to start.
+        UnmodelledSpeculation: what the engine stores for draft tokens is not known.
+        UnmodelledCacheDtype: what the engine stores in this cache dtype is not known.
+    """
+    model = Model(architecture.class_name, None, "inline", architecture)
+    return start_engine(flags, gpu, PlainSteps(model, rules)).start
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSteps:
+    """Steps that calculate every result."""
+
+    model: Model
+    rules: EngineRules
+
+    def under(self, rules: EngineRules) -> "PlainSteps":
+        """Return the steps of the same model under other rules."""
+        return PlainSteps(self.model, rules)
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
+        """Return the start up to the cache layout, or why there is none."""
+        return start_or_failure(flags, gpu, self)
+
+    def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
+        """Return the flags with every default filled in."""
+        return Configuration(flags, *resolved(self.model.architecture, flags, self.rules, gpu))
+
+    def build_model(self, configuration: Configuration) -> Backends:
+        """Return the attention backend of each layer."""
+        return build_model(configuration.architecture, configuration.engine_config)
+
+    def lay_out(self, configuration: Configuration, backends: Backends) -> CacheSizing:
+        """Lay out the cache and return what turns an amount of memory into blocks."""
+        engine_config = configuration.engine_config
+        return CacheSizing.of(lay_out(configuration.architecture, engine_config, backends), engine_config)
+
+    def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
+        """Return the memory budget of the rank with the least memory left for the cache."""
+        inputs = budget_inputs(self.model, started.start, started.flags, gpu, free_memory_bytes)
+        return estimate_budget(started.start.architecture, inputs)
+
+
+def _candidate(
+    model: Model, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
+) -> Candidate:
+    flags = started.flags
     return Candidate(
-        model=request.model,
+        model=model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        resolved_kv_cache_dtype=start.stored_format,
+        resolved_kv_cache_dtype=started.stored_format,
         tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
-        block_size=start.layout.block_size,
+        block_size=started.start.layout.block_size,
         attention_backends=started.backends,
         verdict=outcome.verdict,
         error=outcome.error,
@@ -64,146 +151,5 @@ def dry_run(
         admission=outcome.admission,
         doubts=outcome.doubts,
         fails=outcome.fails,
-        start=start,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What becomes of a start once its memory is known."""
-
-    verdict: Verdict
-    error: Refusal | None = None
-    cache: KvCache | None = None
-    admission: Admission | None = None
-    doubts: tuple[str, ...] = ()
-    fails: bool = False
-
-
-def _outcome(
-    request: PlanRequest, flags: ServeFlags, started: StartedCandidate, budget: MemoryBudget
-) -> _Outcome:
-    start, sizing, available = started.start, started.sizing, budget.available_kv
-    refused = too_little_free(budget, start.engine_config.rules, start.engine_config.gpu_memory_utilization)
-    if refused is not None:
-        return _Outcome(Verdict.REFUSED, refused)
-    if flags.kv_cache_memory_bytes is None and budget.weights.low > budget.total.high:
-        return _Outcome(Verdict.REFUSED, _weights_do_not_fit(budget))
-    failure = start.failure_at_setup
-    if failure is not None and sizing.fits(available.high):
-        refused = Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
-        return _Outcome(Verdict.REFUSED, refused)
-    try:
-        check_groups(
-            flags, start.engine_config.rules, [group.spec.block_size for group in start.layout.groups]
-        )
-    except EngineRefusal as refusal:
-        return _Outcome(Verdict.REFUSED, Refusal.of(refusal))
-    try:
-        cache = sizing.size(available.bytes)
-    except EngineRefusal as refusal:
-        verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
-        return _Outcome(verdict, Refusal.of(refusal), doubts=_doubt(verdict, budget))
-    sure = available.low == available.bytes or sizing.fits(available.low)
-    verdict = Verdict.STARTS if sure else Verdict.UNCERTAIN
-    doubt = (
-        *started.doubts,
-        *_when_captured(start, sizing.num_blocks(available.low) if sure else cache.num_blocks),
-        *(beyond_memory(cache, budget) or no_room_for_graphs(cache, budget)),
-        *hardly_free(budget),
-        *_doubt(verdict, budget),
-    )
-    admission = None if request.workload is None else admission_of(start, cache, request.workload)
-    hazards = () if admission is None else admission.hazards
-    return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
-
-
-def _failing(outcome: _Outcome, started: StartedCandidate, budget: MemoryBudget) -> _Outcome:
-    """Return the outcome with what the engine surely ends in once its cache is set up.
-
-    An engine that cannot capture CUDA graphs does not start. One whose attention fails may start with
-    --enforce-eager and fail at the first request, so that its start stays uncertain; so does that of a cache
-    given in bytes or blocks, which is a question of what such a cache holds.
-    """
-    if outcome.verdict is Verdict.REFUSED:
-        return outcome
-    if started.failures:
-        return replace(outcome, verdict=Verdict.UNCERTAIN, fails=True)
-    failure = _capture_refusal(outcome, started, budget)
-    if failure is None:
-        return outcome
-    if (
-        budget.available_kv.basis is Basis.GIVEN
-        or started.start.engine_config.num_gpu_blocks_override is not None
-    ):
-        return replace(outcome, fails=True)
-    return _Outcome(Verdict.REFUSED, Refusal.of(failure))
-
-
-def _capture_refusal(
-    outcome: _Outcome, started: StartedCandidate, budget: MemoryBudget
-) -> EngineRefusal | None:
-    """Return the engine's refusal to capture CUDA graphs, where even the most cache there may be is short."""
-    start, sizing, available = started.start, started.sizing, budget.available_kv
-    most = sizing.num_blocks(available.high)
-    if capture_failure(start.layout, start.engine_config, most) is None:
-        return None
-    expected = most if outcome.cache is None else outcome.cache.num_blocks
-    message = capture_failure(start.layout, start.engine_config, expected)
-    least = sizing.num_blocks(available.low)
-    span = f"{most:,}" if least == most else f"between {least:,} and {most:,}"
-    return (
-        None
-        if message is None
-        else EngineRefusal(
-            Stage.RUN,
-            message,
-            detail=f"{FAILS_IN_CAPTURE} it will have {span} blocks, and needs one for each of "
-            f"{start.engine_config.max_num_seqs:,} sequences. --enforce-eager captures none.",
-        )
-    )
-
-
-def _with_quantization_warning(outcome: _Outcome, architecture: ModelArchitecture) -> _Outcome:
-    """Warn of weights that the engine takes for unquantized."""
-    algorithm = architecture.unnamed_quantization
-    if algorithm is None:
-        return outcome
-    words = (
-        f"The checkpoint's quant_algo is {algorithm}, but its quantization_config names no quant_method and "
-        'no producer {"name": "modelopt"}. vLLM then takes the weights for unquantized: it reserves memory '
-        f"for weights in {architecture.dtype}, and fails if it finds {algorithm} weights. This copy of the "
-        "config may lack a part of the original."
-    )
-    return replace(outcome, doubts=(words, *outcome.doubts))
-
-
-def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:
-    """Say what fails with the least cache that there may be."""
-    failure = capture_failure(start.layout, start.engine_config, num_blocks)
-    if failure is None:
-        return ()
-    words = f"{FAILS_IN_CAPTURE} ValueError: {failure} --enforce-eager captures none."
-    return (words,)
-
-
-def _doubt(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...]:
-    if verdict is not Verdict.UNCERTAIN:
-        return ()
-    available = budget.available_kv
-    words = (
-        "Whether it starts depends on memory that only a start can measure: between "
-        f"{gib_text(available.low)} and {gib_text(available.high)} GiB are left for the cache."
-    )
-    return (words,)
-
-
-def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
-    return Refusal(
-        type="OutOfMemoryError",
-        message="CUDA out of memory.",
-        stage=Stage.MEMORY,
-        detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more, "
-        f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=(),
+        start=started.start,
     )

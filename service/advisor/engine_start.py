@@ -1,18 +1,13 @@
 """One start of the engine, as far as it goes before memory is known."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import (
-    assign_backends,
-    backend_inputs,
-    count_backends,
-)
+from service.backends.assignment import assign_backends
 from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
@@ -30,21 +25,18 @@ from service.engine_config.checkpoint_checks import (
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
-from service.engine_config.model_dtype import check_supported
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
-from service.engine_config.resolution import DeviceTerms, configure, resolve_engine_config
+from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_built_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.block_size import resolve_block_size
-from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
+from service.kv_cache.capacity import CacheLayout
 
-Result = TypeVar("Result")
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """What chooses the backends of a model."""
 
@@ -134,7 +126,7 @@ class Start:
         """What always goes wrong when a cache of any size is set up; ``None`` when nothing does."""
         if self.engine_config.decode_context_parallel_size == 1:
             return None
-        failures = (backend.failure_at_setup for backend in self.backends.values())
+        failures = (backend.failure_at_setup for backend in self.backends.distinct)
         own = next((failure for failure in failures if failure is not None), None)
         return own or self._hybrid_failure
 
@@ -149,7 +141,7 @@ class Start:
         """What goes wrong once the engine has found its memory; empty when nothing does."""
         failures = {
             (failure.type, failure.message)
-            for backend in {id(backend): backend for backend in self.backends.values()}.values()
+            for backend in self.backends.distinct
             if (failure := backend.failure_when_run) is not None
         }
         return tuple(
@@ -197,23 +189,29 @@ def build_model(
 def resolved(
     architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
 ) -> tuple[ModelArchitecture, EngineConfig]:
-    """Return the model as the release reads and drafts it, and the start by which backends are asked.
+    """Return the model as the release reads and drafts it, and its configuration before backends are chosen.
 
     Raises:
-        EngineRefusal: the engine would not get past its configuration.
-        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        EngineRefusal: the engine refuses the flags or the model's config.
+        UnmodelledSpeculation: what the engine stores for draft tokens is not known.
     """
-    architecture = _read(architecture, rules)
-    return _resolved(architecture, resolve_engine_config(architecture, flags, rules, gpu))
+    architecture = read_by_release(architecture, rules)
+    return before_backends(architecture, resolve_engine_config(architecture, flags, rules, gpu))
 
 
-def _read(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+def read_by_release(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
+    """Return the model as this release reads its config."""
     return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules.checkpoints)
 
 
-def _resolved(
+def before_backends(
     architecture: ModelArchitecture, engine_config: EngineConfig
 ) -> tuple[ModelArchitecture, EngineConfig]:
+    """Return the model with its draft, and the configuration with the dtype and block size for the backends.
+
+    Raises:
+        EngineRefusal: a block is larger than a batch (stage ``config``).
+    """
     dtype = model_cache_dtype(
         architecture.class_name,
         engine_config.kv_cache_dtype,
@@ -225,128 +223,3 @@ def _resolved(
     if engine_config.speculation is not None:
         architecture = replace(architecture, draft=engine_config.speculation.draft)
     return architecture, resolve_block_size(architecture, engine_config)
-
-
-def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
-    """Go through a start in the engine's own order up to the point where it asks for memory.
-
-    Raises:
-        EngineRefusal: the engine gives up on the way.
-        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
-    """
-    return Starts(architecture, rules).start(flags, gpu)
-
-
-class Starts:
-    """Starts of one model under one release's rules.
-
-    Each step is worked out once for all starts that it is the same for. GPU types differ in what a release
-    reads off them: the compute capability, and the sizes of its batches. Backends do not depend on batches;
-    the layout depends on backends as far as they find pages, and on the capability by a few cases alone.
-    """
-
-    def __init__(self, architecture: ModelArchitecture, rules: EngineRules) -> None:
-        self.architecture, self.rules = architecture, rules
-        self._read = Memo[ModelArchitecture]()
-        self._terms = Memo[DeviceTerms]()
-        self._configured = Memo[EngineConfig]()
-        self._assigned = Memo[Backends]()
-        self._built = Memo[Backends]()
-        self._paging = Memo[int]()
-        self._pagings: dict[Hashable, int] = {}
-        self._numbers = count()
-        self._names = Memo[tuple[str, ...]]()
-        self._failures = Memo[tuple[EngineRefusal, ...]]()
-        self._layouts = Memo[CacheLayout]()
-        self._sizings = Memo[CacheSizing]()
-
-    def start(self, flags: ServeFlags, gpu: GpuType) -> Start:
-        """Go through a start up to the point where it asks for memory.
-
-        Raises:
-            EngineRefusal: the engine gives up on the way.
-            UnmodelledSpeculation: what it would keep for guessing tokens is not known.
-        """
-        rules = self.rules
-        read = self._read.of((), lambda: _read(self.architecture, rules))
-        terms = self._terms.of(
-            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
-        )
-        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
-        architecture, engine_config = _resolved(read, configured.on(terms.name, terms.compute_capability))
-        check_supported(engine_config.dtype, gpu)
-        specified = (flags, engine_config.dtype, engine_config.kv_cache_dtype, engine_config.block_size)
-        capability = engine_config.compute_capability
-        backends = self._built.of(
-            (*specified, capability), lambda: build_model(architecture, engine_config, self._assign)
-        )
-        paging = self._paging.of(
-            (id(backends), capability), lambda: self._number(_paging(backends, engine_config))
-        )
-        layout = self._layouts.of(
-            (*specified, paging), lambda: lay_out(architecture, engine_config, backends)
-        )
-        return Start(architecture, engine_config, backends, layout)
-
-    def _number(self, paging: Hashable) -> int:
-        """Return the number of one way to find pages, which is found faster than the way itself."""
-        # Of two threads, neither may give away a number twice.
-        return self._pagings.setdefault(paging, next(self._numbers))
-
-    def _assign(self, architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
-        drafted = (
-            None
-            if engine_config.speculation is None
-            else (engine_config.speculation, engine_config.tensor_parallel_size)
-        )
-        key = (drafted, backend_inputs(architecture, engine_config))
-        return self._assigned.of(key, lambda: assign_backends(architecture, engine_config))
-
-    def backend_names(self, start: Start) -> tuple[str, ...]:
-        """Return the attention backends of one of these starts, those of most layers first."""
-        return self._names.of(id(start.backends), lambda: count_backends(start.backends))
-
-    def failures_when_run(self, start: Start) -> tuple[EngineRefusal, ...]:
-        """Return what goes wrong with one of these starts once the engine has found its memory."""
-        return self._failures.of((id(start.backends), id(start.layout)), lambda: start.failures_when_run)
-
-    def sizing(self, flags: ServeFlags, start: Start) -> CacheSizing:
-        """Return the sizing of one of these starts."""
-        engine_config, layout = start.engine_config, start.layout
-        key = (flags, id(layout), engine_config.max_num_batched_tokens, engine_config.encoder_tokens)
-        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
-
-
-def _paging(backends: Backends, engine_config: EngineConfig) -> Hashable:
-    """Return what a layout depends on of its backends and the GPU."""
-    distinct = {id(backend): backend for backend in backends.values()}
-    place = {key: number for number, key in enumerate(distinct)}
-    return (
-        gpu_alignment_inputs(engine_config),
-        tuple(backend.paging for backend in distinct.values()),
-        tuple(place[id(backend)] for backend in backends.values()),
-    )
-
-
-class Memo(Generic[Result]):
-    """Results by what they depend on; a refusal is a result too."""
-
-    def __init__(self) -> None:
-        self._stored: dict[Hashable, Result | EngineRefusal] = {}
-
-    def of(self, key: Hashable, work: Callable[[], Result]) -> Result:
-        """Return the result for a key, worked out where it is not there yet.
-
-        Raises:
-            EngineRefusal: that is what the work ends in.
-        """
-        found = self._stored.get(key)
-        if found is None:
-            try:
-                found = work()
-            except EngineRefusal as refusal:
-                found = refusal
-            found = self._stored.setdefault(key, found)
-        if isinstance(found, EngineRefusal):
-            raise found.with_traceback(None)
-        return found

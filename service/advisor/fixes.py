@@ -7,7 +7,7 @@ from typing import Final
 
 from service.advisor.budget_inputs import calibrated
 from service.advisor.dry_run import dry_run
-from service.advisor.plan_cache import SharedWork
+from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.engines.engine_rules import EngineRules
@@ -21,6 +21,7 @@ from service.engines.releases import (
 )
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
+from service.memory.budget import Estimate
 
 MOST: Final = 5
 """Fixes named at most."""
@@ -57,48 +58,45 @@ class FixAttempt:
     rules: EngineRules
 
 
-def run_with_fixes(
-    request: PlanRequest, flags: ServeFlags, rules: EngineRules, gpu: GpuType, work: SharedWork | None = None
-) -> Candidate:
-    """Return what the engine would do, and of a refusal what gets past it.
+def run_with_fixes(request: PlanRequest, flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> Candidate:
+    """Return what the engine does, with the single changes that get past its refusal.
 
-    Where a question leaves the cache dtype open, the other candidates are the fixes, but for the length;
-    where it is about many GPU types, the other types are.
+    A request without a cache dtype gets no changes but a shorter context: its other candidates show what the
+    other dtypes do. A request for many GPU types gets none: the other types show it.
     """
-    work = work or SharedWork(request.model, rules)
-    candidate = dry_run(request, flags, rules, gpu, work)
+    candidate = dry_run(request, flags, steps.rules, gpu, steps)
     if (candidate.error is None and not candidate.fails) or len(request.gpus) > FEW_GPUS:
         return candidate
     stage = Stage.RUN if candidate.error is None else candidate.error.stage
-    tried = _tried(request, flags, work, gpu, stage)
-    working = tuple(islice((each.words for each in tried if starts(request, each, gpu, work)), MOST))
+    tried = _tried(request, flags, steps, gpu, stage)
+    working = tuple(islice((each.words for each in tried if starts(request, each, gpu, steps)), MOST))
     if candidate.error is not None:
         return replace(candidate, error=replace(candidate.error, fix=working))
-    remedy = (f"Single changes that get past it, each planned: {'; '.join(working)}.",) if working else ()
-    return replace(candidate, doubts=(*candidate.doubts, *remedy))
+    remedy = (f"Single changes that avoid this, each tried by a dry run: {'; '.join(working)}.",)
+    return replace(candidate, doubts=(*candidate.doubts, *(remedy if working else ())))
 
 
 def _tried(
-    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType, stage: Stage
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType, stage: Stage
 ) -> Iterator[FixAttempt]:
     if stage is Stage.RUN:
-        yield from _captured(request, flags, work, gpu)
+        yield from _captured(request, flags, steps, gpu)
     if request.serve.kv_cache_dtype is not None:
         if stage is not Stage.MEMORY:
-            yield from attempts(flags, work.rules)
+            yield from attempts(flags, steps.rules)
         else:
-            yield from memory_attempts(request, flags, work, gpu)
+            yield from memory_attempts(request, flags, steps, gpu)
     elif stage is Stage.MEMORY:
-        yield from _shorter(request, flags, work, gpu)
+        yield from _shorter(request, flags, steps, gpu)
 
 
-def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, work: SharedWork | None = None) -> bool:
+def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None = None) -> bool:
     """Whether the engine gets a cache, and nothing is known that fails once it has one.
 
     Bytes that are given beyond the device's own stay in doubt and are no reason against a change.
     """
-    work = None if work is None else work.under(attempt.rules)
-    candidate = dry_run(request, attempt.flags, attempt.rules, gpu, work)
+    steps = None if steps is None else steps.under(attempt.rules)
+    candidate = dry_run(request, attempt.flags, attempt.rules, gpu, steps)
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate.verdict is Verdict.STARTS
     start = candidate.start
@@ -114,11 +112,11 @@ def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
 
 
 def memory_attempts(
-    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
     """Yield single changes that ask less of the memory or leave more of it, none of them tried."""
-    rules = work.rules
-    yield from _shorter(request, flags, work, gpu)
+    rules = steps.rules
+    yield from _shorter(request, flags, steps, gpu)
     if flags.kv_cache_memory_bytes is None:
         specified = flags.gpu_memory_utilization or rules.capacity.gpu_memory_utilization / 100
         for share in UTILIZATIONS:
@@ -131,42 +129,43 @@ def memory_attempts(
     yield from (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
 
 
-def _shorter(request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType) -> Iterator[FixAttempt]:
-    """Yield the longest request that the memory holds."""
-    device = work.device(gpu)
-    started = work.begin(flags, device)
-    if isinstance(started, Candidate):
+def _shorter(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield the longest context that fits the memory."""
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
         return
-    start = started.start
-    budget = work.budget(start, flags, device, request.free_memory_bytes)
+    available = _available(request, started, steps, gpu)
     try:
-        fitted = started.sizing.fitting().size(
-            calibrated(request, budget, start, flags, gpu).available_kv.bytes
-        )
+        length = started.sizing.fitting().size(available.bytes).max_model_len
     except EngineRefusal:
         return
-    length = fitted.max_model_len
-    if 0 < length < start.engine_config.max_model_len:
-        yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), work.rules)
+    if 0 < length < started.start.engine_config.max_model_len:
+        yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), steps.rules)
 
 
 def _captured(
-    request: PlanRequest, flags: ServeFlags, work: SharedWork, gpu: GpuType
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
-    """Yield what lets CUDA graphs be captured where there are fewer recurrent states than sequences."""
-    device = work.device(gpu)
-    started = work.begin(flags, device)
-    if isinstance(started, Candidate):
+    """Yield what lets the engine capture CUDA graphs with fewer recurrent states than sequences."""
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
         return
     start = started.start
-    budget = work.budget(start, flags, device, request.free_memory_bytes)
-    blocks = started.sizing.num_blocks(calibrated(request, budget, start, flags, gpu).available_kv.low)
+    blocks = started.sizing.num_blocks(_available(request, started, steps, gpu).low)
     if capture_failure(start.layout, start.engine_config, blocks) is None:
         return
     if blocks > 0:
         seqs = 1 << (blocks.bit_length() - 1)
-        yield FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), work.rules)
-    yield FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), work.rules)
+        yield FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), steps.rules)
+    yield FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), steps.rules)
+
+
+def _available(request: PlanRequest, started: StartedEngine, steps: EngineSteps, gpu: GpuType) -> Estimate:
+    """Return the memory that is left for the cache."""
+    budget = steps.budget(started, gpu, request.free_memory_bytes)
+    return calibrated(request, budget, started.start, started.flags, gpu).available_kv
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

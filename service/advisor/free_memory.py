@@ -1,20 +1,20 @@
 """Whether as much memory is free as the engine asks for, which it checks before it loads a model."""
 
 from service.advisor.plan_types import Refusal
-from service.engines.engine_rules import EngineRules
 from service.engines.refusal import Stage
+from service.engines.rules.capacity import CapacityRules
 from service.memory.budget import Basis, MemoryBudget
 from service.units import GIB, gib_text
 
 FIX = ("lower --gpu-memory-utilization", "stop what else runs on the GPU")
 
 
-def too_little_free(budget: MemoryBudget, rules: EngineRules, utilization: float) -> Refusal | None:
+def too_little_free(budget: MemoryBudget, rules: CapacityRules, utilization: float) -> Refusal | None:
     """Return the refusal of the engine, where what is free was told and is less than what is requested."""
     free, requested = budget.free, budget.requested
     if free.basis is not Basis.GIVEN or free.bytes >= requested.low:
         return None
-    message = rules.capacity.free_memory_refusal.format(
+    message = rules.free_memory_refusal.format(
         free=round(free.bytes / GIB, 2),
         total=round(budget.total.bytes / GIB, 2),
         utilization=utilization,

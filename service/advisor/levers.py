@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_start import Start
-from service.advisor.plan_cache import SharedWork
+from service.advisor.engine_steps import EngineSteps
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Lever
 from service.engines.flags import ServeFlags
@@ -48,7 +48,7 @@ class LeverChange:
     patch: str | None = None
 
 
-def levers(request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType) -> tuple[Lever, ...]:
+def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
     """Return the changes that move anything, those that give most first.
 
     ``best`` is a candidate of this request on this GPU type; without a cache of its own it has no levers.
@@ -56,7 +56,7 @@ def levers(request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
     start = best.start
     if best.kv_cache is None or start is None:
         return ()
-    found = (_lever(change, request, best, work, gpu) for change in _changes(request, start, best))
+    found = (_lever(change, request, best, steps, gpu) for change in _changes(request, start, best))
     return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
 
 
@@ -65,9 +65,9 @@ def _gain(lever: Lever) -> tuple[int, float, int]:
 
 
 def _lever(
-    change: LeverChange, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
+    change: LeverChange, request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType
 ) -> Lever | None:
-    flags, rules = best.flags, work.rules
+    flags, rules = best.flags, steps.rules
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
@@ -78,7 +78,7 @@ def _lever(
         check_flags(flags, rules.release)
     except UnavailableFlag:
         return None
-    after = dry_run(request, flags, rules, gpu, work.under(rules))
+    after = dry_run(request, flags, rules, gpu, steps.under(rules))
     if not after.may_serve or after.kv_cache is None or after.start is None:
         return None
     if change.flag == "kv_cache_dtype" and after.start.names_other_floats:

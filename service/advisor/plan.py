@@ -6,7 +6,7 @@ from typing import Final
 
 from service.advisor.fixes import run_with_fixes
 from service.advisor.levers import levers
-from service.advisor.plan_cache import RecentWork, SharedWork
+from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import EngineChoice, Objective, PlanRequest
 from service.advisor.plan_types import (
     Candidate,
@@ -35,8 +35,8 @@ BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Tokens of a block tried beside what the engine chooses."""
 
 
-def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
-    """Dry-run every candidate of a question; what ``recent`` holds of its model need not be worked out anew.
+def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
+    """Dry-run every candidate of a request; ``cache`` holds results of earlier requests for the same model.
 
     Raises:
         UnknownRelease: the engine's release is not modelled.
@@ -46,9 +46,9 @@ def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
     release = find_release(request.engine.version)
     rules = rules_for(release, request.engine.patches)
     check_flags(request.serve, release)
-    work = SharedWork(request.model, rules) if recent is None else recent.of(request.model, rules)
-    variants = tuple(map(work.known, _variants(request.serve, rules)))
-    plans = tuple(_plan_gpu(request, variants, work, gpu) for gpu in request.gpus)
+    steps = CachedSteps(request.model, rules) if cache is None else cache.steps(request.model, rules)
+    variants = tuple(map(steps.known, _variants(request.serve, rules)))
+    plans = tuple(_plan_gpu(request, variants, steps, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),
         model=request.model,
@@ -86,10 +86,10 @@ def _workload_words(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
 
 
 def _plan_gpu(
-    request: PlanRequest, variants: tuple[ServeFlags, ...], work: SharedWork, gpu: GpuType
+    request: PlanRequest, variants: tuple[ServeFlags, ...], steps: CachedSteps, gpu: GpuType
 ) -> GpuPlan:
     def tried(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
-        candidates = (run_with_fixes(request, flags, work.rules, gpu, work) for flags in variants)
+        candidates = (run_with_fixes(request, flags, gpu, steps) for flags in variants)
         return tuple(candidate for candidate in candidates if _is_offered(request, candidate))
 
     found = tried(variants)
@@ -105,7 +105,7 @@ def _plan_gpu(
         best,
         candidates,
         reason(candidates, request.objective, request.workload),
-        levers(request, best, work, gpu) if request.with_levers and best is not None else (),
+        levers(request, best, steps, gpu) if request.with_levers and best is not None else (),
     )
 
 

@@ -1,213 +1,240 @@
-"""Work that many candidates have in common, done once: starts, sizings and budgets."""
+"""A cache of the engine's steps: results that many candidates, and the next requests, have in common.
+
+A step's result is stored by what it depends on, which is less than the flags and the GPU type. GPU types with
+one compute capability and one default batch start alike, so they share a start. Starts that differ only in
+what the memory budget ignores share a budget. A stored result never changes, and equals what ``PlainSteps``
+calculates.
+"""
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from service.advisor.budget_inputs import budget_inputs
-from service.advisor.engine_start import Start, Starts
+from service.advisor.dry_run import start_or_failure
+from service.advisor.engine_start import before_backends, build_model, read_by_release
+from service.advisor.engine_steps import Configuration, FailedStart, StartedEngine
 from service.advisor.plan_request import Model
-from service.advisor.plan_types import Candidate, Refusal
-from service.engine_config.resolution import batch_defaults
-from service.engine_config.speculation import UnmodelledSpeculation
-from service.engines.cases import BatchDefaults
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import assign_backends, backend_inputs
+from service.backends.backend import Backends
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.resolution import DeviceTerms, batch_defaults, configure
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
-from service.engines.speculative_config import SpeculativeConfig
-from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.capacity import CacheSizing
-from service.kv_cache.formats import UnmodelledCacheDtype
+from service.kv_cache.alignment import gpu_alignment_inputs
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
 from service.memory.budget import Basis, Estimate, MemoryBudget
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.device import device_total
 
-UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
-"""What is not known well enough to answer."""
+Result = TypeVar("Result")
+
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
-"""Stands for any device where its total does not matter."""
+"""Memory of a device, where what a start takes of it is calculated for any device."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartedCandidate:
-    """A start as far as it goes before memory is known, on all GPU types that the release treats alike."""
+class Memo(Generic[Result]):
+    """Results of one step by what they depend on. A refusal is a result too."""
 
-    start: Start
-    sizing: CacheSizing
-    backends: tuple[str, ...]
-    """Attention backends of the layers that keep a cache, most layers first."""
-    doubts: tuple[str, ...]
-    """What may go wrong whatever the memory."""
-    failures: tuple[EngineRefusal, ...]
-    """What goes wrong for sure once the cache is set up, whatever the memory."""
+    def __init__(self) -> None:
+        self._stored: dict[Hashable, Result | EngineRefusal] = {}
 
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return len(self._stored)
 
-@dataclass(frozen=True, slots=True)
-class EndedCandidate:
-    """Why there is no start, on all GPU types that the release treats alike."""
+    def of(self, key: Hashable, calculate: Callable[[], Result]) -> Result:
+        """Return the result stored for a key, calculated if there is none.
 
-    candidate: Candidate
-    refusal: EngineRefusal | None
+        Threads may calculate one result at the same time; all get the result that was stored first.
 
-    def on(self, gpu: GpuType) -> Candidate:
-        """Return what becomes of the candidate on one of them, which a few refusals name."""
-        if self.refusal is None or self.refusal.device in {"", gpu.name}:
-            return self.candidate
-        return replace(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceKey:
-    """What a GPU type is to the starts of one release."""
-
-    gpu: GpuType
-    alike: int
-    """Number of what a start depends on: types of one number start alike up to their memory."""
-    total: Estimate
-    budgets: dict[int, MemoryBudget] = field(default_factory=dict, repr=False)
-    """By what starts take."""
+        Raises:
+            EngineRefusal: this is the result.
+        """
+        found = self._stored.get(key)
+        if found is None:
+            try:
+                found = calculate()
+            except EngineRefusal as refusal:
+                found = refusal
+            found = self._stored.setdefault(key, found)
+        if isinstance(found, EngineRefusal):
+            raise found.with_traceback(None)
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentTerms:
-    """What a start takes of the memory, whatever the device's total."""
+class Numbers:
+    """Small integers that stand for values: equal values get the same number. A number is the faster key."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._next = count()
+
+    def of(self, value: Hashable) -> int:
+        """Return the number of a value; no two threads give one number to different values."""
+        return self._numbers.setdefault(value, next(self._next))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryTaken:
+    """What a start takes of the memory of a device, whatever its total. An instance can be a key."""
 
     inputs: BudgetInputs
     budget: MemoryBudget
+    """For a device without memory; ``on_device`` makes it that of a real one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedWork:
-    """What candidates of one model have in common under one release's rules.
+class CachedSteps:
+    """``EngineSteps`` that look up a result before they calculate it."""
 
-    A start depends on a GPU type by its compute capability and its default batch alone, so that types share
-    it; a budget also by the device's total, which changes but what is requested and what is left. No value
-    changes once it is there, and each is what working it out anew would give.
-    """
-
-    model: Model
-    rules: EngineRules
-    starts: Starts = field(init=False, repr=False)
-    flags: dict[ServeFlags, ServeFlags] = field(default_factory=dict, repr=False)
-    """Flags by themselves: one object for equal ones, which is found without comparing."""
-    alike: dict[tuple[ComputeCapability | None, BatchDefaults], int] = field(default_factory=dict, repr=False)
-    """By what a start depends on of a GPU type, its number."""
-    numbers: Iterator[int] = field(default_factory=count, repr=False)
-    """Of which no two threads get the same."""
-    devices: dict[GpuType, DeviceKey] = field(default_factory=dict, repr=False)
-    started: dict[tuple[ServeFlags, int], StartedCandidate | EndedCandidate] = field(
-        default_factory=dict, repr=False
-    )
-    taken: dict[tuple[BudgetInputs, SpeculativeConfig | None], ResidentTerms] = field(
-        default_factory=dict, repr=False
-    )
-    taken_by: dict[tuple[int, bool, int | None], ResidentTerms] = field(default_factory=dict, repr=False)
-    """By start, and what else of the question counts."""
-
-    others: dict[EngineRules, "SharedWork"] = field(default_factory=dict, repr=False)
-    """The same under other rules, which fixes and levers try."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "starts", Starts(self.model.architecture, self.rules))
-
-    def under(self, rules: EngineRules) -> "SharedWork":
-        """Return the work of the same model under other rules."""
-        if rules is self.rules:
-            return self
-        found = self.others.get(rules)
-        return found or self.others.setdefault(rules, SharedWork(self.model, rules))
+    def __init__(self, model: Model, rules: EngineRules) -> None:
+        self.model, self.rules = model, rules
+        self._others: dict[EngineRules, CachedSteps] = {}
+        self._numbers = Numbers()
+        self._flags: dict[ServeFlags, ServeFlags] = {}
+        self._devices = Memo[int]()
+        self._started = Memo[StartedEngine | FailedStart]()
+        self._read = Memo[ModelArchitecture]()
+        self._terms = Memo[DeviceTerms]()
+        self._configured = Memo[EngineConfig]()
+        self._assigned = Memo[Backends]()
+        self._built = Memo[Backends]()
+        self._pagings = Memo[int]()
+        self._layouts = Memo[CacheLayout]()
+        self._sizings = Memo[CacheSizing]()
+        self._taken = Memo[MemoryTaken]()
+        self._taken_by = Memo[MemoryTaken]()
+        self._budgets = Memo[MemoryBudget]()
 
     @property
     def size(self) -> int:
-        """How many results are kept."""
-        of_devices = sum(1 + len(device.budgets) for device in tuple(self.devices.values()))
-        of_others = sum(other.size for other in tuple(self.others.values()))
-        return len(self.started) + len(self.taken_by) + of_devices + of_others
+        """How many results are stored whose number grows with the requests."""
+        own = len(self._started) + len(self._taken_by) + len(self._devices) + len(self._budgets)
+        return own + sum(other.size for other in tuple(self._others.values()))
 
     def known(self, flags: ServeFlags) -> ServeFlags:
-        """Return the flags that stand for all equal ones: one object, which is found without comparing."""
-        return self.flags.setdefault(flags, flags)
+        """Return one object for all equal flags, because a key that is the same object is found faster."""
+        return self._flags.setdefault(flags, flags)
 
-    def device(self, gpu: GpuType) -> DeviceKey:
-        """Return what a GPU type is to these starts."""
-        found = self.devices.get(gpu)
-        if found is None:
-            kind = (gpu.compute_capability, batch_defaults(self.rules.batches, gpu))
-            number = self.alike.setdefault(kind, next(self.numbers))
-            found = self.devices[gpu] = DeviceKey(gpu, number, device_total(gpu))
-        return found
+    def under(self, rules: EngineRules) -> "CachedSteps":
+        """Return the steps of the same model under other rules, which fixes and levers try."""
+        if rules is self.rules:
+            return self
+        found = self._others.get(rules)
+        return found or self._others.setdefault(rules, CachedSteps(self.model, rules))
 
-    def begin(self, flags: ServeFlags, device: DeviceKey) -> StartedCandidate | Candidate:
-        """Return the start of these flags on a GPU type, or the candidate where there is none."""
-        key = (flags, device.alike)
-        found = self.started.get(key)
-        if found is None:
-            # Another thread may have been faster: budgets go by the start that is kept.
-            found = self.started.setdefault(key, self._begin(flags, device.gpu))
-        return found.on(device.gpu) if isinstance(found, EndedCandidate) else found
+    def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
+        """Return the start, shared by all GPU types with equal compute capability and default batch."""
+        device = self._devices.of(gpu, lambda: self._device(gpu))
+        return self._started.of((flags, device), lambda: start_or_failure(flags, gpu, self))
 
-    def _begin(self, flags: ServeFlags, gpu: GpuType) -> StartedCandidate | EndedCandidate:
-        try:
-            start = self.starts.start(flags, gpu)
-        except (EngineRefusal, *UNMODELLED) as failure:
-            refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
-            return EndedCandidate(Candidate.without_start(self.model, self.rules, flags, failure), refusal)
-        sizing = self.starts.sizing(flags, start)
-        failures = self.starts.failures_when_run(start)
-        doubts = (*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt)
-        return StartedCandidate(start, sizing, self.starts.backend_names(start), doubts, failures)
+    def _device(self, gpu: GpuType) -> int:
+        return self._numbers.of((gpu.compute_capability, batch_defaults(self.rules.batches, gpu)))
 
-    def budget(
-        self, start: Start, flags: ServeFlags, device: DeviceKey, free_memory_bytes: int | None
-    ) -> MemoryBudget:
-        """Return the memory budget of the rank with the least room."""
-        kind = (id(start), device.gpu.unified_memory, free_memory_bytes)
-        taken = self.taken_by.get(kind)
-        if taken is None:
-            taken = self.taken_by[kind] = self._take(start, flags, device.gpu, free_memory_bytes)
-        found = device.budgets.get(id(taken))
-        if found is None:
-            here = replace(taken.inputs, total=device.total)
-            found = device.budgets[id(taken)] = on_device(taken.budget, here)
-        return found
+    def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
+        """Return the configuration, shared by all GPU types with equal terms."""
+        rules = self.rules
+        read = self._read.of((), lambda: read_by_release(self.model.architecture, rules))
+        terms = self._terms.of(
+            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+        )
+        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
+        configured = configured.on(terms.name, terms.compute_capability)
+        return Configuration(flags, *before_backends(read, configured))
 
-    def _take(
-        self, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
-    ) -> ResidentTerms:
-        inputs = budget_inputs(self.model, start, flags, gpu, free_memory_bytes)
-        inputs = replace(inputs, total=NO_TOTAL)
+    def build_model(self, configuration: Configuration) -> Backends:
+        """Return the backends, shared by all default batches."""
+        capability = configuration.engine_config.compute_capability
+        return self._built.of(
+            (*_model_key(configuration), capability),
+            lambda: build_model(configuration.architecture, configuration.engine_config, self._assign),
+        )
+
+    def _assign(self, architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
+        drafted = (
+            None
+            if engine_config.speculation is None
+            else (engine_config.speculation, engine_config.tensor_parallel_size)
+        )
+        key = (drafted, backend_inputs(architecture, engine_config))
+        return self._assigned.of(key, lambda: assign_backends(architecture, engine_config))
+
+    def lay_out(self, configuration: Configuration, backends: Backends) -> CacheSizing:
+        """Return the sizing of a layout, shared by all compute capabilities whose backends page alike."""
+        architecture, engine_config = configuration.architecture, configuration.engine_config
+        paging = self._pagings.of(
+            (backends, engine_config.compute_capability),
+            lambda: self._numbers.of(_paging(backends, engine_config)),
+        )
+        key = (*_model_key(configuration), paging)
+        layout = self._layouts.of(key, lambda: lay_out(architecture, engine_config, backends))
+        batch = (engine_config.max_num_batched_tokens, engine_config.encoder_tokens)
+        return self._sizings.of((*key, *batch), lambda: CacheSizing.of(layout, engine_config))
+
+    def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
+        """Return the budget; devices share what a start takes, and differ in what is left of their total."""
+        taken = self._taken_by.of(
+            (started, gpu.unified_memory, free_memory_bytes),
+            lambda: self._take(started, gpu, free_memory_bytes),
+        )
+        return self._budgets.of(
+            (taken, gpu),
+            lambda: on_device(taken.budget, replace(taken.inputs, total=device_total(gpu))),
+        )
+
+    def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
+        start, flags = started.start, started.flags
+        inputs = replace(budget_inputs(self.model, start, flags, gpu, free_memory_bytes), total=NO_TOTAL)
         key = (inputs, flags.speculative_config)
-        found = self.taken.get(key)
-        if found is None:
-            budget = estimate_budget(start.architecture, inputs)
-            found = self.taken.setdefault(key, ResidentTerms(inputs, budget))
-        return found
+        return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
 
-class RecentWork:
-    """Work of the models and releases that were asked about last, for the questions that come next."""
+def _model_key(configuration: Configuration) -> tuple[Hashable, ...]:
+    """Return what the built model depends on beside the GPU; all other terms follow from the flags."""
+    engine_config = configuration.engine_config
+    return (
+        configuration.flags,
+        engine_config.dtype,
+        engine_config.kv_cache_dtype,
+        engine_config.block_size,
+    )
 
-    def __init__(self, most: int = 4, results: int = 12_000) -> None:
-        """Keep the work of ``most`` models at most, each until it holds more than ``results`` results."""
-        self._most, self._results = most, results
-        self._stored: OrderedDict[tuple[Model, str], SharedWork] = OrderedDict()
+
+def _paging(backends: Backends, engine_config: EngineConfig) -> Hashable:
+    """Return what a layout depends on of its backends and of the GPU."""
+    return (
+        gpu_alignment_inputs(engine_config),
+        tuple(backend.paging for backend in backends.distinct),
+        tuple(backends.places.values()),
+    )
+
+
+class PlanCache:
+    """The cached steps of the models and releases of the last requests, for the requests that come next."""
+
+    def __init__(self, models: int = 4, results: int = 12_000) -> None:
+        """Store the steps of ``models`` models at most, each until it holds more than ``results`` results."""
+        self._most, self._results = models, results
+        self._stored: OrderedDict[tuple[Model, str], CachedSteps] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, model: Model, rules: EngineRules) -> SharedWork:
-        """Return the work of a model under the rules of a release as it was published, or fresh work."""
+    def steps(self, model: Model, rules: EngineRules) -> CachedSteps:
+        """Return the steps of a model under the rules of a release, or new ones for rules with patches."""
         if rules is not rules_for(rules.release):
-            return SharedWork(model, rules)
+            return CachedSteps(model, rules)
         key = (model, str(rules.release))
         with self._lock:
-            work = self._stored.pop(key, None)
-            if work is None or work.size > self._results:
-                work = SharedWork(model, rules)
-            self._stored[key] = work
+            steps = self._stored.pop(key, None)
+            if steps is None or steps.size > self._results:
+                steps = CachedSteps(model, rules)
+            self._stored[key] = steps
             if len(self._stored) > self._most:
                 self._stored.popitem(last=False)
-        return work
+        return steps

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from service.advisor.engine_start import dry_start
+from service.advisor.dry_run import dry_start
 from service.advisor.plan_request import PlanRequest
 from service.calibration.measurement import (
     MeasuredDevice,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from service.advisor.budget_inputs import budget_inputs, circumstances_of
-from service.advisor.engine_start import dry_start
+from service.advisor.dry_run import dry_start
 from service.advisor.plan_request import Model, PlanRequest
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture

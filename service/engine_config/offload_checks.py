@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.batches import BatchRules
 
 PREFETCH = "prefetch"
 
@@ -41,7 +41,7 @@ def check_flags(flags: ServeFlags) -> None:
         )
 
 
-def check_groups(flags: ServeFlags, rules: EngineRules, block_sizes: Collection[int]) -> None:
+def check_groups(flags: ServeFlags, rules: BatchRules, block_sizes: Collection[int]) -> None:
     """Refuse weights in the host's memory where the batch is set up anew, as for several groups of layers.
 
     Source: vLLM 0.11.0 to 0.19.0, GPUModelRunner.may_reinitialize_input_batch.
@@ -49,7 +49,7 @@ def check_groups(flags: ServeFlags, rules: EngineRules, block_sizes: Collection[
     Raises:
         EngineRefusal: stage ``grouping``.
     """
-    if flags.cpu_offload_gb and rules.batches.offload_keeps_batch and len(block_sizes) > 1:
+    if flags.cpu_offload_gb and rules.offload_keeps_batch and len(block_sizes) > 1:
         raise EngineRefusal(
             Stage.GROUPING,
             "Cannot re-initialize the input batch when CPU weight offloading is enabled. See "

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from service.advisor.dry_run import dry_run
-from service.advisor.engine_start import Start, dry_start
+from service.advisor.dry_run import dry_run, dry_start
+from service.advisor.engine_start import Start
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.engine_config.speculation import UnmodelledSpeculation

@@ -72,7 +72,7 @@ def test_the_kernels_that_write_the_cache_decide(
     words = [each for each in candidate.warnings if "fails when attention first runs" in each]
     assert words
     assert words[0].endswith(f"{failure[0]}: {failure[1].format(dtype)}")
-    assert any("get past it, each planned: --kv-cache-dtype auto" in each for each in candidate.warnings)
+    assert any("each tried by a dry run: --kv-cache-dtype auto" in each for each in candidate.warnings)
     # The engine sizes its cache before it fails.
     assert candidate.kv_cache is not None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
+from service.advisor.dry_run import PlainSteps, dry_run
 from service.advisor.fixes import FixAttempt, run_with_fixes, starts
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
@@ -80,7 +80,8 @@ SAMPLE = KINDS[::3]
 def _fixes(position: int) -> tuple[str, ...]:
     """Return the fixes of one row of the sample."""
     requested = Asked.of(SAMPLE[position])
-    error = run_with_fixes(requested.request, requested.flags, requested.rules, requested.gpu).error
+    steps = PlainSteps(requested.request.model, requested.rules)
+    error = run_with_fixes(requested.request, requested.flags, requested.gpu, steps).error
     return error.fix if error is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Work that candidates share is what each would have worked out by itself."""
+"""Cached steps give what plain steps calculate."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan import plan
-from service.advisor.plan_cache import RecentWork, SharedWork
+from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import (
     EngineChoice,
     Model,
@@ -48,11 +48,9 @@ def request(model: str, version: str = "0.32.0") -> PlanRequest:
         (DEEPSEEK, "0.15.1"),
     ],
 )
-def test_every_gpu_type_of_the_catalog_is_answered_as_if_it_were_asked_about_alone(
-    model: str, version: str
-) -> None:
+def test_cached_steps_give_the_candidates_of_plain_steps(model: str, version: str) -> None:
     requested, rules = request(model, version), rules_for(find_release(version))
-    work = SharedWork(requested.model, rules)
+    steps = CachedSteps(requested.model, rules)
     variants = [
         ServeFlags(kv_cache_dtype=dtype, tensor_parallel_size=ranks)
         for dtype in ("auto", "fp8", "fp8_e5m2", "turboquant_k8v4")
@@ -62,14 +60,14 @@ def test_every_gpu_type_of_the_catalog_is_answered_as_if_it_were_asked_about_alo
     for flags in variants:
         for gpu in GPUS:
             alone = dry_run(requested, flags, rules, gpu)
-            assert dry_run(requested, flags, rules, gpu, work) == alone, (gpu.id, flags)
+            assert dry_run(requested, flags, rules, gpu, steps) == alone, (gpu.id, flags)
 
 
-def test_a_refusal_that_is_shared_names_the_gpu_that_is_asked_about() -> None:
+def test_a_cached_refusal_names_the_gpu_of_the_request() -> None:
     requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
-    work, flags = SharedWork(requested.model, rules), ServeFlags(dtype="bfloat16")
+    steps, flags = CachedSteps(requested.model, rules), ServeFlags(dtype="bfloat16")
     old = [gpu for gpu in GPUS if str(gpu.compute_capability) == "7.5"]
-    refusals = [dry_run(requested, flags, rules, gpu, work).error for gpu in old]
+    refusals = [dry_run(requested, flags, rules, gpu, steps).error for gpu in old]
     assert len(old) > 1
     for gpu, refusal in zip(old, refusals, strict=True):
         assert refusal is not None
@@ -78,44 +76,44 @@ def test_a_refusal_that_is_shared_names_the_gpu_that_is_asked_about() -> None:
 
 def test_what_differs_in_free_memory_or_devices_is_counted() -> None:
     requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
-    work, flags = SharedWork(requested.model, rules), ServeFlags()
+    steps, flags = CachedSteps(requested.model, rules), ServeFlags()
     sizes = []
     for free in (None, 10 << 30, 20 << 30):
         for gpu in GPUS[:2]:
-            dry_run(replace(requested, free_memory_bytes=free), flags, rules, gpu, work)
-            sizes.append(work.size)
+            dry_run(replace(requested, free_memory_bytes=free), flags, rules, gpu, steps)
+            sizes.append(steps.size)
     assert sizes == sorted(set(sizes))
 
 
-def test_work_under_other_rules_is_kept_and_counted() -> None:
+def test_steps_under_other_rules_are_stored_and_counted() -> None:
     requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
-    work, older = SharedWork(requested.model, rules), rules_for(find_release("0.30.0"))
-    other = work.under(older)
-    assert other is work.under(older) is not work
-    other.begin(ServeFlags(), other.device(GPUS[0]))
+    steps, older = CachedSteps(requested.model, rules), rules_for(find_release("0.30.0"))
+    other = steps.under(older)
+    assert other is steps.under(older) is not steps
+    other.start(ServeFlags(), GPUS[0])
     # A start and a device.
-    assert work.size == other.size == 2
-    assert work.under(rules) is work
+    assert steps.size == other.size == 2
+    assert steps.under(rules) is steps
 
 
-def test_recent_work_changes_no_answer() -> None:
-    recent, requested = RecentWork(most=1), replace(request(GEMMA), gpus=GPUS[:12])
-    first = plan(requested, recent)
-    assert first == plan(requested, recent) == plan(requested)
-    plan(replace(request(LLAMA), gpus=GPUS[:2]), recent)
-    assert plan(requested, recent) == first
+def test_a_plan_cache_changes_no_answer() -> None:
+    cache, requested = PlanCache(models=1), replace(request(GEMMA), gpus=GPUS[:12])
+    first = plan(requested, cache)
+    assert first == plan(requested, cache) == plan(requested)
+    plan(replace(request(LLAMA), gpus=GPUS[:2]), cache)
+    assert plan(requested, cache) == first
 
 
-def test_recent_work_is_of_one_model_under_one_release_and_bounded() -> None:
+def test_a_plan_cache_is_of_one_model_under_one_release_and_bounded() -> None:
     rules, older = rules_for(find_release("0.32.0")), rules_for(find_release("0.19.0"))
-    recent, model = RecentWork(most=1, results=3), request(LLAMA).model
-    work = recent.of(model, rules)
-    assert recent.of(model, rules) is work
-    assert recent.of(model, older) is not work
-    assert recent.of(model, rules) is not work
+    cache, model = PlanCache(models=1, results=3), request(LLAMA).model
+    steps = cache.steps(model, rules)
+    assert cache.steps(model, rules) is steps
+    assert cache.steps(model, older) is not steps
+    assert cache.steps(model, rules) is not steps
     patched = rules_for(find_release("0.32.0"), ("vllm#39866",))
-    assert recent.of(model, patched).rules is patched
-    full = recent.of(model, rules)
+    assert cache.steps(model, patched).rules is patched
+    full = cache.steps(model, rules)
     for size in (1, 2, 4, 8):
-        full.begin(ServeFlags(tensor_parallel_size=size), full.device(GPUS[0]))
-    assert recent.of(model, rules) is not full
+        full.start(ServeFlags(tensor_parallel_size=size), GPUS[0])
+    assert cache.steps(model, rules) is not full

@@ -7,7 +7,7 @@ from typing import Final
 from rich.table import Table
 
 from service.advisor.dry_run import dry_run
-from service.advisor.plan_cache import SharedWork
+from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
@@ -37,11 +37,11 @@ def _figures(model: str, flags: ServeFlags) -> tuple[str, str, str]:
     architecture, gpu = bundled_architecture(model), find_gpu("h100-sxm-80gb")
     request = PlanRequest(Model(model, None, "bundled", architecture), (gpu,), serve=flags)
     rules = rules_for(find_release(None))
-    shared = SharedWork(request.model, rules)
+    cached = CachedSteps(request.model, rules)
     times: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(RUNS):
         for again, taken in times.items():
             started = time.process_time()
-            dry_run(request, flags, rules, gpu, shared if again else None)
+            dry_run(request, flags, rules, gpu, cached if again else None)
             taken.append((time.process_time() - started) * 1000)
     return str(len(architecture.layers)), f"{median(times[False]):.2f}", f"{median(times[True]):.2f}"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.engine_start import dry_start, resolved
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import resolved
 from service.engine_config.engine_config import EngineConfig
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
