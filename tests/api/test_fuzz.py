@@ -30,6 +30,8 @@ TOKENS = {
     "workers": Scope.WORKER,
 }
 """What opens the operations of each tag, so that what lies behind is asked too."""
+REFUSALS = [400, 401, 403, 404, 405, 406, 409, 413, 414, 415, 422, 428, 429, 431, "5xx"]
+"""The checker's own statuses for invalid data, and those for bodies, addresses and headers that are too long."""
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -45,7 +47,9 @@ def tokens(services: Services) -> dict[Scope, str]:
 
 @pytest.fixture(scope="session")
 def document(app: FastAPI) -> Any:  # noqa: ANN401 - schemathesis names no public type for it
-    return schemathesis.openapi.from_asgi("/openapi.json", app)
+    checks = {"negative_data_rejection": {"expected-statuses": REFUSALS}}
+    config = schemathesis.Config.from_dict({"checks": checks})
+    return schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
