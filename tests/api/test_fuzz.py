@@ -31,7 +31,7 @@ TOKENS = {
 }
 """What opens the operations of each tag, so that what lies behind is asked too."""
 REFUSALS = [400, 401, 403, 404, 405, 406, 409, 413, 414, 415, 422, 428, 429, 431, "5xx"]
-"""The checker's own statuses for invalid data, and those for bodies, addresses and headers that are too long."""
+"""The checker's own statuses for invalid data, and 413, 414 and 431, which answer what is too long."""
 
 
 @schemathesis.serializer("application/x-ndjson")
