@@ -17,7 +17,7 @@ RESULT: Final = TypeAdapter(Result)
 MEASUREMENT: Final = TypeAdapter(Measurement)
 
 Document = TypeVar("Document")
-UNSET: Final = frozenset({"witness"})
+UNSET: Final = frozenset({"reporter"})
 """What is no part of what was measured: the same measurement is kept once, whoever hands it in."""
 UNSET_IN_LOGS: Final = UNSET | {"node", "measured_at"}
 """What tells of whoever sent a log, and not of the log: the same figures sent again are the same evidence."""

@@ -7,7 +7,7 @@ from typing import Final
 from service.advisor.fixes import run_with_fixes
 from service.advisor.levers import levers
 from service.advisor.plan_cache import CachedSteps, PlanCache
-from service.advisor.plan_request import EngineChoice, Objective, PlanRequest
+from service.advisor.plan_request import Objective, PlanRequest
 from service.advisor.plan_types import (
     Candidate,
     GpuPlan,
@@ -24,7 +24,6 @@ from service.advisor.upgrade import upgrades
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
-from service.engines.releases import check_flags, find_release, rules_for
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
@@ -39,20 +38,16 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
     """Dry-run every candidate of a request; ``cache`` holds results of earlier requests for the same model.
 
     Raises:
-        UnknownRelease: the engine's release is not modelled.
-        UnknownPatch: no patch has such a name.
-        UnavailableFlag: the release lacks a flag that was given.
+        UnknownBackend: the release has no attention backend of the name that was given.
     """
-    release = find_release(request.engine.version)
-    rules = rules_for(release, request.engine.patches)
-    check_flags(request.serve, release)
+    rules = request.engine.rules
     steps = CachedSteps(request.model, rules) if cache is None else cache.steps(request.model, rules)
     variants = tuple(map(steps.known, _variants(request.serve, rules)))
     plans = tuple(_plan_gpu(request, variants, steps, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),
         model=request.model,
-        engine=EngineChoice(version=str(release), patches=request.engine.patches),
+        engine=request.engine,
         plans=plans,
         upgrades=upgrades(request),
     )

@@ -1,10 +1,14 @@
-"""A question: which model, which engine, which GPUs, which flags."""
+"""A plan's request, resolved: which model, which engine, which GPUs, which flags."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from service.architecture.model import ModelArchitecture
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
+from service.engines.releases import find_release, rules_for
 from service.gpus.gpu_type import GpuType
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 
@@ -31,14 +35,34 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """An engine release with patches on top."""
+    """An engine release with patches on top, and its rules: nothing behind it parses a version again."""
 
-    version: str | None = None
-    """``None`` takes the newest release that is modelled."""
+    rules: EngineRules = field(repr=False)
+    """Rules of the release, with the patches laid over it."""
     patches: tuple[str, ...] = ()
+    """Names of the patches, in the order in which they are laid over the release."""
     name: str = "vllm"
-    compared: tuple[str, ...] = ()
-    """Versions between which to tell what changes, in this order."""
+    compared: tuple[EngineRules, ...] = field(default=(), repr=False)
+    """Rules of the releases to compare, in this order, with the same patches laid over each."""
+
+    @classmethod
+    def of(
+        cls, version: str | None = None, patches: Iterable[str] = (), compared: Iterable[str] = ()
+    ) -> Self:
+        """Resolve versions and patches; without a version the newest release that is modelled.
+
+        Raises:
+            UnknownRelease: a version names no release that is modelled.
+            UnknownPatch: no patch has such a name.
+        """
+        patches = tuple(patches)
+        rules, *others = (rules_for(find_release(each), patches) for each in (version, *compared))
+        return cls(rules, patches, compared=tuple(others))
+
+    @property
+    def version(self) -> str:
+        """The release, such as ``0.19.0``."""
+        return str(self.rules.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +90,9 @@ class PlanRequest:
 
     model: Model
     gpus: tuple[GpuType, ...]
-    engine: EngineChoice = EngineChoice()
+    engine: EngineChoice = field(default_factory=EngineChoice.of)
     serve: ServeFlags = field(default_factory=ServeFlags)
+    """Flags that the release has; whoever reads a request checks that (``check_flags``)."""
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
     free_memory_bytes: int | None = None

@@ -274,7 +274,6 @@ class Plan:
     """In one sentence: on how many of the GPU types it starts, or that it fits on none of them."""
     model: Model
     engine: EngineChoice
-    """With the release that was planned, never ``None``."""
     plans: tuple[GpuPlan, ...]
     upgrades: tuple[Upgrade, ...] = ()
     """What changes between the versions that were named, step by step."""

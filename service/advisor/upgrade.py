@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
 
-from packaging.version import Version
-
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import (
@@ -16,7 +14,7 @@ from service.advisor.plan_types import (
 )
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.releases import RULES, find_release, rules_for
+from service.engines.releases import RULES
 from service.gpus.gpu_type import GpuType
 
 
@@ -24,17 +22,12 @@ def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
     """Return every step between the versions that a question names, GPU by GPU.
 
     Each cause was found by planning with the older release's rules and that one rule of the newer.
-
-    Raises:
-        UnknownRelease: a version is not modelled.
-        UnknownPatch: no patch has such a name.
     """
-    versions = tuple(map(find_release, request.engine.compared))
     flags = _resolved(request.serve)
     return tuple(
-        _step(request, flags, gpu, before, after)
+        _step(request, flags, gpu, old, new)
         for gpu in request.gpus
-        for before, after in pairwise(versions)
+        for old, new in pairwise(request.engine.compared)
     )
 
 
@@ -46,8 +39,9 @@ def _resolved(flags: ServeFlags) -> ServeFlags:
     )
 
 
-def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version, after: Version) -> Upgrade:
-    old, new = (rules_for(release, request.engine.patches) for release in (before, after))
+def _step(
+    request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
+) -> Upgrade:
     first, second = (_outcome(dry_run(request, flags, rules, gpu), rules) for rules in (old, new))
     changed = _differ(first, second)
     causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()

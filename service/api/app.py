@@ -13,18 +13,18 @@ from starlette.responses import Response
 
 from service import __version__
 from service.api.dependencies import HUB_TOKEN
+from service.api.errors import MalformedJson, UnsupportedMediaType
 from service.api.metrics import Metrics
 from service.api.middleware.body_budget import BodyBudget
 from service.api.middleware.body_limit import BodyLimit
 from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.openapi import DocumentedApp
-from service.api.problems.handlers import handled_errors, responses
+from service.api.problems.handlers import HANDLED_ERRORS, responses
 from service.api.responses import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
 from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.work_lanes import DEAR_LIMIT, CallerLeft, Turns
-from service.application.errors import MalformedJson, UnsupportedMediaType
 from service.application.plan_requests import invalid_request
 from service.application.services import Services
 
@@ -74,7 +74,7 @@ def create_app(
     app.state.open_reads = open_reads
     for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
         app.include_router(routes.router)
-    for error in handled_errors():
+    for error in HANDLED_ERRORS:
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(CallerLeft, _answer_nobody)

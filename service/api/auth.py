@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from service.api.dependencies import Parts
-from service.application.errors import Forbidden, Unauthorized
+from service.api.errors import Forbidden, Unauthorized
 from service.store.tokens import Scope, Token
 
 PROXY_HEADERS: Final = frozenset({"forwarded", "x-real-ip", "via"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from packaging.version import Version
@@ -40,6 +41,7 @@ from service.engine_config.config_format import read_files
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
+    PATCHES,
     RELEASES,
     UnavailableFlag,
     UnknownPatch,
@@ -162,8 +164,7 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
-    rules = rules_for(find_release(engine.version))
-    model = await _with_draft(await _model(body, services, rules), body, flags, services)
+    model = await _with_draft(await _model(body, services, engine.rules), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
     return PlanRequest(
         model,
@@ -200,48 +201,60 @@ def _check_work(body: PlanBody) -> None:
 
 
 def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
-    compared = tuple(
-        _release(version, f"/engine/versions/{index}") for index, version in enumerate(body.engine.versions)
-    )
-    planned = body.engine.version or (compared[-1] if compared else None)
-    release = Version(_release(planned, "/engine/version"))
-    for index, patch in enumerate(body.engine.patches):
-        try:
-            rules_for(release, [patch])
-        except UnknownPatch as error:
-            raise InputFault(f"/engine/patches/{index}", error) from error
+    """Resolve the releases and patches that a body names, once, and check the flags against the release."""
+    versions = enumerate(body.engine.versions)
+    compared = [_release(version, f"/engine/versions/{index}") for index, version in versions]
+    if body.engine.version is None and compared:
+        release = compared[-1]
+    else:
+        release = _release(body.engine.version, "/engine/version")
+    patches = tuple(body.engine.patches)
+    for index, patch in enumerate(patches):
+        if patch not in PATCHES:
+            raise InputFault(f"/engine/patches/{index}", UnknownPatch(patch))
     try:
         check_flags(flags, release)
     except UnavailableFlag as error:
         raise InputFault(f"/serve/{error.flag}", error) from error
     _check_cache_dtype(flags.kv_cache_dtype)
     _check_method(flags.speculative_config)
-    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name, compared)
+    rules = [rules_for(each, patches) for each in (release, *compared)]
+    return EngineChoice(rules[0], patches, body.engine.name, tuple(rules[1:]))
 
 
-def _release(given: str | None, pointer: str) -> str:
+def _release(given: str | None, pointer: str) -> Version:
     try:
-        return str(find_release(given))
+        return find_release(given)
     except UnknownRelease as error:
         raise InputFault(pointer, error) from error
 
 
+@cache
+def _cache_dtypes() -> tuple[str, ...]:
+    """Return the cache dtypes of all releases together."""
+    dtypes = (dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
+    return tuple(dict.fromkeys(dtypes))
+
+
+@cache
+def _speculative_methods() -> tuple[str, ...]:
+    """Return the methods of speculative decoding of all releases together."""
+    methods = (method for release in RELEASES for method in rules_for(release).speculation.methods)
+    return tuple(dict.fromkeys(methods))
+
+
 def _check_cache_dtype(given: str | None) -> None:
     """Refuse what no release has; what only another release has, the engine itself refuses in its answer."""
-    known = tuple(
-        dict.fromkeys(dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
-    )
-    if given is not None and given not in known:
-        raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, known))
+    if given is not None and given not in _cache_dtypes():
+        raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
 
 
 def _check_method(given: SpeculativeConfig | None) -> None:
     """Refuse a method that no release has, as for cache types."""
-    known = tuple(
-        dict.fromkeys(method for release in RELEASES for method in rules_for(release).speculation.methods)
-    )
-    if given is not None and given.method is not None and given.method not in known:
-        raise InputFault("/serve/speculative_config/method", UnknownSpeculativeMethod(given.method, known))
+    if given is None or given.method is None or given.method in _speculative_methods():
+        return
+    fault = UnknownSpeculativeMethod(given.method, _speculative_methods())
+    raise InputFault("/serve/speculative_config/method", fault)
 
 
 def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[GpuType, ...]:

@@ -18,7 +18,6 @@ from service.calibration.plausibility import implausible
 from service.calibration.prediction import NotPredicted, predict
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
-from service.engines.releases import find_release, rules_for
 from service.explanation.explanation_types import Explanation
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.formats import UnmodelledCacheDtype
@@ -81,7 +80,7 @@ def measurement_of_log(
         node=reporter,
         measured_at=now,
         device=_device(request.gpus[0]),
-        release=str(find_release(request.engine.version)),
+        release=request.engine.version,
         flags=_flags(request),
         utilization=utilization,
         model=model,
@@ -126,7 +125,7 @@ def _check_flags(explanation: Explanation, request: PlanRequest) -> None:
 
 
 def _utilization(request: PlanRequest) -> float:
-    rules = rules_for(find_release(request.engine.version))
+    rules = request.engine.rules
     try:
         start = dry_start(request.model.architecture, request.serve, rules, request.gpus[0])
     except (EngineRefusal, UnmodelledCacheDtype) as refusal:

@@ -1,1 +1,1 @@
-"""What the command line can do beside planning and serving."""
+"""The command line, `dryserve`: one module for each command, put together in `main`."""

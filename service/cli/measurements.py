@@ -11,6 +11,7 @@ from service.application.errors import InvalidRequest
 from service.application.measurements_ndjson import read_lines, written_lines
 from service.bootstrap import build_database
 from service.calibration.measurement import Measurement
+from service.cli.exit_codes import ExitCode
 from service.settings import Settings
 from service.store.measurements import MeasurementStore
 
@@ -34,7 +35,7 @@ def import_lines(
         measurements = read_lines(file.read_bytes())
     except InvalidRequest as error:
         typer.echo(f"{file}: {error}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
     new = asyncio.run(_stored(measurements))
     typer.echo(f"{new} of {len(measurements)} measurements were new")
 

@@ -2,28 +2,19 @@
 
 import asyncio
 from collections.abc import Coroutine
-from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from service.bootstrap import endpoint_of
+from service.cli.exit_codes import ExitCode
 from service.hub.cache import HubCache
 from service.hub.errors import HubError
 from service.hub.folders import FolderModel, keep, models_below
 from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
 from service.settings import Settings
-
-
-class Exit(IntEnum):
-    """Exit codes of `dryserve models`."""
-
-    WHOLE = 0
-    NOT_ALL = 1
-    BAD_INPUT = 2
-
 
 cli: Final = typer.Typer(
     name="models", help="Keep models for sites that no Hub reaches.", no_args_is_help=True
@@ -42,7 +33,7 @@ def pull(
     settings = Settings()
     if settings.hf_hub_offline:
         typer.echo("HF_HUB_OFFLINE is set: the Hub is not asked.", err=True)
-        raise typer.Exit(Exit.BAD_INPUT)
+        raise typer.Exit(ExitCode.BAD_INPUT)
     raise typer.Exit(asyncio.run(_pull(ids, revision, settings)))
 
 
@@ -60,7 +51,7 @@ def import_(
     found = list(models_below(folder, model_id))
     if not found:
         typer.echo(f"No config.json or params.json lies in {folder} or in org/name below it.", err=True)
-        raise typer.Exit(Exit.BAD_INPUT)
+        raise typer.Exit(ExitCode.BAD_INPUT)
     raise typer.Exit(asyncio.run(_import(found, Settings())))
 
 
@@ -73,14 +64,14 @@ def verify() -> None:
     raise typer.Exit(asyncio.run(_verify(Settings())))
 
 
-async def _pull(ids: list[str], revision: str | None, settings: Settings) -> Exit:
+async def _pull(ids: list[str], revision: str | None, settings: Settings) -> ExitCode:
     whole = True
     async with hub_http() as http:
         client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
         for model_id in ids:
             whole &= await _specified(model_id, _pulled(client, model_id, revision))
         await client.close()
-    return Exit.WHOLE if whole else Exit.NOT_ALL
+    return ExitCode.OK if whole else ExitCode.NOT_ALL
 
 
 async def _pulled(client: HubClient, model_id: str, revision: str | None) -> str | None:
@@ -90,12 +81,12 @@ async def _pulled(client: HubClient, model_id: str, revision: str | None) -> str
     return fetched.revision
 
 
-async def _import(found: list[FolderModel], settings: Settings) -> Exit:
+async def _import(found: list[FolderModel], settings: Settings) -> ExitCode:
     cache, whole = HubCache(settings.cache_file), True
     for model in found:
         whole &= await _specified(model.id, _imported(model, cache))
     await cache.close()
-    return Exit.WHOLE if whole else Exit.NOT_ALL
+    return ExitCode.OK if whole else ExitCode.NOT_ALL
 
 
 async def _imported(model: FolderModel, cache: HubCache) -> str | None:
@@ -114,7 +105,7 @@ async def _specified(model_id: str, keeping: Coroutine[object, object, str | Non
     return True
 
 
-async def _verify(settings: Settings) -> Exit:
+async def _verify(settings: Settings) -> ExitCode:
     cache = HubCache(settings.cache_file)
     entries = await cache.check()
     await cache.close()
@@ -126,4 +117,4 @@ async def _verify(settings: Settings) -> Exit:
     size = sum(entry.size for entry in entries if entry.whole)
     whole = len(entries) - len(damaged)
     typer.echo(f"{whole} entries of {len(kept)} models, {size} bytes, in {cache.path or 'memory'}: whole")
-    return Exit.NOT_ALL if damaged else Exit.WHOLE
+    return ExitCode.NOT_ALL if damaged else ExitCode.OK

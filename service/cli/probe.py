@@ -3,21 +3,19 @@
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Annotated, Any, Final, Literal
 
 import httpx2
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from service.application.plan_requests import invalid_request
 from service.application.schemas.question import Format, PlanParameters
-from service.architecture.config import InvalidConfig, parse_config
+from service.cli.bad_input import exits_on_bad_input, with_config
+from service.cli.exit_codes import ExitCode
 from service.probes.job_state import ENDED, State
 from service.units import gib_text
 
@@ -30,14 +28,6 @@ PATIENCE_SECONDS: Final = 60
 """How long a service may be gone while it is followed."""
 PAUSE_SECONDS: Final = 1
 Json = Mapping[str, Any]
-
-
-class Exit(IntEnum):
-    """Exit codes of `dryserve probe`."""
-
-    DONE = 0
-    BAD_INPUT = 2
-    NOT_MEASURED = 3
 
 
 def probe(  # noqa: PLR0913 - one for each option
@@ -58,14 +48,8 @@ def probe(  # noqa: PLR0913 - one for each option
     Exits with 0 when it is asked for (with --wait: when it has measured), 3 when it did not measure, 2 on bad
     input.
     """
-    try:
-        plan = PlanParameters(model=model, **flags).document()
-        if config is not None:
-            plan["config"] = dict(parse_config(config.read_bytes()).fields)
-    except ValidationError as error:
-        raise _refused(str(invalid_request(error.errors(include_url=False)))) from None
-    except (OSError, InvalidConfig) as error:
-        raise _refused(str(error)) from None
+    with exits_on_bad_input():
+        plan = with_config(PlanParameters(model=model, **flags).document(), config)
     body = {"kind": kind, "plan": plan, "target": {"label": label}, "limits": {"force": force}}
     headers = {"Authorization": f"Bearer {token_file.read_text('utf-8').strip()}"}
     try:
@@ -76,7 +60,7 @@ def probe(  # noqa: PLR0913 - one for each option
         raise _refused(f"{server} cannot be reached: {type(error).__name__}") from None
     typer.echo(json.dumps(end) if format == "json" else summary(end))
     if wait and end["state"] != State.SUCCEEDED:
-        raise typer.Exit(Exit.NOT_MEASURED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _requested(http: httpx2.Client, body: Json) -> Json:
@@ -201,4 +185,4 @@ def _drawn(table: Table) -> str:
 
 def _refused(words: str) -> typer.Exit:
     typer.echo(words, err=True)
-    return typer.Exit(Exit.BAD_INPUT)
+    return typer.Exit(ExitCode.BAD_INPUT)

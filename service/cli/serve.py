@@ -19,13 +19,13 @@ from service.api.connections import (
 from service.api.examples import EXAMPLES
 from service.application.job_events import JobEvents
 from service.bootstrap import build_app
+from service.cli.exit_codes import ExitCode
 from service.logs import configure_logs
 from service.settings import Settings
 from service.worker.deploy.local_worker import LocalWorker
 
 GRACE_SECONDS: Final = 6
 """For questions that are being answered; a local worker is given three more."""
-NOT_STARTED: Final = 3
 
 
 class Server(uvicorn.Server):
@@ -83,7 +83,7 @@ def serve(
     server = Server(config, app.state.services.probes.job_events)
     server.run()
     if not server.started:
-        raise typer.Exit(NOT_STARTED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _greeting(url: str) -> str:

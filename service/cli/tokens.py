@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from service.bootstrap import build_database
+from service.cli.exit_codes import ExitCode
 from service.settings import Settings
 from service.store.tokens import Scope, TokenStore
 
@@ -35,7 +36,7 @@ def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list
     """Make a token worthless."""
     if not _requested(lambda tokens: tokens.revoke(token_id)):
         typer.echo(f"no valid token {token_id}", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(ExitCode.BAD_INPUT)
 
 
 def _requested(question: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:

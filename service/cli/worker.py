@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import httpx2
 import typer
 
+from service.cli.exit_codes import ExitCode
 from service.logs import configure_logs
 from service.settings import Settings
 from service.units import GIB
@@ -20,8 +21,6 @@ from service.worker.node import Node
 from service.worker.service_client import Denied, ServiceClient
 
 STATE: Final = ".local/state/dryserve"
-DENIED: Final = 2
-BAD_INPUT: Final = 2
 
 
 def worker(  # noqa: PLR0913 - one for each option
@@ -50,7 +49,7 @@ def worker(  # noqa: PLR0913 - one for each option
     found = shutil.which(python or sys.executable)
     if found is None:
         typer.echo(f"{python} is no program", err=True)
-        raise typer.Exit(BAD_INPUT)
+        raise typer.Exit(ExitCode.BAD_INPUT)
     settings = Node(
         name=node or socket.gethostname().split(".")[0][:64],
         state_folder=(state or Path.home() / STATE).absolute(),
@@ -64,7 +63,7 @@ def worker(  # noqa: PLR0913 - one for each option
         asyncio.run(_work(settings, server, _headers(token_file), once=once, tied=tied))
     except Denied as denied:
         typer.echo(f"The service does not accept the token: {denied}", err=True)
-        raise typer.Exit(DENIED) from None
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
 
 
 def _headers(token_file: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ def ask_all(
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
         gpus=(find_gpu(gpu),),
-        engine=EngineChoice(version, patches),
+        engine=EngineChoice.of(version, patches),
         serve=flags or ServeFlags(),
         workload=workload,
         objective=objective,

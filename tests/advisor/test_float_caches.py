@@ -189,7 +189,7 @@ def test_no_advice_names_floats_that_are_not_the_models(version: str) -> None:
             if (number - pair) % 30 == 0 or (scheme and at == place % len(GPUS)):
                 # Eight ranks hold most models; other sizes bring no other dtypes.
                 flags = ServeFlags(tensor_parallel_size=8)
-                request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
+                request = PlanRequest(model, (find_gpu(gpu),), EngineChoice.of(version), flags)
                 flaws += _flaws(plan(request).plans[0], model)
 
     assert flaws == []
@@ -204,7 +204,7 @@ def test_no_lever_nor_fix_names_them_either(name: str, version: str, objective: 
         request = PlanRequest(
             model,
             (find_gpu("h100-sxm-80gb"),),
-            EngineChoice(version),
+            EngineChoice.of(version),
             flags,
             objective=objective,
             with_levers=True,

@@ -41,7 +41,7 @@ class Asked:
         """Ask what the row asked."""
         flags, gpu = flags_of(row), gpu_of(row)
         model = Model(row["config"], None, "bundled", asked_architecture(row["config"]))
-        engine = EngineChoice(row["engine_version"])
+        engine = EngineChoice.of(row["engine_version"])
         rules = rules_for(find_release(row["engine_version"]))
         return cls(row, PlanRequest(model, (gpu,), engine, flags), flags, rules, gpu)
 

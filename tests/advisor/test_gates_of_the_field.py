@@ -55,7 +55,7 @@ def _flags(dtype: str, ranks: int = 1) -> ServeFlags:
 def _ask_quantized(quantization: Any, version: str, dtype: str) -> Candidate:  # noqa: ANN401 - JSON
     document = {**LLAMA_CONFIG, "quantization_config": quantization}
     model = Model("a/b", None, "inline", read_architecture(read_document(document)))
-    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice(version), _flags(dtype))
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of(version), _flags(dtype))
     (candidate,) = plan(request).plans[0].candidates
     return candidate
 
@@ -187,7 +187,7 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
 ) -> None:
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", gpu_memory_utilization=utilization)
     model = find_model("Qwen/Qwen3.6-27B").model
-    request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
+    request = PlanRequest(model, (find_gpu(gpu),), EngineChoice.of(version), flags)
     (candidate,) = plan(request).plans[0].candidates
 
     assert candidate.verdict is Verdict.REFUSED
@@ -217,7 +217,9 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
 )
 def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=4096, kv_cache_memory_bytes=2 << 30)
-    request = PlanRequest(find_model("Qwen/Qwen3-0.6B").model, (find_gpu(gpu),), EngineChoice(version), flags)
+    request = PlanRequest(
+        find_model("Qwen/Qwen3-0.6B").model, (find_gpu(gpu),), EngineChoice.of(version), flags
+    )
     candidate = plan(request).plans[0].recommended
 
     assert candidate is not None
@@ -268,7 +270,7 @@ def _hybrid(seqs: int, **more: Any) -> Candidate:  # noqa: ANN401 - flags of sev
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_num_seqs=seqs, **more)
     gpu = find_gpu("rtx-pro-6000-blackwell-workstation-96gb")
     model = find_model("Qwen/Qwen3.6-27B").model
-    return plan(PlanRequest(model, (gpu,), EngineChoice("0.29.0"), flags)).plans[0].candidates[0]
+    return plan(PlanRequest(model, (gpu,), EngineChoice.of("0.29.0"), flags)).plans[0].candidates[0]
 
 
 def _offloaded(model: str, release: str, gpu: str = "rtx-4090-24gb", **flags: Any) -> Candidate:  # noqa: ANN401

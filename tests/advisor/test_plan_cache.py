@@ -31,7 +31,7 @@ def request(model: str, version: str = "0.32.0") -> PlanRequest:
     return PlanRequest(
         Model(model, None, "bundled", bundled_architecture(model)),
         GPUS,
-        EngineChoice(version),
+        EngineChoice.of(version),
         workload=Workload(4000, 100, 8),
     )
 

@@ -126,7 +126,7 @@ def test_what_keeps_all_requests_stands_before_what_only_lets_them_in(objective:
 def test_both_numbers_are_told_where_requests_are_put_off() -> None:
     flags = ServeFlags(tensor_parallel_size=2, kv_cache_dtype="auto")
     model = Model("Qwen/Qwen3-32B", None, "bundled", bundled_architecture("Qwen/Qwen3-32B"))
-    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice("0.28.0"), flags, LONG_ANSWERS)
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of("0.28.0"), flags, LONG_ANSWERS)
     answer = plan(request)
     admission = best(answer.plans[0]).admission
 

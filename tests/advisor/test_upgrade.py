@@ -13,7 +13,7 @@ def steps(model: str, flags: ServeFlags, *versions: str) -> tuple[Upgrade, ...]:
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
         gpus=(find_gpu("h100-sxm-80gb"),),
-        engine=EngineChoice(versions[-1], compared=versions),
+        engine=EngineChoice.of(versions[-1], compared=versions),
         serve=flags,
     )
     return plan(request).upgrades

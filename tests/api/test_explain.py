@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.__main__ import cli
+from service.cli.main import cli
 from tests.api.questions import LLAMA_CONFIG
 from tests.startup_log.logged_rows import logged_lines
 

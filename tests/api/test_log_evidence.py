@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from typer.testing import CliRunner
 
-from service.__main__ import cli
+from service.cli.main import cli
 from service.store.tokens import Scope, TokenStore
 from service.units import GIB
 from tests.api.conftest import Client

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.problems.problem_types import (
-    INTERNAL_ERROR,
-    KINDS,
+from service.api.problems.http_problem_types import (
     PROBLEM_TYPES,
+    TYPE_BY_ERROR,
     problem_type_of,
 )
 from service.application.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
+from service.application.problems.problem_types import INTERNAL_ERROR
 from service.application.schemas.question import MAX_VERSIONS
 from service.application.services import Services
 from service.hub.errors import HubError
@@ -245,7 +245,7 @@ def _causes(base: type[HubError]) -> list[type[HubError]]:
 
 @pytest.mark.parametrize("cause", _causes(HubError))
 def test_every_cause_of_the_hub_has_a_kind_of_its_own(cause: type[HubError]) -> None:
-    assert cause in KINDS
+    assert cause in TYPE_BY_ERROR
 
 
 def test_what_nobody_foresaw_is_logged_and_not_told(

@@ -50,5 +50,5 @@ def _request(startup: Startup) -> PlanRequest | None:
     releases = [release for release in startup.releases if release in RELEASES]
     if not releases:
         return None
-    engine = EngineChoice(str(releases[-1]))
+    engine = EngineChoice.of(str(releases[-1]))
     return PlanRequest(startup.known.model, (startup.gpus[0],), engine, startup.flags)

@@ -32,7 +32,7 @@ REFUSED = (
 def _explain(log: str, model: str, gpu: str, release: str, **flags: object) -> Explanation:
     defaults = {"kv_cache_dtype": "auto", "tensor_parallel_size": 1}
     serve = ServeFlags(**defaults | flags)  # type: ignore[arg-type]
-    request = PlanRequest(find_model(model).model, (find_gpu(gpu),), EngineChoice(release), serve)
+    request = PlanRequest(find_model(model).model, (find_gpu(gpu),), EngineChoice.of(release), serve)
     return explain(read_log(log), request)
 
 
@@ -202,7 +202,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 def _fixes(log: str, *, gpu_specified: bool = True, **flags: object) -> dict[str, int | None]:
     serve = ServeFlags(**{"kv_cache_dtype": "auto", "tensor_parallel_size": 1} | flags)  # type: ignore[arg-type]
     request = PlanRequest(
-        find_model("Qwen/Qwen3-4B").model, (find_gpu("h100-sxm-80gb"),), EngineChoice("0.19.0"), serve
+        find_model("Qwen/Qwen3-4B").model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of("0.19.0"), serve
     )
     explained = explain(read_log(log), request, gpu_specified=gpu_specified)
     assert explained.ending is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.__main__ import cli
+from service.cli.main import cli
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

@@ -11,7 +11,7 @@ from kubernetes_validate.utils import all_versions
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from service.__main__ import cli
+from service.cli.main import cli
 from service.worker.deploy.manifests import (
     TOKEN_FILE,
     Form,

@@ -5,9 +5,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.errors import TooManyConnections
 from service.api.middleware.request_log import PROBES
 from service.api.responses import problem_response
-from service.application.errors import TooManyConnections
 
 OVER_LIMIT: Final = "crowded"
 """Member of a request's state by which the server says that there are too many connections."""

@@ -1,1 +1,1 @@
-"""Problem types (RFC 9457) and the handlers that turn errors into them."""
+"""Problem types that only HTTP has, and the handlers that turn errors into problems."""

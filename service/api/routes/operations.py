@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from service import __version__
 from service.api.dependencies import Counts, Parts
-from service.api.problems.problem_type import ProblemType
-from service.api.problems.problem_types import PROBLEM_TYPES
-from service.application.errors import ProblemTypeNotFound
+from service.api.errors import ProblemTypeNotFound
+from service.api.problems.http_problem_types import PROBLEM_TYPES
+from service.application.problems.problem_type import ProblemType
 from service.application.schemas.health import Health
 from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
 

@@ -4,22 +4,15 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from starlette.exceptions import HTTPException
-
-from service.api.problems.probe_problem_types import PROBE_KINDS
-from service.api.problems.problem_type import ProblemType
-from service.api.work_lanes import TooBusy
 from service.application.errors import (
     GpuNotModelled,
     InvalidRequest,
-    MalformedJson,
-    ProblemTypeNotFound,
-    TooManyConnections,
     UnknownCacheDtype,
     UnknownFlag,
     UnknownSpeculativeMethod,
-    UnsupportedMediaType,
 )
+from service.application.problems.probe_problem_types import PROBE_TYPE_BY_ERROR
+from service.application.problems.problem_type import ProblemType
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.backend_rules import UnknownBackend
@@ -56,49 +49,9 @@ INTERNAL_ERROR: Final = ProblemType(
     "The service failed",
     "A fault of this service. Report it with the value of `instance`, under which it is logged.",
 )
-NOT_FOUND: Final = ProblemType(
-    "not-found", HTTPStatus.NOT_FOUND, "No such address", "No route of this service has this path."
-)
-METHOD_NOT_ALLOWED: Final = ProblemType(
-    "method-not-allowed",
-    HTTPStatus.METHOD_NOT_ALLOWED,
-    "Not with this method",
-    "The path exists for other methods, which the Allow header lists.",
-)
-BODY_TOO_LARGE: Final = ProblemType(
-    "body-too-large",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "The body is too large",
-    "A question fits into 4 MiB, its config.json included, with at most 262,144 values and 100,000 objects "
-    "and lists.",
-)
-ADDRESS_TOO_LONG: Final = ProblemType(
-    "address-too-long",
-    HTTPStatus.REQUEST_URI_TOO_LONG,
-    "The address is too long",
-    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer questions by POST.",
-)
-HEADERS_TOO_LARGE: Final = ProblemType(
-    "headers-too-large",
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    "The headers are too large",
-    "The headers of a request have at most 64 KiB together.",
-)
 
-KINDS: Final[Mapping[type[Exception], ProblemType]] = {
+TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     InvalidRequest: INVALID_REQUEST,
-    MalformedJson: ProblemType(
-        "malformed-json",
-        HTTPStatus.BAD_REQUEST,
-        "The body is not JSON",
-        "The body could not be parsed at all. Send one JSON object.",
-    ),
-    UnsupportedMediaType: ProblemType(
-        "unsupported-media-type",
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "The body is not sent as JSON",
-        "Send `Content-Type: application/json`, as `curl --json` does.",
-    ),
     UnknownFlag: ProblemType(
         "unknown-flag",
         HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -267,48 +220,13 @@ KINDS: Final[Mapping[type[Exception], ProblemType]] = {
         "The Hub could not be reached",
         "Ask again later, or send the config.json in `config`.",
     ),
-    ProblemTypeNotFound: ProblemType(
-        "unknown-problem",
-        HTTPStatus.NOT_FOUND,
-        "No such kind of problem",
-        "GET /problems lists all kinds.",
-    ),
-    TooBusy: ProblemType(
-        "too-busy",
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "Too many questions wait",
-        "Questions are answered one after another, and too many wait already. `Retry-After` says when to ask "
-        "again; a question about eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how "
-        "many large ones may wait.",
-    ),
-    TooManyConnections: ProblemType(
-        "too-many-connections",
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "Too many connections are open",
-        "Ask again after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many there may be.",
-    ),
-    **PROBE_KINDS,
+    **PROBE_TYPE_BY_ERROR,
 }
-"""Kinds by exception; an exception that is not here has the kind of its nearest base class."""
-
-HTTP_KINDS: Final[Mapping[int, ProblemType]] = {
-    HTTPStatus.BAD_REQUEST: KINDS[MalformedJson],
-    HTTPStatus.NOT_FOUND: NOT_FOUND,
-    HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
-    HTTPStatus.SERVICE_UNAVAILABLE: KINDS[TooBusy],
-    HTTPStatus.REQUEST_URI_TOO_LONG: ADDRESS_TOO_LONG,
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: HEADERS_TOO_LARGE,
-}
-"""Kinds of what the framework itself refuses."""
-
-PROBLEM_TYPES: Final = tuple(
-    sorted({*KINDS.values(), *HTTP_KINDS.values(), INTERNAL_ERROR}, key=lambda kind: kind.slug)
-)
+"""Problem types by exception; an exception that is not listed has the type of its nearest base class."""
 
 
-def problem_type_of(error: Exception) -> ProblemType:
-    """Return the kind of a fault; an exception that nobody foresaw is an internal error."""
-    if isinstance(error, HTTPException):
-        return HTTP_KINDS.get(error.status_code, INTERNAL_ERROR)
-    return next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), INTERNAL_ERROR)
+def problem_type_of(
+    error: Exception, types: Mapping[type[Exception], ProblemType] = TYPE_BY_ERROR
+) -> ProblemType:
+    """Return the problem type of an error; ``INTERNAL_ERROR`` for one that ``types`` does not foresee."""
+    return next((types[cls] for cls in type(error).__mro__ if cls in types), INTERNAL_ERROR)

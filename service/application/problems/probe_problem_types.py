@@ -4,27 +4,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from service.api.problems.problem_type import ProblemType
-from service.application.errors import Forbidden, NotProbeable, Unauthorized
+from service.application.errors import NotProbeable
+from service.application.problems.problem_type import ProblemType
 from service.probes.lifecycle import LeaseLost, ResultConflict
 from service.store.database import StoreUnavailable
 from service.store.jobs import JobNotFound, KeyReused, QueueFull
 
-PROBE_KINDS: Final[Mapping[type[Exception], ProblemType]] = {
-    Unauthorized: ProblemType(
-        "unauthorized",
-        HTTPStatus.UNAUTHORIZED,
-        "A token is needed",
-        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on "
-        "the service's own host while it listens on loopback alone, and no proxy is between.",
-    ),
-    Forbidden: ProblemType(
-        "forbidden",
-        HTTPStatus.FORBIDDEN,
-        "The token does not allow this",
-        "Tokens are for operators, readers or workers; only operators change what others see, and only "
-        "workers take jobs.",
-    ),
+PROBE_TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     JobNotFound: ProblemType(
         "probe-not-found", HTTPStatus.NOT_FOUND, "No such probe", "GET /probes lists the latest ones."
     ),
