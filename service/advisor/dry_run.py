@@ -1,6 +1,6 @@
 """One candidate: a dry run up to its verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.advisor.budget_inputs import calibrated
 from service.advisor.engine_start import Start
@@ -40,7 +40,7 @@ def dry_run(
     start = started.start
     budget = work.budget(start, flags, device, request.free_memory_bytes)
     budget = calibrated(request, budget, start, flags, gpu)
-    outcome = _outcome(request, flags, started, budget)
+    outcome = _doubted(_outcome(request, flags, started, budget), rules)
     return Candidate(
         model=request.model,
         rules=rules,
@@ -98,6 +98,14 @@ def _outcome(
     admission = None if request.workload is None else admission_of(start, cache, request.workload)
     hazards = () if admission is None else admission.hazards
     return _Outcome(Verdict.UNCERTAIN if doubt else verdict, None, cache, admission, (*doubt, *hazards))
+
+
+def _doubted(outcome: _Outcome, rules: EngineRules) -> _Outcome:
+    """Return an outcome with the doubt about the release: nothing starts for sure on one in doubt."""
+    if not rules.doubt:
+        return outcome
+    verdict = Verdict.UNCERTAIN if outcome.verdict is Verdict.STARTS else outcome.verdict
+    return replace(outcome, verdict=verdict, doubts=(*rules.doubts, *outcome.doubts))
 
 
 def _when_captured(start: Start, num_blocks: int) -> tuple[str, ...]:

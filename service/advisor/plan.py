@@ -19,7 +19,7 @@ from service.advisor.upgrade import upgrades
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
-from service.engines.releases import check_flags, find_release, rules_for
+from service.engines.releases import check_flags, rules_for
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
@@ -38,16 +38,16 @@ def plan(request: PlanRequest, recent: RecentWork | None = None) -> Plan:
         UnknownPatch: no patch has such a name.
         UnavailableFlag: the release lacks a flag that was given.
     """
-    release = find_release(request.engine.version)
-    rules = rules_for(release, request.engine.patches)
-    check_flags(request.serve, release)
+    engine = request.engine.resolve()
+    rules = rules_for(engine, request.engine.patches)
+    check_flags(request.serve, engine.release)
     work = SharedWork(request.model, rules) if recent is None else recent.of(request.model, rules)
     variants = tuple(map(work.known, _variants(request.serve, rules)))
     plans = tuple(_plan_gpu(request, variants, work, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),
         model=request.model,
-        engine=EngineChoice(version=str(release), patches=request.engine.patches),
+        engine=EngineChoice(str(engine.release), request.engine.patches, doubt=engine.doubt or None),
         plans=plans,
         upgrades=upgrades(request),
     )

@@ -1,10 +1,11 @@
 """A question: which model, which engine, which GPUs, which flags."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
+from service.engines.releases import ResolvedRelease, resolve_release
 from service.gpus.gpu_type import GpuType
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 
@@ -39,6 +40,17 @@ class EngineChoice:
     name: str = "vllm"
     compared: tuple[str, ...] = ()
     """Versions between which to tell what changes, in this order."""
+    doubt: str | None = None
+    """Why the plan may not hold for the version that was given; ``None`` where there is no doubt."""
+
+    def resolve(self) -> ResolvedRelease:
+        """Return the release to plan, with the doubt about it.
+
+        Raises:
+            UnknownRelease: the version is not modelled.
+        """
+        found = resolve_release(self.version)
+        return found if self.doubt is None else replace(found, doubt=self.doubt)
 
 
 @dataclass(frozen=True, slots=True)

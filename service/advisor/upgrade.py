@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
-
-from packaging.version import Version
+from typing import Final
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
@@ -16,8 +15,11 @@ from service.advisor.plan_types import (
 )
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.releases import RULES, find_release, rules_for
+from service.engines.releases import RULES, ResolvedRelease, resolve_release, rules_for
 from service.gpus.gpu_type import GpuType
+
+UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
+"""Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
 
 
 def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
@@ -29,7 +31,7 @@ def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
         UnknownRelease: a version is not modelled.
         UnknownPatch: no patch has such a name.
     """
-    versions = tuple(map(find_release, request.engine.compared))
+    versions = tuple(map(resolve_release, request.engine.compared))
     flags = _resolved(request.serve)
     return tuple(
         _step(request, flags, gpu, before, after)
@@ -46,7 +48,9 @@ def _resolved(flags: ServeFlags) -> ServeFlags:
     )
 
 
-def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version, after: Version) -> Upgrade:
+def _step(
+    request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: ResolvedRelease, after: ResolvedRelease
+) -> Upgrade:
     old, new = (rules_for(release, request.engine.patches) for release in (before, after))
     first, second = (_outcome(dry_run(request, flags, rules, gpu), rules) for rules in (old, new))
     changed = _differ(first, second)
@@ -71,6 +75,7 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
         blocks_per_request=None if cache is None else sum(g.blocks_per_request for g in cache.groups),
         attention_backends=candidate.attention_backends,
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
+        doubt=rules.doubt or None,
     )
 
 
@@ -96,11 +101,9 @@ def _causes(
 
 def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:
     """Return the fields that differ; a refusal that is only worded otherwise is the same."""
-    return tuple(
-        field.name
-        for field in fields(UpgradeOutcome)
-        if field.name not in {"version", "error"} and getattr(one, field.name) != getattr(other, field.name)
-    ) + (("error",) if _error_type(one) != _error_type(other) else ())
+    compared = (field.name for field in fields(UpgradeOutcome) if field.name not in UNCOMPARED)
+    differing = (name for name in compared if getattr(one, name) != getattr(other, name))
+    return (*differing, *(("error",) if _error_type(one) != _error_type(other) else ()))
 
 
 def _error_type(outcome: UpgradeOutcome) -> str | None:

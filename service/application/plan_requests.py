@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from packaging.version import Version
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -39,11 +38,13 @@ from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     RELEASES,
+    ResolvedRelease,
     UnavailableFlag,
     UnknownPatch,
     UnknownRelease,
     check_flags,
     find_release,
+    resolve_release,
     rules_for,
 )
 from service.engines.speculative_config import LOOKUPS, SpeculativeConfig
@@ -161,11 +162,12 @@ def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
 
 
 def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
-    compared = tuple(
-        _release(version, f"/engine/versions/{index}") for index, version in enumerate(body.engine.versions)
-    )
+    compared = tuple(body.engine.versions)
+    for index, version in enumerate(compared):
+        _resolved_release(version, f"/engine/versions/{index}")
     planned = body.engine.version or (compared[-1] if compared else None)
-    release = Version(_release(planned, "/engine/version"))
+    resolved = _resolved_release(planned, "/engine/version")
+    release = resolved.release
     for index, patch in enumerate(body.engine.patches):
         try:
             rules_for(release, [patch])
@@ -177,12 +179,13 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
         raise InputFault(f"/serve/{error.flag}", error) from error
     _check_cache_dtype(flags.kv_cache_dtype)
     _check_method(flags.speculative_config)
-    return EngineChoice(str(release), tuple(body.engine.patches), body.engine.name, compared)
+    patches, doubt = tuple(body.engine.patches), resolved.doubt or None
+    return EngineChoice(str(release), patches, body.engine.name, compared, doubt)
 
 
-def _release(given: str | None, pointer: str) -> str:
+def _resolved_release(given: str | None, pointer: str) -> ResolvedRelease:
     try:
-        return str(find_release(given))
+        return resolve_release(given)
     except UnknownRelease as error:
         raise InputFault(pointer, error) from error
 

@@ -10,7 +10,7 @@ from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
-from service.engines.releases import find_release, rules_for
+from service.engines.releases import rules_for
 from service.explanation.comparison import Interval, bytes_within
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.startup_log.log import StartupLog
@@ -48,7 +48,7 @@ class PlannedStart:
 
 def planned_start(request: PlanRequest, log: StartupLog, *, gpu_specified: bool) -> PlannedStart:
     """Plan a logged start."""
-    rules = rules_for(find_release(request.engine.version), request.engine.patches)
+    rules = rules_for(request.engine.resolve(), request.engine.patches)
     flags, gpu = request.serve, request.gpus[0]
     free = dry_run(request, flags, rules, gpu)
     return PlannedStart(

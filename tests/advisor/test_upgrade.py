@@ -30,7 +30,7 @@ def test_gemma_4_starts_on_0_24_and_fails_on_0_26_since_the_reserve_doubled() ->
     assert (step.before.verdict, step.after.verdict) == (Verdict.STARTS, Verdict.REFUSED)
     assert step.after.error is not None
     assert "(23.29 GiB KV cache is needed" in step.after.error
-    assert "in_flight_batches" in {cause.rule for cause in step.causes}
+    assert "admission.in_flight_batches" in {cause.rule for cause in step.causes}
 
 
 def test_per_token_heads_start_where_pages_are_padded() -> None:
@@ -42,7 +42,7 @@ def test_per_token_heads_start_where_pages_are_padded() -> None:
     )
     (step,) = steps(GEMMA, flags, "0.20.2", "0.24.0")
     assert (step.before.verdict, step.after.verdict) == (Verdict.REFUSED, Verdict.STARTS)
-    assert "page_unification" in {cause.rule for cause in step.causes}
+    assert "pages.unification" in {cause.rule for cause in step.causes}
 
 
 def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
@@ -50,7 +50,7 @@ def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
     (step,) = steps(QWEN, flags, "0.26.0", "0.32.0")
     assert step.before.blocks_per_request is not None
     assert step.after.blocks_per_request == step.before.blocks_per_request + 3  # one more in 3 groups
-    assert "hybrid_prefix_caching" in {cause.rule for cause in step.causes}
+    assert "states.hybrid_prefix_caching" in {cause.rule for cause in step.causes}
 
 
 def test_nothing_changes_where_nothing_changed() -> None:
