@@ -19,6 +19,7 @@ from service.advisor.outcome import (
     sized,
     with_admission,
     with_quantization_warning,
+    with_release_doubt,
 )
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
@@ -57,6 +58,7 @@ def dry_run(
     outcome = after_capture(outcome, started, budget)
     outcome = with_admission(outcome, started.start, request.workload)
     outcome = with_quantization_warning(outcome, request.model.architecture)
+    outcome = with_release_doubt(outcome, rules)
     return _candidate(request.model, rules, started, budget, outcome)
 
 

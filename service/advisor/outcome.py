@@ -12,6 +12,7 @@ from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
 from service.advisor.workload_admission import admission_of
 from service.architecture.model import ModelArchitecture
 from service.engine_config.offload_checks import check_groups
+from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.capture import capture_failure
 from service.kv_cache.kv_cache import KvCache
@@ -108,6 +109,14 @@ def with_admission(outcome: Outcome, start: Start, workload: Workload | None) ->
         return outcome
     admission = admission_of(start, outcome.cache, workload)
     return replace(outcome, admission=admission, doubts=(*outcome.doubts, *admission.hazards))
+
+
+def with_release_doubt(outcome: Outcome, rules: EngineRules) -> Outcome:
+    """Return the outcome with the doubt about the release: on a release in doubt no start is certain."""
+    if not rules.doubt:
+        return outcome
+    verdict = Verdict.UNCERTAIN if outcome.verdict is Verdict.STARTS else outcome.verdict
+    return replace(outcome, verdict=verdict, doubts=(*rules.doubts, *outcome.doubts))
 
 
 def with_quantization_warning(outcome: Outcome, architecture: ModelArchitecture) -> Outcome:

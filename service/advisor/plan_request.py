@@ -8,7 +8,7 @@ from typing import Self
 from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.releases import find_release, rules_for
+from service.engines.releases import resolve_release, rules_for
 from service.gpus.gpu_type import GpuType
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 
@@ -56,13 +56,18 @@ class EngineChoice:
             UnknownPatch: no patch has such a name.
         """
         patches = tuple(patches)
-        rules, *others = (rules_for(find_release(each), patches) for each in (version, *compared))
+        rules, *others = (rules_for(resolve_release(each), patches) for each in (version, *compared))
         return cls(rules, patches, compared=tuple(others))
 
     @property
     def version(self) -> str:
         """The release, such as ``0.19.0``."""
         return str(self.rules.release)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the plan may not hold for the version that was given; ``None`` where there is no doubt."""
+        return self.rules.doubt or None
 
 
 @dataclass(frozen=True, slots=True)

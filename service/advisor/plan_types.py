@@ -140,7 +140,7 @@ class Candidate:
             memory=None,
             kv_cache=None,
             admission=None,
-            doubts=() if refused else (str(failure),),
+            doubts=(*rules.doubts, *(() if refused else (str(failure),))),
         )
 
     @property
@@ -242,6 +242,8 @@ class UpgradeOutcome:
     """Blocks of all groups that one request of the maximum length takes."""
     attention_backends: tuple[str, ...]
     available_kv_bytes: int | None
+    doubt: str | None = None
+    """Why this may not hold for the version that was given; ``None`` where there is no doubt."""
 
 
 @dataclass(frozen=True, slots=True)

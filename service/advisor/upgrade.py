@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Final
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
@@ -16,6 +17,9 @@ from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import RULES
 from service.gpus.gpu_type import GpuType
+
+UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
+"""Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
 
 
 def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
@@ -65,6 +69,7 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
         blocks_per_request=None if cache is None else sum(g.blocks_per_request for g in cache.groups),
         attention_backends=candidate.attention_backends,
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
+        doubt=rules.doubt or None,
     )
 
 
@@ -90,11 +95,9 @@ def _causes(
 
 def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:
     """Return the fields that differ; a refusal that is only worded otherwise is the same."""
-    return tuple(
-        field.name
-        for field in fields(UpgradeOutcome)
-        if field.name not in {"version", "error"} and getattr(one, field.name) != getattr(other, field.name)
-    ) + (("error",) if _error_type(one) != _error_type(other) else ())
+    compared = (field.name for field in fields(UpgradeOutcome) if field.name not in UNCOMPARED)
+    differing = (name for name in compared if getattr(one, name) != getattr(other, name))
+    return (*differing, *(("error",) if _error_type(one) != _error_type(other) else ()))
 
 
 def _error_type(outcome: UpgradeOutcome) -> str | None:

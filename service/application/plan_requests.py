@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from packaging.version import Version
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -43,11 +42,12 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
     RELEASES,
+    ResolvedRelease,
     UnavailableFlag,
     UnknownPatch,
     UnknownRelease,
     check_flags,
-    find_release,
+    resolve_release,
     rules_for,
 )
 from service.engines.speculative_config import LOOKUPS, SpeculativeConfig
@@ -213,7 +213,7 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
         if patch not in PATCHES:
             raise InputFault(f"/engine/patches/{index}", UnknownPatch(patch))
     try:
-        check_flags(flags, release)
+        check_flags(flags, release.release)
     except UnavailableFlag as error:
         raise InputFault(f"/serve/{error.flag}", error) from error
     _check_cache_dtype(flags.kv_cache_dtype)
@@ -222,9 +222,9 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
     return EngineChoice(rules[0], patches, body.engine.name, tuple(rules[1:]))
 
 
-def _release(given: str | None, pointer: str) -> Version:
+def _release(given: str | None, pointer: str) -> ResolvedRelease:
     try:
-        return find_release(given)
+        return resolve_release(given)
     except UnknownRelease as error:
         raise InputFault(pointer, error) from error
 

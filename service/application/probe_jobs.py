@@ -21,6 +21,7 @@ from service.calibration.measurement import (
     Result,
     digest,
 )
+from service.engines.releases import UnknownRelease, find_release
 from service.gpus.gpu_type import GpuType
 from service.probes.job_spec import (
     CONTEXT_BYTES,
@@ -86,6 +87,11 @@ def _check(plan: PlanBody) -> None:
     if (plan.serve.data_parallel_size or 1) > 1:
         words = "a probe starts one replica; its ranks are those of the others too"
         raise InputFault("/plan/serve/data_parallel_size", NotProbeable(words))
+    try:
+        # A plan for a newer version is one of another release, which a probe must not measure in its place.
+        find_release(plan.engine.version or next(reversed(plan.engine.versions), None))
+    except UnknownRelease as error:
+        raise InputFault("/plan/engine/version", error) from error
     if plan.engine.patches:
         raise InputFault("/plan/engine/patches", NotProbeable("a patch is not installed anywhere"))
 

@@ -110,6 +110,8 @@ def _check_flags(explanation: Explanation, request: PlanRequest) -> None:
         raise LogNotStored(
             f"no plan heeds flags that it was started with: {'; '.join(explanation.unmodelled)}"
         )
+    if request.engine.doubt is not None:
+        raise LogNotStored(request.engine.doubt)
     if request.engine.patches:
         raise LogNotStored("it is of a patched engine, and not of a release")
     if flags.pipeline_parallel_size > 1:

@@ -15,6 +15,7 @@ that the new ones precede; without it they are appended.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import date
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 SUMMARY: Final = "summary"
 KEYS: Final = frozenset({"value", "none", "add", "remove", "before", "source"})
-SCALARS: Final = frozenset({bool, int, float, str})
+SCALARS: Final = frozenset({bool, int, float, str, date})
 
 
 def read_timeline(name: str, table: Mapping[str, Any], annotation: object) -> Timeline[Any]:

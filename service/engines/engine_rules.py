@@ -39,6 +39,13 @@ class EngineRules:
     kernels: KernelRules
     batches: BatchRules
     speculation: SpeculationRules
+    doubt: str = ""
+    """Why the engine that is planned may behave otherwise; empty for a release that was checked."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The doubt, or nothing."""
+        return (self.doubt,) if self.doubt else ()
 
     def __hash__(self) -> int:
         # Patches change the rest, by which rules of one release are compared.

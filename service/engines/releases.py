@@ -1,8 +1,10 @@
-"""Releases and patches that can be planned, and the rules each brings."""
+"""Releases and patches that can be planned, how they were checked, and the rules each brings."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
+from datetime import date
+from enum import StrEnum
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, get_type_hints
@@ -35,6 +37,36 @@ class UnknownRelease(ValueError):
             f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}, "
             f"the nearest: {', '.join(self.nearest)}"
         )
+
+
+class Check(StrEnum):
+    """How the rules of a release were checked."""
+
+    ORACLE = "oracle"
+    """Against answers of the release itself."""
+    LOGS = "logs"
+    """Against starts that were logged."""
+    SOURCES = "sources"
+    """By reading its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFacts:
+    """What is known of a release beside its rules."""
+
+    released: date
+    """The day on which its files were uploaded to PyPI."""
+    checked: frozenset[Check]
+    """How its rules were checked; empty when they were not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRelease:
+    """The release that is planned for a version."""
+
+    release: Version
+    doubt: str = ""
+    """Why the version may behave otherwise than the rules say; empty for a checked release."""
 
 
 class UnknownPatch(ValueError):
@@ -100,7 +132,9 @@ class DatedRule:
 
 
 TOPICS: Final[Mapping[str, type]] = {
-    topic: group for topic, group in get_type_hints(EngineRules).items() if topic != "release"
+    topic: group
+    for topic, group in get_type_hints(EngineRules).items()
+    if isinstance(group, type) and is_dataclass(group)
 }
 """Groups of rules by name; the data of each stands in ``rules/<name>.toml``."""
 
@@ -126,7 +160,10 @@ def _annotation(rule: str) -> object:
 
 
 _DATA: Final = _load("vllm.toml")
-RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
+RELEASE_FACTS: Final[Mapping[Version, ReleaseFacts]] = {
+    Version(name): parse_value(ReleaseFacts, facts) for name, facts in _load("releases.toml").items()
+}
+RELEASES: Final = tuple(sorted(RELEASE_FACTS))
 """Releases that can be planned, oldest first."""
 RULES: Final = tuple(rule for topic in TOPICS for rule in _read_rules(topic, _load(f"rules/{topic}.toml")))
 """Every rule of every topic, with its history."""
@@ -147,20 +184,18 @@ KEY_SINCE: Final[Mapping[str, Version]] = {
 
 
 def find_release(text: str | None) -> Version:
-    """Return the modelled release that a version names; post, dev and local parts map to their release.
+    """Return the release in the table that a version is or becomes; ``None`` means the newest.
 
-    A build between two releases is on its way to the later one, whatever number it was given in advance
-    (vLLM counts up the patch number: ``0.23.1rc1.dev531`` is what became 0.24.0).
+    Post releases and local builds are their release. A build between two releases is on its way to the
+    later one, whatever number it was given in advance (vLLM counts up the patch number:
+    ``0.23.1rc1.dev531`` is what became 0.24.0). ``resolve_release`` also takes newer versions.
 
     Raises:
-        UnknownRelease: it is no version, or none that is modelled.
+        UnknownRelease: it is no version, or none that the table has or leads to.
     """
     if text is None:
         return RELEASES[-1]
-    try:
-        version = Version(text.removeprefix("v"))
-    except InvalidVersion as error:
-        raise UnknownRelease(text) from error
+    version = _version(text)
     release = Version(version.base_version)
     if release in RELEASES:
         return release
@@ -170,22 +205,69 @@ def find_release(text: str | None) -> Version:
     return later[0]
 
 
+def resolve_release(text: str | None) -> ResolvedRelease:
+    """Return the release to plan for a version, and why the plan may not hold for that version.
+
+    A version beyond the newest release is planned as the newest checked release before it.
+
+    Raises:
+        UnknownRelease: it is no version, older than every release of the table, or between two of them
+            without being a build on its way to the later one.
+    """
+    if text is None:
+        return _known(RELEASES[-1])
+    version = _version(text)
+    if Version(version.base_version) > RELEASES[-1]:
+        release = max(known for known in RELEASES if RELEASE_FACTS[known].checked)
+        doubt = (
+            f"vLLM {text} is newer than {release}, the newest release that was checked. It is planned as "
+            f"{release} and may behave differently."
+        )
+        return ResolvedRelease(release, doubt)
+    release = find_release(text)
+    if version.is_prerelease:
+        doubt = f"vLLM {text} is a development build. It is planned as {release} and may behave differently."
+        return ResolvedRelease(release, doubt)
+    return _known(release)
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text.removeprefix("v"))
+    except InvalidVersion as error:
+        raise UnknownRelease(text) from error
+
+
+def _known(release: Version) -> ResolvedRelease:
+    """Return a release, with a doubt if the table has it and says that it was not checked."""
+    facts = RELEASE_FACTS.get(release)
+    if facts is None or facts.checked:
+        return ResolvedRelease(release)
+    words = f"The rules for vLLM {release} were not checked against it, so it may behave differently."
+    return ResolvedRelease(release, words)
+
+
 @cache
 def _released(release: Version) -> EngineRules:
     timelines: dict[str, dict[str, Timeline[Any]]] = {topic: {} for topic in TOPICS}
     for rule in RULES:
         timelines[rule.topic][rule.field] = rule.timeline
     groups = {topic: record_at(TOPICS[topic], found, release) for topic, found in timelines.items()}
-    return EngineRules(release=release, **groups)
+    return EngineRules(release=release, doubt=_known(release).doubt, **groups)
 
 
-def rules_for(release: Version, patches: Iterable[str] = ()) -> EngineRules:
+def rules_for(release: Version | ResolvedRelease, patches: Iterable[str] = ()) -> EngineRules:
     """Return the rules of a release with patches laid over it, in the order given.
 
     Raises:
         UnknownPatch: no patch has this name.
     """
-    rules = _released(release)
+    if isinstance(release, ResolvedRelease):
+        rules = _released(release.release)
+        if release.doubt != rules.doubt:
+            rules = replace(rules, doubt=release.doubt)
+    else:
+        rules = _released(release)
     for name in patches:
         rules = with_patch(rules, name)
     return rules

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from service.engines.releases import RELEASES, UnknownRelease, find_release
+from service.engines.releases import RELEASES, UnknownRelease, resolve_release
 from service.explanation.explanation_types import Assumption
 from service.gpus.gpu_type import GpuType
 from service.startup_log.log import StartupLog
@@ -46,14 +46,17 @@ def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tup
         raise UnknownRelease(specified) from error
     own_build = version.is_prerelease or version.is_devrelease
     if not own_build:
-        return str(find_release(specified)), ()
+        resolved = resolve_release(specified)
+        if resolved.release == Version(version.base_version):
+            return str(resolved.release), ()
+        return str(resolved.release), (Assumption("engine.version", str(resolved.release), resolved.doubt),)
     if found:
         release = found[-1]
     elif version.micro > 0 and version.is_devrelease:
         # A build of the main branch is named after the patch it never became, and leads to the next minor.
-        release = find_release(f"{version.major}.{version.minor + 1}.0")
+        release = resolve_release(f"{version.major}.{version.minor + 1}.0").release
     else:
-        release = find_release(version.base_version)
+        release = resolve_release(version.base_version).release
     why = f"the log is of {specified}, a build between releases"
     return str(release), (Assumption("engine.version", str(release), why),)
 

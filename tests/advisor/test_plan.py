@@ -204,6 +204,27 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 def test_unknown_releases_and_patches_are_refused() -> None:
     with pytest.raises(UnknownRelease):
-        ask_all(version="1.0.0")
+        ask_all(version="0.9.0")
     with pytest.raises(UnknownPatch):
         ask_all(patches=("vllm#1",))
+
+
+@pytest.mark.parametrize(("version", "planned"), [("0.34.0.dev5", "0.33.0"), ("0.23.1rc1.dev531", "0.24.0")])
+def test_a_version_that_was_not_checked_never_starts_for_sure(version: str, planned: str) -> None:
+    """The figures are those of the release that stands for it; only how sure they are differs."""
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_dtype="auto")
+    sure, unsure = ask(LLAMA, planned, flags), ask(LLAMA, version, flags)
+    assert sure.verdict is Verdict.STARTS
+    assert unsure.verdict is Verdict.UNCERTAIN
+    assert unsure.kv_cache == sure.kv_cache
+    assert unsure.doubts == (unsure.rules.doubt, *sure.doubts)
+    assert version in unsure.doubts[0]
+
+
+def test_a_refusal_in_doubt_stays_a_refusal_and_says_so() -> None:
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="nvfp4_ds_mla")
+    for too_long in (flags, replace(flags, kv_cache_dtype="auto", max_model_len=1 << 30)):
+        sure, unsure = ask(LLAMA, "0.33.0", too_long), ask(LLAMA, "0.34.0", too_long)
+        assert sure.verdict is unsure.verdict is Verdict.REFUSED
+        assert unsure.error == sure.error
+        assert unsure.doubts == (unsure.rules.doubt, *sure.doubts)

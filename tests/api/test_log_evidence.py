@@ -215,6 +215,7 @@ async def test_an_absurd_log_moves_nothing(bearer: Bearer, loading: str, availab
         ({"serve": {}}, "tell serve"),
         ({"serve": {"max_model_len": 4096}}, "serve.gpu_memory_utilization"),
         ({"engine": {"version": "0.24.0", "patches": ["vllm#40391"]}}, "patched"),
+        ({"engine": {"version": "0.34.0"}}, "newer than"),
         ({"serve": {**SERVE, "kv_cache_memory_bytes": 10 * GIB}}, "--kv-cache-memory-bytes"),
         ({"serve": {**SERVE, "pipeline_parallel_size": 2}}, "pipeline stage"),
         ({"serve": {**SERVE, "block_size": 7}}, "does not start"),

@@ -74,7 +74,7 @@ def test_a_refusal_has_the_engines_words_and_fixes(client: TestClient) -> None:
 def test_a_patch_lifts_the_refusal(client: TestClient) -> None:
     question = with_engine(GEMMA, "0.20.2", "vllm#40391")
     reply = client.post("/plan", json=with_serve(question, kv_cache_dtype="int8_per_token_head")).json()
-    assert reply["engine"] == {"name": "vllm", "version": "0.20.2", "patches": ["vllm#40391"]}
+    assert reply["engine"] == {"name": "vllm", "version": "0.20.2", "patches": ["vllm#40391"], "doubt": None}
     assert reply["plans"][0]["recommended"]["starts"] is True
 
 
@@ -316,3 +316,35 @@ def test_an_answer_written_in_parts_is_the_document(services: Services) -> None:
     question = asyncio.run(plan_request(body, services))
     plan = answer_plan_request(question, services)
     assert _written(plan, "json", detailed=True).body == PlanAnswer.of(plan).model_dump_json().encode()
+
+
+CERTAIN = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "gpus": ["h100-sxm-80gb"],
+    "serve": {"tensor_parallel_size": 1, "max_model_len": 8192, "kv_cache_dtype": "auto"},
+}
+"""A start with much room on every release."""
+
+
+def test_a_newer_version_is_planned_as_the_newest_checked_release(client: TestClient) -> None:
+    newer = with_engine(CERTAIN, "0.34.0.dev5")
+    known = client.post("/plan", json=with_engine(CERTAIN, "0.33.0")).json()
+    reply = client.post("/plan", json=newer).json()
+    assert known["engine"]["doubt"] is None
+    assert reply["engine"]["version"] == "0.33.0"
+    assert "0.34.0.dev5 is newer than 0.33.0" in reply["engine"]["doubt"]
+    (sure,), (unsure,) = known["plans"][0]["candidates"], reply["plans"][0]["candidates"]
+    assert (sure["verdict"], unsure["verdict"]) == ("starts", "uncertain")
+    assert unsure["kv_cache"] == sure["kv_cache"]
+    assert unsure["warnings"] == [reply["engine"]["doubt"], *sure["warnings"]]
+    text = client.post("/plan", json=newer, headers={"Accept": "text/plain"}).text
+    assert "0.34.0.dev5 is newer than 0.33.0" in " ".join(text.split())
+
+
+def test_a_comparison_with_a_newer_version_is_in_doubt(client: TestClient) -> None:
+    reply = client.post("/plan", json={**CERTAIN, "engine": {"versions": ["0.33.0", "0.34.0"]}}).json()
+    (step,) = reply["upgrades"]
+    assert (step["before"]["doubt"], step["before"]["verdict"]) == (None, "starts")
+    assert "0.34.0" in step["after"]["doubt"]
+    assert step["after"]["verdict"] == "uncertain"
+    assert reply["engine"]["doubt"] == step["after"]["doubt"]

@@ -299,6 +299,11 @@ PLAN = PROBE["plan"]
         ({**PROBE, "argv": ["sh"]}, "invalid-request", "/argv"),
         ({**PROBE, "plan": {**PLAN, "gpus": ["t4-16gb", "l4-24gb"]}}, "invalid-request", "/plan/gpus"),
         ({**PROBE, "plan": {**PLAN, "gpus": ["t5"]}}, "unknown-gpu", "/plan/gpus/0"),
+        (
+            {**PROBE, "plan": {**PLAN, "engine": {"version": "0.34.0"}}},
+            "unknown-release",
+            "/plan/engine/version",
+        ),
         ({**PROBE, "plan": {**PLAN, "serve": {"x": True}}}, "invalid-request", "/plan/serve/x"),
         (
             {**PROBE, "plan": {**PLAN, "serve": {"kv_cache_memory_bytes": 1 << 30}}},

@@ -180,7 +180,7 @@ def test_a_bad_question(
             "/serve/tensor_parallel_size",
         ),
         ({"model": GEMMA["model"], "tensor_paralel_size": "2"}, "unknown-flag", "/serve/tensor_paralel_size"),
-        ({"model": GEMMA["model"], "engine_version": "9"}, "unknown-release", "/engine/version"),
+        ({"model": GEMMA["model"], "engine_version": "0.9"}, "unknown-release", "/engine/version"),
         ({"model": GEMMA["model"], "format": "xml"}, "invalid-request", "/format"),
     ],
 )

@@ -31,10 +31,18 @@ def test_the_release_is_told_or_assumed(line: str, release: str, assumed: bool) 
     assert bool(assumptions) is assumed
 
 
-@pytest.mark.parametrize("specified", ["0.8.5", "9.9.9", "latest", "0.1.dev1+gabc"])
+@pytest.mark.parametrize("specified", ["0.8.5", "0.19.7", "latest", "0.1.dev1+gabc"])
 def test_a_release_that_is_not_modelled_is_not_replaced(specified: str) -> None:
     with pytest.raises(UnknownRelease):
         release_of(read_log(f"vLLM API server version {specified}"))
+
+
+@pytest.mark.parametrize("specified", ["0.34.0", "0.33.1.dev4+gabc", "9.9.9"])
+def test_a_newer_release_is_assumed_to_be_the_newest_checked_one(specified: str) -> None:
+    found, (assumed,) = release_of(read_log(f"vLLM API server version {specified}"))
+    assert (found, assumed.taken) == ("0.33.0", "0.33.0")
+    assert specified in assumed.why
+    assert not assumed.certain
 
 
 @pytest.mark.parametrize(

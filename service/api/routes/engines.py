@@ -15,6 +15,7 @@ from service.application.schemas.engine import (
 from service.engines.releases import (
     FLAG_SINCE,
     PATCHES,
+    RELEASE_FACTS,
     RELEASES,
     RULES,
     rules_for,
@@ -35,8 +36,13 @@ def _vllm() -> EngineDescription:
         name="vllm",
         newest=str(RELEASES[-1]),
         releases=[
-            ReleaseAnswer(version=str(release), kv_cache_dtypes=list(rules_for(release).dtypes.accepted))
-            for release in RELEASES
+            ReleaseAnswer(
+                version=str(release),
+                released=facts.released,
+                checked=sorted(facts.checked),
+                kv_cache_dtypes=list(rules_for(release).dtypes.accepted),
+            )
+            for release, facts in sorted(RELEASE_FACTS.items())
         ],
         patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],
         flags=[FlagAnswer(name=name, since=str(since)) for name, since in FLAG_SINCE.items()],

@@ -1,14 +1,23 @@
 """Engines as they are answered."""
 
+from datetime import date
+
 from pydantic import Field
 
 from service.application.schemas.base import Output
+from service.engines.releases import Check
 
 
 class ReleaseAnswer(Output):
     """A release that can be planned."""
 
     version: str
+    released: date = Field(description="The day on which its files were uploaded to PyPI")
+    checked: list[Check] = Field(
+        description="How its rules were checked: `oracle` against answers of the release itself, `logs` "
+        "against starts that were logged, `sources` by reading its source. Plans on a release without any "
+        "are uncertain"
+    )
     kv_cache_dtypes: list[str]
 
 

@@ -18,6 +18,10 @@ class EngineAnswer(Output):
     name: str
     version: str
     patches: list[str]
+    doubt: str | None = Field(
+        description="Why the plan may not hold for the version that was given: it is newer than every "
+        "checked release, a development build, or not checked. Null where there is no doubt"
+    )
 
 
 class ErrorAnswer(Output):
@@ -241,6 +245,7 @@ class OutcomeAnswer(Output):
     blocks_per_request: int | None = Field(description="Of all groups, for a request of the maximum length")
     attention_backends: list[str]
     available_kv_bytes: int | None
+    doubt: str | None = Field(description="As that of the plan's engine, for this version")
 
 
 class CauseAnswer(Output):

@@ -49,6 +49,8 @@ def _heading(plan: Plan) -> str:
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
     ]
     lines.extend(wrap(plan.verdict, WIDTH))
+    if engine.doubt:
+        lines.extend(wrap(f"Mind: {engine.doubt}", WIDTH))
     if model.note:
         lines.extend(wrap(f"Note: {model.note}", WIDTH))
     return "".join(f"{line}\n" for line in lines)
