@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from service.backends.backend import EngineFailure, KernelBlockSizes
 from service.backends.conditions import AnyOf, OutcomeRule, rules_on
+from service.engines.dated import read_timeline
 from service.engines.refusal import Stage
 from service.engines.timeline import Timeline
 from service.gpus.capability import ComputeCapability
@@ -244,6 +245,19 @@ def _all_at(release: Version, table: str, parse: Callable[[Any], T]) -> Mapping[
     }
 
 
+@cache
+def _changes(name: str, annotation: object) -> Timeline[Any]:
+    """Return the timeline of a table of dated changes, its values of the annotated type."""
+    return read_timeline(name, _bundled()[name], annotation)
+
+
+def _selector_config(release: Version) -> str:
+    """Return the template by which a refusal prints the question."""
+    parts: tuple[str, ...] = _changes("selector_config", tuple[str, ...]).at(release)
+    frame: str = _changes("selector_config_frame", str).at(release)
+    return frame.replace("{parts}", ", ".join(parts))
+
+
 @lru_cache(maxsize=64)
 def release_rules(release: Version) -> ReleaseRules:
     """Return the rules of one release.
@@ -263,13 +277,13 @@ def release_rules(release: Version) -> ReleaseRules:
         backends=backends,
         multi_head_priorities=_at(release, "priorities.multi_head", names),
         mla_priorities=_at(release, "priorities.mla", names),
-        selector_config=_at(release, "selector_config", str),
+        selector_config=_selector_config(release),
         attn_type_printed=_at(release, "attn_type_printed", str),
         sink_reason=_at(release, "sink_reason", str),
-        no_decode_lse_message=_at(release, "no_decode_lse_message", str),
+        no_decode_lse_message=_changes("no_decode_lse_message", str).at(release),
         block_size_filters=_at(release, "block_size_filters", bool),
         mla_layers_skip=_at(release, "mla_layers_skip", bool),
-        quantized_kv_cache_dtypes=_at(release, "quantized_kv_cache_dtypes", frozenset),
+        quantized_kv_cache_dtypes=_changes("quantized_kv_cache_dtypes", frozenset[str]).at(release),
         flash_attn_available=_at(release, "flash_attention.available", version),
         flash_attn_default=_at(release, "flash_attention.default", version),
         flash_attn_of_layer=_at(release, "flash_attention.of_layer", replacement),
