@@ -1,4 +1,4 @@
-"""From a start to what its memory budget depends on."""
+"""The inputs of a start's memory budget."""
 
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model, PlanRequest
@@ -20,14 +20,14 @@ from service.units import GIB
 def calibrated(
     request: PlanRequest, budget: MemoryBudget, start: Start, flags: ServeFlags, gpu: GpuType
 ) -> MemoryBudget:
-    """Return a computed budget with the terms that were measured moved towards the measurements."""
+    """Return the budget with its terms corrected by measurements of similar starts."""
     if not request.calibration:
         return budget
     return request.calibration.applied(budget, circumstances_of(request, start, flags, gpu))
 
 
 def circumstances_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> Circumstances:
-    """Return what decides which measurements tell something about a start."""
+    """Return the circumstances of a start, by which similar measurements are found."""
     inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
     return Circumstances(start.architecture, inputs, gpu.name, start.stored_dtype, start.layout.block_size)
 

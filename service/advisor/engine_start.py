@@ -1,4 +1,4 @@
-"""One start of the engine, as far as it goes before memory is known."""
+"""A start of the engine up to its cache layout, before memory is known."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from service.kv_cache.block_size import resolve_block_size
 from service.kv_cache.capacity import CacheLayout
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
-"""What chooses the backends of a model."""
+"""Chooses the backends of a model."""
 
 FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention first runs"
 FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches"
@@ -46,17 +46,17 @@ FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up it
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is settled once the model is built."""
+    """A start after the model is built and its cache is laid out."""
 
     architecture: ModelArchitecture
-    """The model with the draft that it is built with."""
+    """The model with its draft, if it has one."""
     engine_config: EngineConfig
     backends: Backends
     layout: CacheLayout
 
     @property
     def stored_dtype(self) -> str:
-        """Type of the cache, once ``auto`` is resolved and what the release does not heed is left out."""
+        """Dtype of the cache, with ``auto`` resolved; the model's own if the release ignores the flag."""
         dtype = self.engine_config.kv_cache_dtype
         return (
             self.engine_config.dtype
@@ -66,7 +66,7 @@ class Start:
 
     @property
     def stored_format(self) -> str:
-        """Type that most attention layers store, after a backend had its say (``fp8`` as ``fp8_ds_mla``)."""
+        """Dtype that most attention layers store; a backend may replace it (``fp8`` by ``fp8_ds_mla``)."""
         if not self.engine_config.passes_cache_dtype:
             return self.stored_dtype
         stored = Counter(
@@ -78,7 +78,7 @@ class Start:
 
     @property
     def is_misread(self) -> bool:
-        """Whether the cache is of 16-bit floats of another type than those that the model writes into it.
+        """Whether the cache stores 16-bit floats of another type than the model writes into it.
 
         Source: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh, get_fp8_kv_cache_data_type: the kernels that write
         treat both types as ``auto`` and convert nothing.
@@ -87,18 +87,18 @@ class Start:
 
     @property
     def names_other_floats(self) -> bool:
-        """Whether a type of 16-bit floats is asked for that the model does not compute in."""
+        """Whether the cache dtype is a type of 16-bit floats in which the model does not compute."""
         return self.engine_config.kv_cache_dtype in HALF_FLOATS - {self.engine_config.dtype}
 
     @property
     def misreadings(self) -> tuple[str, ...]:
-        """What comes of a cache that is read as another type; empty where it is not."""
+        """What happens with a cache that is read as another type; empty if it is not."""
         if not self.is_misread:
             return ()
         stored, dtype = self.stored_dtype, self.engine_config.dtype
         words = (
             f"--kv-cache-dtype {stored} breaks a model that computes in {dtype}: kernels write the bits of "
-            f"{dtype} and read them as {stored}. The model then answers nonsense without an error or a "
+            f"{dtype} and read them as {stored}. The model then gives wrong answers without an error or a "
             "warning (vLLM pull request 54338; vLLM 0.33.0 refuses such a cache), or attention fails when it "
             f"first runs. --kv-cache-dtype auto or {dtype} stores what the model computes."
         )
@@ -106,24 +106,24 @@ class Start:
 
     @property
     def is_published(self) -> bool:
-        """Whether the cache is stored as the checkpoint itself asks for, with the scales that it brings."""
+        """Whether the cache has the checkpoint's own cache dtype, and with it the checkpoint's scales."""
         own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules.dtypes)
         return own != "auto" and canonical(own) == canonical(self.engine_config.kv_cache_dtype)
 
     @property
     def miscounts(self) -> tuple[str, ...]:
-        """Why the release may build other layers than the config describes; empty when it does not."""
+        """Why the release may build other layers than the config describes; empty if it does not."""
         words = self.engine_config.rules.checkpoints.miscounted_layers.get(self.architecture.class_name)
         return () if words is None else (words,)
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """What the published builds of the release fail on; empty where they run."""
+        """Why the published builds of the release fail; empty if they run."""
         return unbuilt(self.architecture, self.engine_config)
 
     @property
     def failure_at_setup(self) -> EngineFailure | None:
-        """What always goes wrong when a cache of any size is set up; ``None`` when nothing does."""
+        """What fails when a cache of any size is set up; ``None`` if nothing does."""
         if self.engine_config.decode_context_parallel_size == 1:
             return None
         failures = (backend.failure_at_setup for backend in self.backends.distinct)
@@ -138,7 +138,7 @@ class Start:
 
     @property
     def failures_when_run(self) -> tuple[EngineRefusal, ...]:
-        """What goes wrong once the engine has found its memory; empty when nothing does."""
+        """What fails after the cache is set up; empty if nothing does."""
         failures = {
             (failure.type, failure.message)
             for backend in self.backends.distinct
@@ -154,14 +154,14 @@ class Start:
 
     @property
     def fails_when_run(self) -> tuple[str, ...]:
-        """The same in words."""
+        """``failures_when_run`` as sentences."""
         return tuple(f"{each.detail}: {each.type}: {each.message}" for each in self.failures_when_run)
 
 
 def build_model(
     architecture: ModelArchitecture, engine_config: EngineConfig, assign: Assign = assign_backends
 ) -> Backends:
-    """Check what the model's own code checks, and choose every layer's backend.
+    """Check what the model's own code checks, and return each layer's attention backend.
 
     Raises:
         EngineRefusal: stages ``model``, ``backend`` and ``dtype``.

@@ -1,4 +1,4 @@
-"""Single changes that get past a refusal, each planned before it is named."""
+"""Fixes: single changes that get past a refusal, each tried by a dry run before it is named."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ from service.memory.budget import Estimate
 MOST: Final = 5
 """Fixes named at most."""
 FEW_GPUS: Final = 4
-"""Questions about more GPU types than this are answered without fixes."""
+"""Requests for more GPU types than this are answered without fixes."""
 NEAREST_DTYPES: Final = ("auto", "fp8", "int8_per_token_head", "fp8_per_token_head", "float16", "bfloat16")
-"""Cache dtypes worth trying instead, the least lossy first. Of 16-bit floats, the model's own alone works."""
+"""Cache dtypes to try instead, the least lossy first. Of the 16-bit floats only the model's own works."""
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",
@@ -43,7 +43,7 @@ CHOSEN_BY_THE_ENGINE: Final = (
     "async_scheduling",
     "decode_context_parallel_size",
 )
-"""Flags that the engine chooses well by itself where they are left out."""
+"""Flags for which the engine chooses a working value if they are left out."""
 UTILIZATIONS: Final = (0.95, 0.97)
 SMALL_BATCH: Final = 2048
 RANKS: Final = (1, 2, 4, 8, 16)
@@ -51,7 +51,7 @@ RANKS: Final = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class FixAttempt:
-    """A single change: what to say, and the start that it describes."""
+    """A single change in words, and the start that it leads to."""
 
     words: str
     flags: ServeFlags
@@ -91,9 +91,10 @@ def _tried(
 
 
 def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None = None) -> bool:
-    """Whether the engine gets a cache, and nothing is known that fails once it has one.
+    """Whether the engine gets a cache with this change, and nothing is known that fails afterwards.
 
-    Bytes that are given beyond the device's own stay in doubt and are no reason against a change.
+    A cache that is given in bytes and does not fit the device keeps a start uncertain; it does not rule out a
+    change.
     """
     steps = None if steps is None else steps.under(attempt.rules)
     candidate = dry_run(request, attempt.flags, attempt.rules, gpu, steps)
@@ -106,7 +107,7 @@ def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: Engin
 
 
 def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield single changes that can get past a refusal before memory is known, none of them tried."""
+    """Yield single changes that can get past a refusal before memory is known. None of them is tried here."""
     for source in (_patched, _other_dtypes, _left_out, _other_ranks, _other_releases):
         yield from source(flags, rules)
 
@@ -114,7 +115,7 @@ def attempts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
 def memory_attempts(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
-    """Yield single changes that ask less of the memory or leave more of it, none of them tried."""
+    """Yield single changes that need less memory or leave more of it. None of them is tried here."""
     rules = steps.rules
     yield from _shorter(request, flags, steps, gpu)
     if flags.kv_cache_memory_bytes is None:

@@ -1,4 +1,4 @@
-"""Single changes to a candidate, each planned, with what it gives and what it costs."""
+"""Levers: single changes to a candidate, with gain and cost, each found by a dry run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,18 +21,19 @@ from service.engines.releases import (
 from service.gpus.gpu_type import GpuType
 
 COSTS: Final = {
-    "max_num_batched_tokens": "prompts are read in other steps: the smaller, the later the first token",
-    "max_num_seqs": "fewer requests are answered at the same time",
-    "gpu_memory_utilization": "less of the device is left for other processes and for what is not foreseen",
+    "max_num_batched_tokens": "prompts are prefilled in other steps: smaller ones delay the first token",
+    "max_num_seqs": "fewer requests run at the same time",
+    "gpu_memory_utilization": "less memory is left for other processes and for unexpected allocations",
     "max_model_len": "longer requests are refused",
-    "tensor_parallel_size": "another number of GPUs, and traffic between them",
-    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens a second",
-    "enable_prefix_caching": "prompts that begin alike are computed anew",
-    "enforce_eager": "no CUDA graphs: slower steps, above all in small batches",
-    "block_size": "prefixes are found again in other steps; fewer backends may take it",
-    "language_model_only": "no images, video or sound",
+    "tensor_parallel_size": "another number of GPUs, and communication between them",
+    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens per second",
+    "enable_prefix_caching": "a prefix that several prompts share is computed for each of them",
+    "enforce_eager": "no CUDA graphs: slower steps, most of all with small batches",
+    "block_size": "prefixes are cached in units of another size; fewer attention backends may support it",
+    "language_model_only": "no images, video or audio in requests",
 }
-"""What a change of a flag costs; that of a cache dtype is data of its own."""
+"""What a change of a flag costs. The cost of a cache dtype is in ``engines/cache_quality.toml``."""
+CACHING_COST: Final = "every full block is hashed; recurrent layers, if there are any, store more states"
 BATCHES: Final = (2048, 4096, 8192)
 UTILIZATION: Final = 0.95
 BLOCKS: Final = (16, 32, 64, 128)
@@ -49,9 +50,9 @@ class LeverChange:
 
 
 def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
-    """Return the changes that move anything, those that give most first.
+    """Return the changes that have an effect, those with the largest gain first.
 
-    ``best`` is a candidate of this request on this GPU type; without a cache of its own it has no levers.
+    ``best`` is a candidate of this request on this GPU type. Without a cache it has no levers.
     """
     start = best.start
     if best.kv_cache is None or start is None:
@@ -125,16 +126,18 @@ def _words(change: LeverChange) -> str:
 def _cost(change: LeverChange, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
         quality = after.quality
-        return f"quality, as published: {quality.effect} ({quality.source})"
+        return f"published effect on quality: {quality.effect} ({quality.source})"
+    if change.flag == "enable_prefix_caching" and change.value:
+        return CACHING_COST
     if change.flag is not None:
         return COSTS[change.flag]
     if change.patch is not None:
-        return "an engine built from source, with a change that no release has"
-    return "another release: other defaults, and what it changes besides"
+        return "the engine must be built from source, with a change that is in no release"
+    return "another release: other defaults, and its other changes"
 
 
 def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
-    """Yield the changes worth trying, given what the engine settled on."""
+    """Yield the changes that are worth a dry run, given the configuration of the start."""
     yield from _batch_changes(request, start)
     yield from _memory_changes(request, start, best)
     for dtype in start.engine_config.rules.dtypes.accepted:

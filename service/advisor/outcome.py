@@ -167,8 +167,8 @@ def _depends_on_memory(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...
         return ()
     available = budget.available_kv
     words = (
-        "Whether it starts depends on memory that only a real start can measure: between "
-        f"{gib_text(available.low)} and {gib_text(available.high)} GiB are left for the cache."
+        "Whether it starts depends on memory that only a real start can measure: an estimated "
+        f"{gib_text(available.low)} to {gib_text(available.high)} GiB are left for the cache."
     )
     return (words,)
 

@@ -27,11 +27,11 @@ from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
-"""Sizes tried when the caller names none: those of one node."""
+"""Sizes tried if the caller gives none: those of one node."""
 NODES: Final = (2, 4)
-"""Nodes tried, one pipeline stage each, when one has too little memory."""
+"""Nodes tried, with one pipeline stage each, if one node has too little memory."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
-"""Tokens of a block tried beside what the engine chooses."""
+"""Tokens per block that are tried beside the engine's choice."""
 
 
 def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
@@ -59,7 +59,7 @@ def _verdict(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
     if not starting:
         stages = {candidate.error.stage for plan in plans for candidate in plan.candidates if candidate.error}
         word = "fit" if stages == {Stage.MEMORY} else "start"
-        return f"{request.model.id} does not {word} on any of the {len(plans)} GPU types asked about."
+        return f"{request.model.id} does not {word} on any of the {len(plans)} GPU types of the request."
     return (
         f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types"
         f"{_workload_words(request, plans)}."
@@ -72,11 +72,7 @@ def _workload_words(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
         return ""
     services = [service_of(plan.recommended, request.workload) for plan in plans if plan.recommended]
     interrupted = services.count(Service.INTERRUPTED)
-    more = (
-        f", and {interrupted} let all its requests in but cannot keep them until they are answered"
-        if interrupted
-        else ""
-    )
+    more = f", and {interrupted} admit all its requests but preempt some of them" if interrupted else ""
     return f"; {services.count(Service.WHOLE)} serve the whole workload{more}"
 
 
@@ -105,10 +101,9 @@ def _plan_gpu(
 
 
 def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
-    """Return the best candidate unless it fails for sure.
+    """Return the best candidate, unless it is sure to fail or to give wrong answers.
 
-    One that starts, then fails or answers nonsense, is told with its warnings where the caller asked for its
-    cache dtype, and is recommended nowhere else.
+    Such a candidate is returned, with its warnings, only if the caller asked for its cache dtype.
     """
     requested = request.serve.kv_cache_dtype is not None and best.verdict is not Verdict.REFUSED
     return best if best.may_serve or requested else None
@@ -119,14 +114,14 @@ def _may_serve(candidate: Candidate) -> bool:
 
 
 def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
-    """Whether a candidate is named: 16-bit floats that are not the model's only where they are asked for."""
+    """Whether a candidate is listed: other 16-bit floats than the model's only if requested."""
     specified = request.serve.kv_cache_dtype is not None
     other = candidate.start is not None and candidate.start.names_other_floats
     return specified or candidate.error is not None or candidate.fails or not other
 
 
 def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:
-    """Yield the flags of every candidate: each cache dtype at each size, unless told."""
+    """Yield the flags of every candidate: each cache dtype at each tensor parallel size, unless given."""
     dtypes = rules.dtypes.accepted if flags.kv_cache_dtype is None else (flags.kv_cache_dtype,)
     specified = flags.tensor_parallel_size
     sizes = TENSOR_PARALLEL_SIZES if specified is None else (specified,)
@@ -136,7 +131,7 @@ def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:
 
 
 def _several_nodes(request: PlanRequest, tried: tuple[Candidate, ...]) -> Iterator[ServeFlags]:
-    """Yield the widest candidates over several nodes, where one node has too little memory."""
+    """Yield the candidates with most ranks over several nodes, if one node has too little memory."""
     if request.serve.tensor_parallel_size is not None or request.serve.pipeline_parallel_size > 1:
         return
     for candidate in tried:

@@ -1,4 +1,4 @@
-"""A plan's request, resolved: which model, which engine, which GPUs, which flags."""
+"""A resolved request for a plan: which model, which engine, which GPU types, which flags."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from service.memory.calibration import NOTHING_LEARNED, Calibration
 
 
 class Objective(StrEnum):
-    """What the best candidate is best at."""
+    """By what candidates are ranked."""
 
     ACCURACY = "accuracy"
-    """Never a lossy cache while a lossless one starts."""
+    """Never a lossy cache if a lossless one starts."""
     TOKENS = "tokens"
     """The most capacity."""
     BALANCED = "balanced"
@@ -26,7 +26,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the service is for."""
+    """The requests that the engine is to serve."""
 
     prompt_tokens: int
     output_tokens: int = 0
@@ -81,12 +81,12 @@ class Model:
     """``hub``, ``bundled`` or ``inline``."""
     architecture: ModelArchitecture
     checkpoint_bytes: int | None = None
-    """Bytes of all tensors of the checkpoint, where the Hub or the snapshot tells."""
+    """Bytes of all tensors of the checkpoint, if the Hub or the snapshot gives them."""
     note: str | None = None
     requested_revision: str | None = None
-    """The branch, tag or commit that was asked for; none for what the engine takes by itself."""
+    """The branch, tag or commit of the request; ``None`` for the engine's default."""
     stale: bool = False
-    """Whether the Hub could not be asked anew and an earlier answer of its stands in."""
+    """Whether the Hub did not answer, so that an earlier answer of the Hub is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class PlanRequest:
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
     free_memory_bytes: int | None = None
-    """Bytes free on every GPU when the engine starts; ``None`` for all but the CUDA context."""
+    """Bytes free on every GPU when the engine starts; ``None`` for all memory except the CUDA context."""
     with_levers: bool = False
-    """Whether to work out levers, which takes some thirty starts for each GPU type."""
+    """Whether to find levers, which takes about thirty dry runs for each GPU type."""
     calibration: Calibration = NOTHING_LEARNED
-    """What was measured on real GPUs."""
+    """What real GPUs measured, to correct estimates."""

@@ -1,4 +1,4 @@
-"""An answer: every candidate with its verdict, best first."""
+"""The types of a plan: every candidate with its verdict, best first."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     STARTS = "starts"
     REFUSED = "does_not_start"
     UNCERTAIN = "uncertain"
-    """It depends on what is not known: bytes within the memory interval, a cache given beyond the device."""
+    """It depends on what is not known: memory within an interval, or a given cache larger than the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Refusal:
     message: str
     stage: Stage
     detail: str
-    """The numbers behind the engine's words, where it does not say them."""
+    """The numbers that the engine's message leaves out."""
     fix: tuple[str, ...]
 
     @classmethod
@@ -50,43 +50,43 @@ class Waiting(StrEnum):
     """What the next request of a workload waits for."""
 
     NOTHING = "nothing"
-    """All that are wanted are let in."""
+    """All requests of the workload are admitted."""
     BLOCKS = "blocks"
-    """Its gate asks for more blocks than are free."""
+    """The scheduler asks for more blocks than are free."""
     MAX_NUM_SEQS = "max_num_seqs"
-    """As many run as the flag allows."""
+    """As many requests run as the flag allows."""
     MAX_MODEL_LEN = "max_model_len"
-    """It is refused: its prompt leaves no room for an answer."""
+    """The engine refuses it: its prompt leaves no room for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many requests of the workload are let in at once, by the release's own gate."""
+    """How many requests of the workload are admitted at once, by the release's own scheduler."""
 
     prompt_tokens: int
     groups: tuple[GroupAdmission, ...]
     blocks: int
-    """Blocks of all groups that must be free before a request is let in."""
+    """Blocks of all groups that must be free before a request is admitted."""
     whole_prompt_blocks: int
-    """Blocks that a gate without a cap on windows would ask for."""
+    """Blocks that a scheduler without a cap on sliding windows would ask for."""
     sliding_window_blocks: int
     """Of ``blocks``, those of the sliding-window groups."""
     whole_sliding_window_blocks: int
     """Of ``whole_prompt_blocks``, those of the sliding-window groups."""
     peak_prefill_blocks: int
-    """Most blocks that one request holds while its prompt is read."""
+    """Most blocks that one request holds during prefill."""
     blocks_after_prefill: int
-    """Blocks that it holds once the prompt has been read."""
+    """Blocks that it holds after prefill."""
     peak_decode_blocks: int
-    """Most blocks that it holds while the answer is written."""
+    """Most blocks that it holds while its answer is generated."""
     free_blocks: int
     """Blocks of an idle engine; one is the null block."""
     admitted_at_once: int
-    """Requests let in one after the other, each once the prompt before has been read."""
+    """Requests admitted one after the other, each after the prefill of the one before."""
     admitted_by_whole_prompts: int
-    """The same, had the gate asked for the whole prompt of windows too."""
+    """The same, if the scheduler asked for the whole prompt in sliding windows too."""
     completed_without_preemption: int
-    """Requests that stay until all are answered, without one being put off for another."""
+    """Requests that all finish without one of them being preempted."""
     waits_for: Waiting
     explanation: str
     hazards: tuple[str, ...]
@@ -99,31 +99,31 @@ class Candidate:
 
     model: Model = field(repr=False)
     rules: EngineRules = field(repr=False, compare=False)
-    """Of the release that was planned, patches included."""
+    """Of the planned release, patches included."""
     flags: ServeFlags
-    """What it was planned with."""
+    """The flags of the dry run."""
     kv_cache_dtype: str
     resolved_kv_cache_dtype: str | None
     tensor_parallel_size: int
     pipeline_parallel_size: int
     block_size: int | None
     attention_backends: tuple[str, ...]
-    """Backends of the layers that keep a cache, most layers first."""
+    """Attention backends of the layers with a cache, that of most layers first."""
     verdict: Verdict
     error: Refusal | None
     memory: MemoryBudget | None
     kv_cache: KvCache | None
     admission: Admission | None
     doubts: tuple[str, ...]
-    """Why it is uncertain, and what goes wrong with the workload."""
+    """Why the verdict is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
-    """What the engine settled before it asked for memory, if it came so far."""
+    """The start up to its cache layout, if the engine gets that far."""
     fails: bool = False
-    """Whether the engine surely fails once its cache is set up; ``doubts`` say in which words."""
+    """Whether the engine is sure to fail after its cache is set up; ``doubts`` say how."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
-        """Return a candidate that ends before its memory is known, or of which not enough is known."""
+        """Return a candidate that fails before its memory is known, or that is not modelled."""
         refused = isinstance(failure, EngineRefusal)
         return cls(
             model=model,
@@ -145,7 +145,7 @@ class Candidate:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know about it, most telling first."""
+        """What a person should know about it, the most important first."""
         if self.start is None or self.kv_cache is None or self.memory is None:
             return self.doubts
         under_load = little_room_for_steps(self.kv_cache, self.memory)
@@ -154,12 +154,12 @@ class Candidate:
 
     @property
     def command(self) -> str:
-        """What starts it."""
+        """The ``vllm serve`` line that starts it."""
         return serve_command(self.model.id, self.flags, self.rules, self.model.requested_revision)
 
     @property
     def quality(self) -> CacheQuality:
-        """What is published about the type that the cache is stored in."""
+        """What is published about the dtype in which the cache is stored."""
         start = self.start
         return quality_of(
             self.resolved_kv_cache_dtype,
@@ -169,17 +169,17 @@ class Candidate:
 
     @property
     def is_misread(self) -> bool:
-        """Whether the engine reads the cache as another type than it was written in."""
+        """Whether the engine reads the cache as another type than it writes."""
         return self.start is not None and self.start.is_misread
 
     @property
     def may_serve(self) -> bool:
-        """Whether it may start, and nothing is known that keeps it from answering what the model computes."""
+        """Whether it may start, and nothing is known that stops it from giving the model's own answers."""
         return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
 
     @property
     def waste(self) -> Waste | None:
-        """What one request of the maximum length takes of the first stage without using it."""
+        """What one request of the maximum length takes of the first pipeline stage without using it."""
         if self.start is None or self.kv_cache is None:
             return None
         demand = self.start.engine_config.demand(self.kv_cache.max_model_len)
@@ -188,9 +188,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """One change to the recommended candidate: what it gives and what it costs, found by planning it.
+    """One change to the recommended candidate: its gain and its cost, found by a dry run.
 
-    Every figure is that of the changed start minus that of the candidate.
+    Every figure is the changed start's minus the candidate's.
     """
 
     change: str
@@ -198,18 +198,18 @@ class Lever:
     flag: str | None
     value: str | int | float | bool | None
     version: str | None
-    """The release that it changes to, if it does."""
+    """The release that it changes to, if it changes the release."""
     patch: str | None
-    """The pull request that it lays on top, if it does."""
+    """The pull request that it adds, if it adds one."""
     verdict: Verdict
     """Of the start with the change."""
     tokens: int
-    """Mind that releases count them in different ways."""
+    """Releases count tokens in different ways."""
     available_bytes: int
     max_concurrency: float
     estimated_max_model_len: int
     admitted_at_once: int | None
-    """Requests of the workload; ``None`` without one."""
+    """Requests of the workload; ``None`` without a workload."""
     cost: str
 
 
@@ -221,19 +221,19 @@ class GpuPlan:
     recommended: Candidate | None
     candidates: tuple[Candidate, ...]
     reason: str
-    """Why the recommended candidate is, or why there is none."""
+    """Why this candidate is recommended, or why none is."""
     levers: tuple[Lever, ...] = ()
-    """Single changes to the recommended candidate, those that give most first; only when asked for."""
+    """Single changes to the recommended candidate, the largest gain first; empty unless requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOutcome:
-    """What a release makes of the flags."""
+    """What the engine of one release does with the flags."""
 
     version: str
     verdict: Verdict
     error: str | None
-    """Type and words of the refusal, if it refuses."""
+    """Type and message of the refusal, if it refuses."""
     tokens: int | None
     max_concurrency: float | None
     max_model_len: int | None
@@ -248,12 +248,12 @@ class UpgradeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeCause:
-    """A rule that, changed by itself, changes the outcome."""
+    """A rule whose change alone changes the outcome."""
 
     rule: str
     summary: str
     source: str
-    """Release and function, or pull request, where the new behaviour can be read."""
+    """Release and function, or pull request, of the new behaviour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +270,12 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole answer."""
+    """The answer to a plan request."""
 
     verdict: str
-    """In one sentence: on how many of the GPU types it starts, or that it fits on none of them."""
+    """In one sentence: on how many of the GPU types it starts, or that it starts on none."""
     model: Model
     engine: EngineChoice
     plans: tuple[GpuPlan, ...]
     upgrades: tuple[Upgrade, ...] = ()
-    """What changes between the versions that were named, step by step."""
+    """What changes between the versions of the request, step by step."""

@@ -1,4 +1,4 @@
-"""The tensors that a rank of a planned start allocates, for whoever allocates them to see what that takes."""
+"""The tensors that a rank of a planned start allocates, for a probe that allocates the same."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ class PlannedTensors:
     """Sizes of tensors, in bytes."""
 
     weights: tuple[int, ...]
-    """Of the modules, which together are what the rank keeps."""
+    """Of the modules; their sum is the weights of the rank."""
     cache: tuple[int, ...]
-    """Of the cache: one for each layer of the widest group, which the other groups lie over."""
+    """Of the cache: one for each layer of the widest group. The other groups share these tensors."""
 
 
 def planned_tensors(candidate: Candidate, gpu: GpuType) -> PlannedTensors:
     """Return the tensors of a candidate that starts.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the candidate has no cache.
     """
     start, memory, cache = candidate.start, candidate.memory, candidate.kv_cache
     if start is None or memory is None or cache is None:
-        raise ValueError("a candidate without a cache allocates nothing")
+        raise ValueError("a candidate without a cache has no tensors")
     inputs = budget_inputs(candidate.model, start, candidate.flags, gpu, None)
     stored = quantized_online(start.architecture, inputs.quantization)
     modules = parameter_tensors(stored, inputs.deployment, inputs.release)
@@ -44,7 +44,7 @@ def planned_tensors(candidate: Candidate, gpu: GpuType) -> PlannedTensors:
 
 
 def _fitted(sizes: Sequence[int], whole: int) -> Iterator[int]:
-    """Yield sizes until they make up the whole, cut or followed by one more where they do not."""
+    """Yield sizes until their sum is the whole; the last one is cut, or one more is added, to reach it."""
     left = whole
     for size in sizes:
         if left <= 0:

@@ -1,4 +1,4 @@
-"""What changes from one release to the next for the same flags, and by which rule."""
+"""What changes between two releases for the same flags, and which rules cause it."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -23,9 +23,9 @@ UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
 
 
 def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
-    """Return every step between the versions that a question names, GPU by GPU.
+    """Return each step between the versions that the request names, for each GPU type.
 
-    Each cause was found by planning with the older release's rules and that one rule of the newer.
+    A cause is found by a dry run with the older release's rules and that one rule of the newer release.
     """
     flags = _resolved(request.serve)
     return tuple(
@@ -76,7 +76,7 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
 def _causes(
     request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
 ) -> Iterator[UpgradeCause]:
-    """Name the rules that make the step: alone in the old release, or taken back in the new, they tell."""
+    """Yield the rules that change the outcome: alone in the older release, or taken back in the newer one."""
 
     def outcome(rules: EngineRules) -> UpgradeOutcome:
         return _tried(request, flags, gpu, rules)
@@ -94,7 +94,7 @@ def _causes(
 
 
 def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:
-    """Return the fields that differ; a refusal that is only worded otherwise is the same."""
+    """Return the fields that differ. Refusals of one type count as equal, whatever their message."""
     compared = (field.name for field in fields(UpgradeOutcome) if field.name not in UNCOMPARED)
     differing = (name for name in compared if getattr(one, name) != getattr(other, name))
     return (*differing, *(("error",) if _error_type(one) != _error_type(other) else ()))
@@ -105,7 +105,7 @@ def _error_type(outcome: UpgradeOutcome) -> str | None:
 
 
 def _beyond_rules(before: UpgradeOutcome, after: UpgradeOutcome) -> Iterator[UpgradeCause]:
-    """Name what is not a rule: the choice of backends, and the memory that a start takes."""
+    """Yield the causes that are not rules: the choice of backends, and the memory that a start takes."""
     if before.attention_backends != after.attention_backends:
         yield UpgradeCause(
             "attention_backends",
@@ -115,7 +115,7 @@ def _beyond_rules(before: UpgradeOutcome, after: UpgradeOutcome) -> Iterator[Upg
     if before.available_kv_bytes != after.available_kv_bytes:
         yield UpgradeCause(
             "memory_budget",
-            "What the start takes of the memory, and how much of it is granted",
+            "The memory that a start takes, and the share of the device that it may use",
             f"vLLM {after.version}, v1/worker/gpu_worker.py determine_available_memory",
         )
 

@@ -1,4 +1,4 @@
-"""How many requests of a workload are let in at once, and what the next one waits for."""
+"""How many requests of a workload are admitted at once, and what the next one waits for."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from service.kv_cache.specs import WINDOWED_KINDS
 
 
 def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
-    """Return what the release's scheduler makes of a workload, in an idle engine with this cache."""
+    """Return how the release's scheduler admits a workload, in an idle engine with this cache."""
     prompt, length = workload.prompt_tokens, cache.max_model_len
     request = admit(
         start.layout.groups, start.engine_config, length, min(prompt, length), workload.output_tokens
@@ -48,7 +48,7 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
             (
                 _needs(request, prompt, free),
                 _why(request, workload, at_once, free, waiting),
-                *_put_off(workload, at_once, to_the_end),
+                *_preempted(workload, at_once, to_the_end),
             )
         ),
         hazards=(*_hazards(start.engine_config.rules, request), *_draft_tokens(start)),
@@ -69,10 +69,10 @@ def _needs(request: RequestAdmission, prompt: int, free: int) -> str:
         f"{f'{times} x ' if times > 1 else ''}{blocks:,} {kind}" for (blocks, kind), times in alike.items()
     )
     return (
-        f"A prompt of {prompt:,} tokens must find {request.blocks:,} of {free:,} blocks free ({groups}); "
-        f"it holds {request.peak_prefill_blocks:,} at most while it is read, "
-        f"{request.blocks_after_prefill:,} once it has been, "
-        f"up to {request.peak_decode_blocks:,} while it is answered."
+        f"A prompt of {prompt:,} tokens is admitted if {request.blocks:,} blocks are free ({groups}); "
+        f"an idle engine has {free:,}. The request holds up to {request.peak_prefill_blocks:,} blocks during "
+        f"prefill, {request.blocks_after_prefill:,} after prefill, and up to {request.peak_decode_blocks:,} "
+        "while its answer is generated."
     )
 
 
@@ -81,53 +81,56 @@ def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int,
     left = max(0, free - at_once * request.blocks_after_prefill)
     match waiting:
         case Waiting.MAX_MODEL_LEN:
-            return "It is refused: max_model_len leaves no room for an answer."
+            return "The engine refuses it: a prompt of max_model_len tokens leaves no room for an answer."
         case Waiting.NOTHING:
-            return f"All {wanted:,} that are wanted run at once; {at_once:,} would."
+            return f"All {wanted:,} requests run at once; up to {at_once:,} could."
         case Waiting.MAX_NUM_SEQS:
-            return f"{at_once:,} of {wanted:,} run at once: max_num_seqs allows no more."
+            return f"{at_once:,} of {wanted:,} requests run at once: max_num_seqs allows no more."
         case Waiting.BLOCKS if at_once == 0:
-            return f"It is never let in: 0 of {wanted:,} run, and the engine waits without an error."
+            return (
+                f"It is never admitted: 0 of {wanted:,} requests run, and the engine waits without an error."
+            )
         case Waiting.BLOCKS:
             return (
-                f"{at_once:,} of {wanted:,} run at once; the next one finds {left:,} blocks free and waits."
+                f"{at_once:,} of {wanted:,} requests run at once; the next one finds {left:,} free blocks "
+                "and waits."
             )
     assert_never(waiting)
 
 
-def _put_off(workload: Workload, at_once: int, to_the_end: int) -> Iterator[str]:
-    """Say that answers outgrow the cache, where they do."""
+def _preempted(workload: Workload, at_once: int, to_the_end: int) -> Iterator[str]:
+    """Say how many requests are preempted while their answers grow."""
     running = min(at_once, workload.concurrent_requests)
     if to_the_end < running:
         yield (
-            f"Only {to_the_end:,} of these {running:,} can stay until they are answered: while answers grow, "
-            "the engine runs out of blocks, puts requests off (preemption) and computes them anew later."
+            f"Only {to_the_end:,} of these {running:,} finish without preemption: while the answers grow, "
+            "the engine runs out of blocks, preempts requests and computes them again later."
         )
 
 
 def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:
-    """Yield what goes wrong with such requests once they have been let in."""
+    """Yield what goes wrong with such requests after they are admitted."""
     if rules.admission.bounds_steps and request.blocks < request.whole_prompt_blocks:
         yield (
-            f"vLLM {rules.release} counts no blocks of a window beyond its bound, at any step: such a prompt "
-            "takes more uncounted, and where the pool is full the engine ends with ValueError: Cannot get 1 "
-            "free blocks from the pool. vLLM 0.20.2 mends it."
+            f"vLLM {rules.release} limits the blocks that it counts for a sliding window, in every step. "
+            "Such a prompt takes more blocks than are counted, and if the pool is full, the engine ends with "
+            "ValueError: Cannot get 1 free blocks from the pool. vLLM 0.20.2 fixes this."
         )
     if request.states_left_behind:
         yield (
             f"vLLM {rules.release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
-            "until the request ends, one for each step that reads several blocks: --no-async-scheduling "
-            "avoids it, vLLM 0.30.0 mends it."
+            "until the request ends, one for each step that reads several blocks. --no-async-scheduling "
+            "avoids this; vLLM 0.30.0 fixes it."
         )
 
 
 def _draft_tokens(start: Start) -> Iterator[str]:
-    """Yield what the counts leave out where tokens are guessed ahead."""
+    """Yield how many blocks draft tokens add to the counts."""
     engine_config = start.engine_config
     draft_tokens, ranks = engine_config.speculative_tokens, engine_config.decode_context_parallel_size
     more = most_draft_blocks(start.layout.groups, draft_tokens, ranks)
     if more:
         yield (
-            f"Tokens guessed ahead are not counted here: with {draft_tokens} of them a "
-            f"request holds up to {more:,} more block{'s' if more > 1 else ''}."
+            f"Draft tokens are not counted here: with {draft_tokens} of them a request holds up to {more:,} "
+            f"more block{'s' if more > 1 else ''}."
         )

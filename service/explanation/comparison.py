@@ -1,4 +1,4 @@
-"""A logged number beside a planned interval."""
+"""Compares a logged value with the planned one."""
 
 from dataclasses import dataclass
 from math import ceil, floor
@@ -15,13 +15,13 @@ HALF_DIGIT: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What a plan allows a logged number to be."""
+    """The numbers that a plan allows for a logged number."""
 
     low: float
     value: float
     high: float
     exact: bool
-    """It follows from what is known, rather than from an estimate."""
+    """It is calculated, not estimated."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Interval":
@@ -31,12 +31,12 @@ class Interval:
 
 
 def bytes_within(gib: float) -> tuple[int, int, int]:
-    """Return the least, the middle and the most that a number of GiB with two digits can stand for."""
+    """Return the least, the middle and the most bytes that a number of GiB with two digits can mean."""
     return ceil((gib - HALF_DIGIT) * GIB), round(gib * GIB), floor((gib + HALF_DIGIT) * GIB)
 
 
 def compare(reading: LogReading, planned: Interval, why: str, slack: float = HALF_DIGIT) -> Finding:
-    """Say how a logged number compares with what the plan allows; ``slack`` is half of its last digit."""
+    """Return how a logged number compares with the planned interval; ``slack`` is half of its last digit."""
     logged = reading.value if isinstance(reading.value, float) else float("nan")
     inside = planned.low - slack <= logged <= planned.high + slack
     near = abs(logged - planned.value) <= slack
@@ -56,13 +56,13 @@ def compare(reading: LogReading, planned: Interval, why: str, slack: float = HAL
 
 
 def compare_words(reading: LogReading, planned: str, why: str, *, same: bool) -> Finding:
-    """Say whether a logged word is the planned one."""
+    """Return whether a logged word is the planned one."""
     agreement = Agreement.AGREES if same else Agreement.DIFFERS
     return Finding(reading.name, reading.line, reading.value, planned, None, None, agreement, why)
 
 
 def not_compared(reading: LogReading, why: str) -> Finding:
-    """Say why a logged value has nothing to compare it with."""
+    """Return a finding that says why a logged value is not compared."""
     return Finding(reading.name, reading.line, reading.value, None, None, None, Agreement.NOT_COMPARED, why)
 
 

@@ -1,4 +1,4 @@
-"""Why a start failed: by its own words, or by the plan where it says none."""
+"""Why a start failed: from its log, or from its plan if the log does not say."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ STAGES: Final = frozenset(stage.value for stage in Stage)
 
 
 def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
-    """Explain a failure; ``None`` for a start that did not fail."""
+    """Return why a start failed and what fixes it; ``None`` for a start that did not fail."""
     if log.failure is None:
         return None
     planned = run.judged.error if run is not None else None
@@ -40,10 +40,10 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
 
 
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:
-    """Return the failure with its cause: the log's own, else the one of the plan's words."""
+    """Return the failure with its cause: the cause in the log, else the cause of the plan's refusal."""
     if failure.cause is not None:
         return failure, CauseBasis.PARAPHRASED if failure.paraphrased else CauseBasis.LOG
-    # Words that are no wrapper's name another cause than any known one: the plan must not speak over them.
+    # A message of the engine itself has a cause that is not known: the plan's refusal must not replace it.
     if planned is not None and not failure.type:
         specified = find_failure(read_lines(f"{planned.type}: {planned.message}"))
         if specified is not None and specified.cause is not None:
@@ -52,7 +52,7 @@ def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBas
 
 
 def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | None) -> bool | None:
-    """Whether the plan fails by the same cause; ``None`` for what no plan is about."""
+    """Whether the plan fails for the same cause; ``None`` for causes that a plan does not cover."""
     if run is None or failure.cause is None or failure.cause.stage not in STAGES:
         return None
     if run.judged.verdict is Verdict.STARTS or planned is None:
@@ -64,7 +64,7 @@ def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | Non
 
 
 def _fixes(stage: str, log: StartupLog, run: PlannedStart, *, foreseen: bool) -> tuple[Fix, ...]:
-    """Return what was planned to get past it; of a refusal that the plan does not share nothing is shown."""
+    """Return the fixes; none if the plan does not have the refusal, because a dry run could not test them."""
     if stage == Stage.MEMORY:
         return memory_fixes(run, log)
     return other_fixes(run, log) if foreseen else ()

@@ -1,4 +1,4 @@
-"""An explained log."""
+"""The types of an explained log."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,19 +21,19 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the log does not tell and the plan needs."""
+    """A value that the plan needs and the log does not contain."""
 
     field: str
-    """Member of the request that would tell it, by path."""
+    """Field of the request that gives the value, by path."""
     taken: str
     why: str
     certain: bool = False
-    """Nothing else fits, or the caller told what the log does not."""
+    """Only this value fits the log, or the caller gave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the log beside the plan."""
+    """One value of the log, compared with the plan."""
 
     name: str
     line: int
@@ -41,7 +41,7 @@ class Finding:
     logged: float | str
     planned: float | str | None
     low: float | None
-    """Least value that the plan allows; none for words."""
+    """Least value that the plan allows; ``None`` for words."""
     high: float | None
     agreement: Agreement
     why: str
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change that was planned, and with which the start gets past the failure."""
+    """A change with which the start gets past the failure, tested by a dry run."""
 
     words: str
     verdict: Verdict
@@ -59,14 +59,14 @@ class Fix:
 
 
 class CauseBasis(StrEnum):
-    """Where the cause of a failure is known from."""
+    """The source of a failure's cause."""
 
     LOG = "log"
-    """The engine says it."""
+    """The engine's own message."""
     PARAPHRASED = "paraphrased"
-    """A person says it in other words: memory that is needed against less that is left."""
+    """A person's own words in the log: more memory is needed than is left."""
     PLAN = "plan"
-    """The log only says that it failed; planning the same start names the refusal."""
+    """The log only says that the start failed; the dry run of the same start gives the refusal."""
     UNKNOWN = "unknown"
 
 
@@ -75,43 +75,43 @@ class Diagnosis:
     """Why a start failed."""
 
     cause: str | None
-    """A name to tell causes by; none where the words are not known."""
+    """The cause's name; ``None`` if the message is not known."""
     basis: CauseBasis
     stage: str
     type: str
     message: str
-    """The engine's own words."""
+    """The engine's own message."""
     line: int
     reached: str
     """The last point that the start reached."""
     means: str
     remedy: str
-    """What helps in general; `fixes` were planned for this very start."""
+    """What helps in general; `fixes` were tested for this start."""
     source: str
     planned: Refusal | None
-    """What the plan refuses with, where it refuses too."""
+    """The plan's refusal, if it refuses too."""
     foreseen: bool | None
-    """Whether the plan refuses for the same reason; none where it could not be asked."""
+    """Whether the plan refuses for the same reason; ``None`` where a plan cannot say."""
     fixes: tuple[Fix, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole answer."""
+    """The answer to an explain request."""
 
     log: StartupLog
     request: PlanRequest | None
-    """The start that was planned; none where too little is known to plan one."""
+    """The planned start; ``None`` if too little is known to plan one."""
     command: str | None
-    """What starts it."""
+    """The ``vllm serve`` line that starts it."""
     verdict: Verdict | None
-    """Of that start, with the memory that the log tells."""
+    """Of that start, with the logged memory."""
     assumptions: tuple[Assumption, ...]
     missing: tuple[Assumption, ...]
-    """What kept the start from being planned."""
+    """The values without which the start cannot be planned."""
     findings: tuple[Finding, ...]
     ending: Diagnosis | None
     unmodelled: tuple[str, ...]
-    """Flags of the start that no plan heeds and that can make it differ."""
+    """Flags of the start that plans ignore and that can make it differ from its plan."""
     notes: tuple[str, ...]
     """What a person should know about the planned start."""

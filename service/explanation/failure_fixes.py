@@ -1,4 +1,4 @@
-"""Changes that get a failed start past its failure, each planned before it is named."""
+"""Fixes of a failed start, each tested by a dry run before it is named."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,8 +8,7 @@ from typing import Final
 
 from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import FixAttempt as Change
-from service.advisor.fixes import attempts, starts
+from service.advisor.fixes import FixAttempt, attempts, starts
 from service.advisor.plan_types import Candidate
 from service.engines.flags import ServeFlags
 from service.explanation.explanation_types import Fix
@@ -20,11 +19,11 @@ from service.units import GIB
 MOST: Final = 6
 """Fixes named at most."""
 MOST_UTILIZATION: Final = 0.97
-"""Beyond it the driver's own memory is promised away."""
+"""A higher value leaves too little memory for the driver."""
 LEFT_FREE: Final = 0.05
-"""Share of the device's memory to leave beside the cache where that ran out."""
+"""Share of the device's memory to leave free beside the cache, after the engine ran out of memory there."""
 OUT_OF_MEMORY: Final = frozenset({"out_of_memory", "out_of_memory_warming_up", "graph_capture_failed"})
-"""Causes of a start that found memory for a cache, and then too little beside it."""
+"""Causes of a start that had memory for a cache, but too little memory beside it."""
 SMALL_BATCH: Final = 2048
 FEW_REQUESTS: Final = 256
 SMALLER_DTYPES: Final = ("fp8", "fp8_e4m3", "int8_per_token_head", "fp8_per_token_head")
@@ -37,13 +36,13 @@ class FailureFixAttempt:
     words: str
     flags: ServeFlags
     pinned: bool = True
-    """The logged memory holds for it too; otherwise it is estimated anew."""
+    """Whether the logged memory is valid for it too; otherwise it is estimated."""
     more_bytes: int = 0
-    """What it adds to the logged memory."""
+    """Bytes that it adds to the logged memory."""
 
 
 def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
-    """Return single changes with which the cache suffices, planned with the memory that the log tells."""
+    """Return single changes with which the memory suffices, by dry runs with the logged memory."""
     fixes = (fix for attempt in _for_memory(run, log) if (fix := _tried(run, log, attempt)) is not None)
     return tuple(islice(fixes, MOST))
 
@@ -82,9 +81,9 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
     return _fix(run, attempt, candidate)
 
 
-def _fix(run: PlannedStart, attempt: FailureFixAttempt | Change, candidate: Candidate) -> Fix:
+def _fix(run: PlannedStart, attempt: FailureFixAttempt | FixAttempt, candidate: Candidate) -> Fix:
     cache, model = candidate.kv_cache, run.request.model
-    rules = attempt.rules if isinstance(attempt, Change) else run.rules
+    rules = attempt.rules if isinstance(attempt, FixAttempt) else run.rules
     return Fix(
         words=attempt.words,
         verdict=candidate.verdict,
@@ -95,7 +94,7 @@ def _fix(run: PlannedStart, attempt: FailureFixAttempt | Change, candidate: Cand
 
 
 def _for_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
-    """Yield changes that ask less of the memory or leave more of it, the least costly first."""
+    """Yield changes that need less memory or leave more of it, the least costly first."""
     if log.failure is not None and log.failure.cause is not None and log.failure.cause.name in OUT_OF_MEMORY:
         yield from _less_cache(run, log)
     else:
@@ -107,7 +106,7 @@ def _for_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttemp
 
 
 def _less_cache(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
-    """Leave more beside the cache, once the start came so far that it had one."""
+    """Yield changes that leave more memory beside the cache, if the start got as far as setting it up."""
     flags, budget = run.request.serve, run.free.memory
     if (
         run.start is None
@@ -138,7 +137,7 @@ def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:
 
 
 def _lighter(run: PlannedStart) -> Iterator[FailureFixAttempt]:
-    """Take less memory beside the cache: estimated anew, for the log tells nothing of it."""
+    """Yield changes that need less memory beside the cache. It is estimated: the log does not contain it."""
     flags = run.request.serve
     if run.start is not None and run.start.engine_config.max_num_batched_tokens > SMALL_BATCH:
         words = f"--max-num-batched-tokens {SMALL_BATCH}"
@@ -157,7 +156,7 @@ def _shorter(flags: ServeFlags, log: StartupLog) -> Iterator[FailureFixAttempt]:
 
 
 def _more_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
-    """Raise the utilization by what is lacking, in hundredths, where it stays below what a GPU can give."""
+    """Yield a utilization that adds the missing memory, rounded up to hundredths, if it is not too high."""
     needed, available = log.number("kv_needed_gib"), available_gib(log)
     if (
         needed is None

@@ -1,4 +1,4 @@
-"""What a log tells of the start that it logs, in the words of a plan's question."""
+"""The facts that a log contains about its start, as fields of a plan request."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -14,26 +14,24 @@ from service.units import GIB
 HALF_DIGIT: Final = 0.005
 """GiB: logs round to two digits."""
 FIRST_WITH_FA3: Final = 9
-"""Compute capability whose kernels are FlashAttention 3; no other GPU logs that version."""
+"""Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
 FLASH_ATTENTION_3: Final = 3.0
 OF_READINGS: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
-"""Flags whose settled values the engine logs in sentences of their own."""
+"""Flags whose final values the engine logs in separate sentences."""
 
 
 def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
     """Return the release to plan with, and what was assumed to choose it.
 
     Raises:
-        UnknownRelease: the log names one that is not modelled.
+        UnknownRelease: the log names a release that is not modelled.
     """
     if log.release is not None:
         return _named_release(log.release, log.releases)
     if log.releases:
         release = str(log.releases[-1])
         others = ", ".join(map(str, log.releases[:-1]))
-        why = f"the log's statements stand on the lines of {release}" + (
-            f" and of {others}" if others else ""
-        )
+        why = f"the log's lines come from source lines of {release}" + (f" and of {others}" if others else "")
         return release, (Assumption("engine.version", release, why),)
     newest = str(RELEASES[-1])
     return newest, (Assumption("engine.version", newest, "the log does not name the release"),)
@@ -53,16 +51,16 @@ def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tup
     if found:
         release = found[-1]
     elif version.micro > 0 and version.is_devrelease:
-        # A build of the main branch is named after the patch it never became, and leads to the next minor.
+        # A build of the main branch has the number of an unreleased patch; it precedes the next minor.
         release = resolve_release(f"{version.major}.{version.minor + 1}.0").release
     else:
         release = resolve_release(version.base_version).release
-    why = f"the log is of {specified}, a build between releases"
+    why = f"the log is from {specified}, a build between releases"
     return str(release), (Assumption("engine.version", str(release), why),)
 
 
 def gpus_of(log: StartupLog, types: Iterable[GpuType]) -> tuple[GpuType, ...]:
-    """Return the GPU types that the log can be of, the likeliest first; none where it does not tell."""
+    """Return the GPU types from which the log can be, the likeliest first; none if it does not say."""
     name, total = log.word("gpu_name"), log.number("total_gib")
     if name is None and total is None:
         return ()
@@ -98,7 +96,7 @@ def _has_kernels(gpu: GpuType, log: StartupLog) -> bool:
 
 
 def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
-    """Return the flags of the start as the log tells them, and what was assumed of the others."""
+    """Return the flags that the log contains, and the assumptions about the others."""
     flags: dict[str, Any] = {}
     assumed: list[Assumption] = []
     if not log.flags_logged:
@@ -111,8 +109,10 @@ def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
         if length is not None:
             flags["max_model_len"] = int(length)
         if not log.resolved:
-            why = "the log holds neither the command nor its arguments"
-            assumed.append(Assumption("serve", "the release's defaults beside what the log tells", why))
+            why = "the log contains neither the command nor its arguments"
+            assumed.append(
+                Assumption("serve", "the release's defaults for flags that the log does not contain", why)
+            )
     flags |= log.flags
     pinned = log.number("pinned_kv_gib")
     if pinned is not None and pinned > 0:

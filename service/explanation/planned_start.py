@@ -1,4 +1,4 @@
-"""The logged start, planned: from its flags alone, and with the memory that the log tells."""
+"""Dry runs of the logged start: from its flags alone, and with the logged memory."""
 
 from dataclasses import dataclass, replace
 
@@ -17,26 +17,26 @@ from service.startup_log.log import StartupLog
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
-    """One start as it is planned."""
+    """The logged start with its dry runs."""
 
     request: PlanRequest
     gpu_specified: bool
-    """The GPU is known; otherwise what depends on its memory is not compared."""
+    """Whether the GPU type is known; if not, figures that depend on its memory are not compared."""
     rules: EngineRules
     free: Candidate
     """From the flags alone."""
     pinned: tuple[Candidate, Candidate, Candidate] | None
-    """With the least, the middle and the most memory that the logged figure can stand for."""
+    """With the least, the middle and the most memory that the logged figure can mean."""
     start: Start | None
-    """What the flags became, where the start gets as far as asking for memory."""
+    """The start up to its cache layout, if it gets that far."""
 
     @property
     def judged(self) -> Candidate:
-        """The candidate that answers for the start: with the logged memory where there is one."""
+        """The candidate to compare: with the logged memory, if there is any."""
         return self.free if self.pinned is None else self.pinned[1]
 
     def interval(self, name: str) -> Interval | None:
-        """Return what the logged memory allows a figure of the cache to be."""
+        """Return the values that the logged memory allows for a figure of the cache."""
         caches = [candidate.kv_cache for candidate in self.pinned or () if candidate.kv_cache is not None]
         if not caches or self.judged.kv_cache is None:
             return None
@@ -46,7 +46,7 @@ class PlannedStart:
 
 
 def planned_start(request: PlanRequest, log: StartupLog, *, gpu_specified: bool) -> PlannedStart:
-    """Plan a logged start."""
+    """Return the dry runs of a logged start."""
     rules = request.engine.rules
     flags, gpu = request.serve, request.gpus[0]
     free = dry_run(request, flags, rules, gpu)
@@ -61,7 +61,7 @@ def planned_start(request: PlanRequest, log: StartupLog, *, gpu_specified: bool)
 
 
 def available_gib(log: StartupLog) -> float | None:
-    """Return the memory for the cache that the log tells of, be it measured or given."""
+    """Return the logged memory for the cache in GiB, measured or given; ``None`` without any."""
     measured = log.number("available_kv_gib")
     return log.number("pinned_kv_gib") if measured is None else measured
 
@@ -72,7 +72,7 @@ def _pinned(
     flags, gpu = request.serve, request.gpus[0]
     gib = available_gib(log)
     if gib is None or gib <= 0 or flags.pipeline_parallel_size > 1:
-        # Of pipeline stages the log does not say whose memory it tells.
+        # The log does not say which pipeline stage its memory belongs to.
         return None
     specified = flags.kv_cache_memory_bytes
     exact = specified is not None and log.number("pinned_kv_gib") is None

@@ -1,4 +1,4 @@
-"""Questions as tests ask them."""
+"""Plans of one model on one GPU type."""
 
 from service.advisor.plan import plan
 from service.advisor.plan_request import (

@@ -79,12 +79,12 @@ def test_a_default_is_the_releases_own(release: str, utilization: float, said: b
     assert ("--gpu-memory-utilization" in command) is said
 
 
-def test_a_revision_that_was_asked_for_is_said() -> None:
+def test_a_requested_revision_is_in_the_command() -> None:
     assert shlex.split(serve_command("m", ServeFlags(), RULES, "v1"))[3:] == ["--revision", "v1"]
     assert shlex.split(serve_command("m", ServeFlags(), RULES, "-v"))[3:] == ["--revision=-v"]
 
 
-def test_every_release_has_the_flags_that_it_is_told_to_have() -> None:
+def test_every_release_has_the_flags_that_its_data_list() -> None:
     """Against the flags that each release registers: those of a later release are refused, no others."""
     assert [release for release, _ in _recorded()] == list(RELEASES)
     for release, registered in _recorded():
@@ -159,7 +159,7 @@ FLAGS = st.builds(
 
 
 @given(FLAGS)
-def test_a_command_says_all_that_was_told(flags: ServeFlags) -> None:
+def test_a_command_has_every_flag_of_the_request(flags: ServeFlags) -> None:
     """Read back as a log's command, it tells the same flags."""
     specified = command_arguments(read_lines(serve_command("org/model", flags, RULES)))
 

@@ -28,7 +28,7 @@ def planned(free: float | None, flags: ServeFlags, gpu: GpuType, release: str = 
 
 
 @pytest.mark.parametrize(("release", "device"), [("0.11.0", ""), ("0.19.0", " cuda:0")])
-def test_less_free_than_asked_for_is_refused_in_the_engines_words(release: str, device: str) -> None:
+def test_less_free_than_requested_is_refused_in_the_engines_words(release: str, device: str) -> None:
     """As a log of 0.11 on a card of 24 GB: 7.11 GiB free, utilization 0.5, half of 23.54 is 11.77."""
     card = inline_gpu("a card of 24 GB", round(23.54 * GIB), "8.6")
 

@@ -38,7 +38,7 @@ class Asked:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Asked":
-        """Ask what the row asked."""
+        """Return the request of the row."""
         flags, gpu = flags_of(row), gpu_of(row)
         model = Model(row["config"], None, "bundled", asked_architecture(row["config"]))
         engine = EngineChoice.of(row["engine_version"])

@@ -76,7 +76,7 @@ def test_0_24_exempts_compressed_tensors_without_a_scheme_from_that_gate() -> No
     assert error is None or error.message != NO_E5M2
 
 
-def test_weights_whose_quantization_is_not_heeded_are_told() -> None:
+def test_weights_whose_quantization_is_ignored_have_a_warning() -> None:
     """A trimmed hf_quant_config.json: vLLM 0.11.0 to 0.32.0 build such a model in 16 bits."""
     trimmed = _ask_quantized({"quantization": {"quant_algo": "FP8"}}, "0.28.0", "auto")
     whole = _ask_quantized({"quant_method": "modelopt", "quant_algo": "FP8"}, "0.28.0", "auto")
@@ -156,7 +156,7 @@ def test_no_backend_of_mla_takes_these(version: str, dtype: str, gpu: str) -> No
     assert "--kv-cache-dtype fp8" in error.fix
 
 
-def test_page_sizes_that_do_not_divide_are_told_with_the_patch_that_pads_them() -> None:
+def test_page_sizes_that_do_not_divide_are_refused_with_the_patch_that_pads_them() -> None:
     error = ask(GEMMA, "0.20.2", _flags("int8_per_token_head", 2), gpu="rtx-3090-24gb").error
 
     assert error is not None
@@ -165,8 +165,8 @@ def test_page_sizes_that_do_not_divide_are_told_with_the_patch_that_pads_them() 
     assert "vLLM 0.24.0" in error.fix
 
 
-def test_a_length_that_does_not_fit_is_told_with_the_one_that_does() -> None:
-    """Llama 3.1 8B keeps 131,072 bytes a token: 4 GiB hold 32,768 tokens in whole blocks of 16."""
+def test_a_length_that_does_not_fit_is_refused_with_the_one_that_does() -> None:
+    """Llama 3.1 8B stores 131,072 bytes per token: 4 GiB hold 32,768 tokens in whole blocks of 16."""
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", kv_cache_memory_bytes=4 << 30)
     error = ask(version="0.19.0", flags=flags).error
 
@@ -253,7 +253,7 @@ def test_a_count_within_the_interval_leaves_it_uncertain() -> None:
     assert "exceeds available Mamba cache blocks" in candidate.warnings[0]
 
 
-def test_a_cache_given_in_bytes_is_sized_and_its_failure_told() -> None:
+def test_a_cache_given_in_bytes_is_sized_and_has_its_failure() -> None:
     """4 GiB hold fewer states than 1,024, whatever the device."""
     candidate = _hybrid(1024, kv_cache_memory_bytes=4 << 30, max_model_len=4096)
 

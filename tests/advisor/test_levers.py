@@ -120,7 +120,7 @@ def test_what_is_already_so_is_no_lever() -> None:
     changes = {lever.change for lever in found}
     assert changes
     assert changes.isdisjoint({"--no-async-scheduling", "--enforce-eager", f"vLLM {newest}"})
-    # 4096 tokens are less than the 8200 that are asked for: only half of them is tried.
+    # 4096 tokens are less than the 8200 that are needed: only half of them is tried.
     assert {lever.value for lever in found if lever.flag == "max_model_len"} <= {2048}
 
 
@@ -138,5 +138,5 @@ def test_what_does_not_start_has_no_levers() -> None:
     assert plan.levers == ()
 
 
-def test_without_being_asked_no_levers_are_worked_out() -> None:
+def test_there_are_no_levers_unless_requested() -> None:
     assert ask_all().levers == ()

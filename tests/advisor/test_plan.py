@@ -93,7 +93,7 @@ def test_a_verdict_inside_the_memory_interval_is_uncertain() -> None:
     assert verdicts >= {Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED}
     for candidate in wide:
         if candidate.verdict is Verdict.UNCERTAIN:
-            assert "only a start can measure" in candidate.warnings[0]
+            assert "only a real start can measure" in candidate.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_each_fix_that_is_named_was_tried() -> None:
         assert ask(QWEN, "0.20.2", replace(flags, kv_cache_dtype=dtype)).verdict is Verdict.STARTS
 
 
-def test_a_dtype_whose_size_is_not_modelled_is_uncertain_not_guessed() -> None:
+def test_a_dtype_whose_size_is_not_modelled_is_uncertain() -> None:
     candidate = ask(
         "deepseek-ai/DeepSeek-V3", flags=ServeFlags(tensor_parallel_size=8, kv_cache_dtype="fp8_ds_mla")
     )
@@ -178,7 +178,9 @@ def test_admission_says_why_the_next_request_waits() -> None:
     assert admission.admitted_at_once == 8
     # With three tokens of the answer one holds 251 blocks: 7 x 251 + 250 = 2007 fit, 8 x 251 + 250 do not.
     assert (admission.blocks_after_prefill, admission.waits_for) == (251, Waiting.BLOCKS)
-    assert "8 of 9 run at once; the next one finds 39 blocks free and waits." in admission.explanation
+    assert (
+        "8 of 9 requests run at once; the next one finds 39 free blocks and waits." in admission.explanation
+    )
 
 
 def test_a_recurrent_state_takes_one_block_however_long_the_prompt() -> None:

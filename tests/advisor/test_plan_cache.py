@@ -1,10 +1,12 @@
 """Cached steps give what plain steps calculate."""
 
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
+from service.advisor.dry_run import PlainSteps, dry_run
 from service.advisor.plan import plan
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import (
@@ -13,9 +15,14 @@ from service.advisor.plan_request import (
     PlanRequest,
     Workload,
 )
+from service.advisor.plan_types import Candidate
+from service.architecture.config import InvalidConfig
+from service.architecture.reading import UnknownArchitecture
 from service.engines.flags import ServeFlags
-from service.engines.releases import find_release, rules_for
+from service.engines.releases import RELEASES, find_release, rules_for
+from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import gpu_catalog
+from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.advisor.questions import (
     DEEPSEEK,
@@ -61,6 +68,49 @@ def test_cached_steps_give_the_candidates_of_plain_steps(model: str, version: st
         for gpu in GPUS:
             alone = dry_run(requested, flags, rules, gpu)
             assert dry_run(requested, flags, rules, gpu, steps) == alone, (gpu.id, flags)
+
+
+SAMPLE = Random(20260601)
+MODELS = tuple(SAMPLE.sample(BundledSnapshot().ids(), 12))
+"""Of every family of the snapshot, in an order that no test chose."""
+FLAGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"kv_cache_dtype": "fp8", "tensor_parallel_size": 2, "max_model_len": 8192},
+    {"pipeline_parallel_size": 2, "max_num_batched_tokens": 4096},
+    {"enforce_eager": True, "enable_prefix_caching": False, "block_size": 32},
+    {"quantization": "fp8", "gpu_memory_utilization": 0.8},
+    {"kv_cache_memory_bytes": 4 << 30, "max_num_seqs": 32},
+    {"enable_expert_parallel": True, "data_parallel_size": 2, "max_model_len": -1},
+    {"language_model_only": True, "dtype": "half"},
+    {"speculative_config": SpeculativeConfig(method="ngram", num_speculative_tokens=3)},
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_cached_steps_equal_plain_steps_for_any_model_flags_and_gpu(model: str) -> None:
+    try:
+        requested = request(model)
+    except (InvalidConfig, UnknownArchitecture):
+        pytest.skip("not modelled")
+    random = Random(model)
+    rules = rules_for(random.choice(RELEASES[-12:]))
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    for flags in (ServeFlags(**given) for given in FLAGS):
+        for gpu in random.sample(GPUS, 5):
+            free = random.choice((None, 20 << 30))
+            requested = replace(requested, free_memory_bytes=free)
+            found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
+            assert found == expected, (gpu.id, flags)
+            assert _start_of(found) == _start_of(expected), (gpu.id, flags)
+
+
+def _start_of(candidate: Candidate) -> object:
+    """Return what is compared of a start, which a candidate leaves out: all but the GPU's name."""
+    start = candidate.start
+    if start is None:
+        return None
+    config = replace(start.engine_config, device_name="")
+    return start.architecture, config, start.layout, start.backends.distinct, start.backends.places
 
 
 def test_a_cached_refusal_names_the_gpu_of_the_request() -> None:

@@ -77,6 +77,6 @@ def test_the_tensors_of_a_cache(model: str, count: int) -> None:
     assert len(set(cache)) == 1
 
 
-def test_what_does_not_start_allocates_nothing() -> None:
-    with pytest.raises(ValueError, match="allocates nothing"):
+def test_what_does_not_start_has_no_tensors() -> None:
+    with pytest.raises(ValueError, match="has no tensors"):
         planned_tensors(planned("Qwen/Qwen3-Next-80B-A3B-Instruct"), H100)

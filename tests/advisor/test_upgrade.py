@@ -60,7 +60,7 @@ def test_nothing_changes_where_nothing_changed() -> None:
     assert step.causes == ()
 
 
-def test_every_step_between_the_versions_is_told() -> None:
+def test_every_step_between_the_versions_is_listed() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30)
     specified = [
         (s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")

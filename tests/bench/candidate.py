@@ -1,4 +1,4 @@
-"""How long one candidate takes inside the process, from a parsed architecture to its verdict."""
+"""Measures one candidate inside the process, from a parsed architecture to its verdict."""
 
 import time
 from statistics import median
@@ -24,9 +24,9 @@ RUNS: Final = 300
 
 
 def candidate_table() -> Table:
-    """Return the median of each model, worked out anew and with what an earlier question left."""
+    """Return the median of each model, calculated and from the cache."""
     table = Table(title="in process, one candidate on an H100; p50 of processor time in milliseconds")
-    for column in ("model", "layers", "anew", "asked again"):
+    for column in ("model", "layers", "calculated", "cached"):
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     for model, ranks in MODELS:
         table.add_row(model, *_figures(model, ServeFlags(tensor_parallel_size=ranks)))

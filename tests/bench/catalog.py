@@ -25,7 +25,7 @@ from tests.bench.candidate import MODELS
 WARM_UP: Final = "meta-llama/Llama-3.1-8B"
 """Asked about before any other, so that the release's rules and the catalog are read."""
 CLASSES: Final = 48
-"""Model classes of which one model each is asked about, once."""
+"""Model classes of which one model each is planned, once."""
 AGAIN: Final = 15
 
 Result = TypeVar("Result")

@@ -1,4 +1,4 @@
-"""Explanations of the starts of which lines are kept."""
+"""Explanations of the starts whose logged lines are stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

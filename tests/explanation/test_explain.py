@@ -150,22 +150,22 @@ def test_a_word_is_the_planned_one_or_it_differs(line: str, name: str, agreement
             "Available KV cache memory: 4.00 GiB",
             "available_kv_gib",
             {"kv_cache_memory_bytes": 4 << 30},
-            "--kv-cache-memory-bytes gives it",
+            "--kv-cache-memory-bytes sets it",
         ),
         (
             "Available KV cache memory: 4.00 GiB\nGPU KV cache size: 8,192 tokens",
             "kv_cache_tokens",
             {"pipeline_parallel_size": 2},
-            "the log's memory is of one stage",
+            "the logged memory is that of one pipeline stage",
         ),
         # 40,960 tokens of 147,456 bytes are 5.625 GiB.
         (
             "Available KV cache memory: 4.00 GiB\nGPU KV cache size: 29,120 tokens",
             "kv_cache_tokens",
             {},
-            "no cache is planned with the logged 4.00 GiB: To serve at least one request",
+            "the plan has no cache with the logged 4.00 GiB: To serve at least one request",
         ),
-        ("GPU KV cache size: 29,120 tokens", "kv_cache_tokens", {"max_model_len": 1 << 40}, "does not tell"),
+        ("GPU KV cache size: 29,120 tokens", "kv_cache_tokens", {"max_model_len": 1 << 40}, "not contain"),
     ],
 )
 def test_what_cannot_be_compared_says_why(line: str, name: str, flags: dict[str, object], why: str) -> None:

@@ -24,7 +24,7 @@ from service.startup_log.log import read_log
         ("nothing", "0.33.0", True),
     ],
 )
-def test_the_release_is_told_or_assumed(line: str, release: str, assumed: bool) -> None:
+def test_the_release_is_read_or_assumed(line: str, release: str, assumed: bool) -> None:
     found, assumptions = release_of(read_log(line))
 
     assert found == release
@@ -55,11 +55,11 @@ def test_a_newer_release_is_assumed_to_be_the_newest_checked_one(specified: str)
         ("GPU 0 has a total capacity of 31.36 GiB of which 17.88 MiB is free.", "rtx-5090-32gb"),
     ],
 )
-def test_the_gpu_is_told_by_its_name_or_its_memory(lines: str, likeliest: str) -> None:
+def test_the_gpu_is_found_by_its_name_or_its_memory(lines: str, likeliest: str) -> None:
     assert gpus_of(read_log(lines), gpu_catalog())[0].id == likeliest
 
 
-def test_a_gpu_that_is_not_told_is_not_guessed() -> None:
+def test_a_gpu_that_is_not_logged_is_not_assumed() -> None:
     assert gpus_of(read_log("GPU KV cache size: 8 tokens"), gpu_catalog()) == ()
     assert gpus_of(read_log("total_memory=1.00GiB"), gpu_catalog()) == ()
 
