@@ -88,7 +88,7 @@ def test_a_secret_is_hidden(text: str) -> None:
         "the basic algorithm; GET https://huggingface.co/org/name@main",
         "num_speculative_tokens must be given; the nearest are num_speculative_tokens",
         "vllm serve org/name --max-num-seqs 8 --served-model-name name",
-        "the Hub does not accept the token sent along to ask for a/b",
+        "the Hub does not accept the token that was sent for a/b",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

@@ -56,7 +56,7 @@ async def store_log(
     except LogNotStored as reason:
         return StoredLog(None, new=False, why=str(reason))
     measurement = replace(logged, reporter=sender.token)
-    new = await services.probes.measurements.keep([measurement])
+    new = await services.probes.measurements.add([measurement])
     await services.probes.learned.refresh()
     return StoredLog(identity(measurement), new > 0, CROWDED if measurement.contaminated else "")
 

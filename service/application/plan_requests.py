@@ -286,7 +286,7 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
     fetched = await services.models.resolve(body.model, body.revision)
     model = await run_cpu_bound(lambda: read_model(fetched, rules))
     if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
-        weighed = await services.models.weighed(fetched)
+        weighed = await services.models.with_weight_bytes(fetched)
         model = replace(model, checkpoint_bytes=weighed.total_parameter_bytes)
     return replace(model, requested_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 

@@ -49,6 +49,6 @@ async def _exported() -> str:
 
 async def _stored(measurements: tuple[Measurement, ...]) -> int:
     database = build_database(Settings())
-    new = await MeasurementStore(database).keep(measurements)
+    new = await MeasurementStore(database).add(measurements)
     await database.close()
     return new

@@ -11,7 +11,7 @@ from service.bootstrap import endpoint_of
 from service.cli.exit_codes import ExitCode
 from service.hub.cache import HubCache
 from service.hub.errors import HubError
-from service.hub.folders import FolderModel, keep, models_below
+from service.hub.folders import FolderModel, import_model, models_below
 from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
 from service.settings import Settings
@@ -90,7 +90,7 @@ async def _import(found: list[FolderModel], settings: Settings) -> ExitCode:
 
 
 async def _imported(model: FolderModel, cache: HubCache) -> str | None:
-    await keep(model, cache)
+    await import_model(model, cache)
     return model.commit
 
 
@@ -109,12 +109,12 @@ async def _verify(settings: Settings) -> ExitCode:
     cache = HubCache(settings.cache_file)
     entries = await cache.check()
     await cache.close()
-    damaged = [entry for entry in entries if not entry.whole]
+    damaged = [entry for entry in entries if not entry.intact]
     for entry in damaged:
         key = entry.key
         typer.echo(f"dropped, since it was damaged: {key.file} of {key.model} at {key.revision}", err=True)
-    kept = {entry.key.model for entry in entries if entry.whole}
-    size = sum(entry.size for entry in entries if entry.whole)
+    kept = {entry.key.model for entry in entries if entry.intact}
+    size = sum(entry.size for entry in entries if entry.intact)
     whole = len(entries) - len(damaged)
     typer.echo(f"{whole} entries of {len(kept)} models, {size} bytes, in {cache.path or 'memory'}: whole")
     return ExitCode.NOT_ALL if damaged else ExitCode.OK

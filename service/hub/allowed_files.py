@@ -1,4 +1,7 @@
-"""Which files of a repository may be asked for; no other name, whoever states it, enters an address."""
+"""The names of files that the client may request. No other name is ever put into a URL.
+
+Names come from callers and from the Hub's own file list; both are checked here.
+"""
 
 import re
 from fnmatch import fnmatchcase
@@ -13,7 +16,7 @@ from service.hub.fetched import (
 )
 
 PIPELINE_INDEX: Final = "model_index.json"
-"""What the diffusers library keeps in place of a config.json. Looked for, never asked for."""
+"""The file that a diffusers pipeline has in place of a config.json. Only its name matters; it is not read."""
 
 SMALL_FILES: Final = frozenset({CONFIG, PARAMS, HF_QUANT_CONFIG, WEIGHTS_INDEX, CONSOLIDATED_INDEX})
 MOST_WEIGHT_FILES: Final = 512
@@ -25,20 +28,20 @@ _CONSOLIDATED: Final = "consolidated*.safetensors"
 
 
 def is_safetensors(file: str) -> bool:
-    """Whether this names a file of safetensors at the top of a repository."""
+    """Whether this names a safetensors file in a repository's top folder."""
     return _SAFETENSORS.fullmatch(file) is not None
 
 
 def is_gguf(file: str) -> bool:
-    """Whether this names a GGUF file, at the top of a repository or one folder below."""
+    """Whether this names a GGUF file in a repository's top folder or one folder below it."""
     return _GGUF.fullmatch(file) is not None
 
 
 def is_consolidated(file: str) -> bool:
-    """Whether this names weights in Mistral's own format, in any folder."""
+    """Whether this names weights in Mistral's own format (`consolidated*.safetensors`), in any folder."""
     return fnmatchcase(file.rpartition("/")[2], _CONSOLIDATED)
 
 
 def is_allowed(file: str) -> bool:
-    """Whether a file may be asked for at all."""
+    """Whether the client may request a file of this name."""
     return file in SMALL_FILES or is_safetensors(file) or is_gguf(file)

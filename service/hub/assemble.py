@@ -1,4 +1,4 @@
-"""What the files of a repository and the Hub's own words come to."""
+"""Builds a FetchedConfig from a repository's files and metadata."""
 
 from __future__ import annotations
 
@@ -18,34 +18,38 @@ from service.hub.fetched import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.hub.info import ModelInfo
+    from service.hub.model_info import ModelInfo
 
     Files = Mapping[str, Mapping[str, Any] | None]
 
-FILES_OF_A_ROUND: Final = 3
+MOST_FILES: Final = 3
+"""Files that one fetch requests at most."""
 INDEXES: Final = (WEIGHTS_INDEX, CONSOLIDATED_INDEX)
-"""Of these only the total is read, and the answer does without where it cannot be had."""
+"""Weights indexes. Only the total size is read from them; the config is usable without it."""
 _LISTED: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, *INDEXES)
 _UNLISTED: Final = (CONFIG, HF_QUANT_CONFIG)
 _BYTES_OF: Final = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
-"""Bytes of those dtypes of safetensors in which nothing is packed."""
+"""Bytes per element of the safetensors dtypes that hold one element each, with no packing."""
 
 
-def files_of_a_round(info: ModelInfo) -> tuple[str, ...]:
-    """Return which files to ask for at once, the most telling first."""
+def files_to_fetch(info: ModelInfo) -> tuple[str, ...]:
+    """Return the files to request in parallel, the most important first; at most `MOST_FILES`."""
     if info.files is None:
         return _UNLISTED
-    return tuple(file for file in _LISTED if file in info.files)[:FILES_OF_A_ROUND]
+    return tuple(file for file in _LISTED if file in info.files)[:MOST_FILES]
 
 
 def assemble(
     model_id: str, provenance: str, info: ModelInfo, files: Files, stored_bytes: int | None
 ) -> FetchedConfig:
-    """Return a model by its files.
+    """Return a model's config from its parsed files (None for an absent file).
+
+    `stored_bytes` is the size of all tensors from the weights index; None where unknown: it is then computed
+    from the parameter counts, if no dtype packs elements.
 
     Raises:
-        NotATextModel: it is a pipeline of another library, which has no config of its own.
-        ConfigNotFound: it has no config.
+        NotATextModel: there is no config, and the repository is a pipeline or for another task than text.
+        ConfigNotFound: the repository has neither config.json nor params.json.
     """
     config, params = files.get(CONFIG), files.get(PARAMS)
     if config is None and params is None:

@@ -1,7 +1,7 @@
-"""What the weights of a model are, by the headers of their files, which are a thousandth of them.
+"""Reads the tensors of a model's weights from the headers of the weight files, without the weights.
 
-A header at a commit never changes, so what it tells is kept for ever: asked again, reading goes on where it
-ended.
+A header has about a thousandth of the bytes of its file. At a given commit it never changes, so its summary
+is cached without an end; a later request reads only the headers that are still missing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from service.hub.errors import (
 from service.hub.gguf import (
     FIRST_BYTES,
     MOST_HEADER_BYTES,
-    HeaderGoesOn,
-    NotAHeader,
+    HeaderTruncated,
+    InvalidHeader,
     read_gguf,
 )
 from service.hub.safetensors import (
@@ -37,23 +37,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.hub.credential import Credential
-    from service.hub.info import ModelInfo
-    from service.hub.repository import Repositories
+    from service.hub.model_info import ModelInfo
+    from service.hub.repositories import Repositories
 
 FILES_AT_ONCE: Final = 8
-"""Headers that are read at the same time."""
-GGUFS_NAMED: Final = 30
+"""Headers that are read in parallel."""
+GGUFS_LISTED: Final = 30
+"""GGUF files that an error message lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What is known of a model's weights.
+    """A model's weight files and the tensors that their headers describe.
 
     Attributes:
-        files: the files that hold them, in order.
-        read: how many of those headers were read; the rest is not counted in `tensors`.
-        tensors: of the files that were read.
-        fault: for people, why not all were; None where they were.
+        files: the weight files, in order.
+        read: how many headers were read. Files that were not read are not counted in `tensors`.
+        tensors: the tensors of the files that were read.
+        fault: why some headers could not be read, as text for people; None if all were read.
     """
 
     files: tuple[str, ...]
@@ -63,12 +64,16 @@ class Weights:
 
     @property
     def whole(self) -> bool:
-        """Whether all of them were read."""
+        """Whether the headers of all files were read."""
         return self.read == len(self.files)
 
 
 def weight_files(info: ModelInfo, file: str | None = None) -> tuple[str, ...]:
-    """Return the files that hold a model's weights once; `file` picks one, as GGUF repositories need."""
+    """Return the weight files of a model, each tensor once.
+
+    `file` selects a single file, as repositories of several GGUF files need. Mistral's consolidated files
+    are used only if there are no other safetensors files: they hold the same weights.
+    """
     files = info.files or ()
     if file is not None:
         return (file,) if file in files and (is_gguf(file) or is_safetensors(file)) else ()
@@ -79,31 +84,33 @@ def weight_files(info: ModelInfo, file: str | None = None) -> tuple[str, ...]:
 
 
 def no_weights(model_id: str, info: ModelInfo, file: str | None) -> ConfigNotFound:
-    """Say why there is no file of weights to read."""
+    """Return the error for a model without readable weight files; it lists the GGUF files to choose from."""
     if file is not None:
         return ConfigNotFound(model_id, ascii(file[:100]))
     ggufs = [name for name in info.files or () if is_gguf(name)]
-    remark = f"; name one of its GGUF files: {', '.join(ggufs[:GGUFS_NAMED])}" if ggufs else ""
+    remark = f"; name one of its GGUF files: {', '.join(ggufs[:GGUFS_LISTED])}" if ggufs else ""
     return ConfigNotFound(model_id, "weights that can be read", remark)
 
 
 async def read_weights(
     repositories: Repositories,
-    asking: Credential,
+    credential: Credential,
     place: tuple[str, str],
     files: Sequence[str],
     seconds: float,
 ) -> Weights:
     """Read the headers of files at a place (a model's id and a commit), for at most `seconds`.
 
+    Headers that are not read in time, or that fail, are missing in the result, which then has a fault.
+
     Raises:
-        HubError: not one could be read.
+        HubError: no header could be read.
     """
-    at_once = asyncio.Semaphore(FILES_AT_ONCE)
+    parallel = asyncio.Semaphore(FILES_AT_ONCE)
 
     async def read(file: str) -> HeaderTensors:
-        async with at_once:
-            return await header(repositories, asking, place, file)
+        async with parallel:
+            return await header(repositories, credential, place, file)
 
     tasks = [asyncio.create_task(read(file)) for file in files]
     try:
@@ -124,56 +131,60 @@ async def read_weights(
 
 
 async def header(
-    repositories: Repositories, asking: Credential, place: tuple[str, str], file: str
+    repositories: Repositories, credential: Credential, place: tuple[str, str], file: str
 ) -> HeaderTensors:
-    """Return what the header of one file tells, read once for all who ask.
+    """Return the tensors of one file by its header; concurrent callers share one read.
 
     Raises:
-        HubError: it could not be had, or is none.
+        HubError: the header could not be fetched, or it is not a valid header.
     """
     read = _gguf if is_gguf(file) else _safetensors
 
     async def summary() -> bytes:
-        return json.dumps(asdict(await read(repositories, asking, place, file))).encode()
+        return json.dumps(asdict(await read(repositories, credential, place, file))).encode()
 
-    kept = await repositories.derived(asking, place, f"{file}#tensors", summary)
-    return HeaderTensors(**json.loads(kept))
+    stored = await repositories.derived(credential, place, f"{file}#tensors", summary)
+    return HeaderTensors(**json.loads(stored))
 
 
 async def _span(
-    repositories: Repositories, asking: Credential, place: tuple[str, str], file: str, span: tuple[int, int]
+    repositories: Repositories,
+    credential: Credential,
+    place: tuple[str, str],
+    file: str,
+    span: tuple[int, int],
 ) -> bytes:
-    body = await repositories.span(asking, place, file, span)
+    body = await repositories.span(credential, place, file, span)
     if body is None:
         raise ConfigNotFound(place[0], file)
     return body
 
 
 async def _safetensors(
-    repositories: Repositories, asking: Credential, place: tuple[str, str], file: str
+    repositories: Repositories, credential: Credential, place: tuple[str, str], file: str
 ) -> HeaderTensors:
     model_id, _ = place
-    beginning = await _span(repositories, asking, place, file, FIRST_SPAN)
+    beginning = await _span(repositories, credential, place, file, FIRST_SPAN)
     end = LENGTH_BYTES + header_bytes(beginning, model_id=model_id, file=file)
     if end > len(beginning):
-        beginning += await _span(repositories, asking, place, file, (len(beginning), end - 1))
+        beginning += await _span(repositories, credential, place, file, (len(beginning), end - 1))
     if end > len(beginning):
-        raise ConfigNotJson(model_id, file, "it ends within its header")
+        raise ConfigNotJson(model_id, file, "the file ends within its header")
     return await asyncio.to_thread(read_header, beginning[LENGTH_BYTES:end], model_id=model_id, file=file)
 
 
 async def _gguf(
-    repositories: Repositories, asking: Credential, place: tuple[str, str], file: str
+    repositories: Repositories, credential: Credential, place: tuple[str, str], file: str
 ) -> HeaderTensors:
-    beginning, wanted = b"", FIRST_BYTES
+    beginning, needed = b"", FIRST_BYTES
     while True:
-        more = await _span(repositories, asking, place, file, (len(beginning), wanted - 1))
+        more = await _span(repositories, credential, place, file, (len(beginning), needed - 1))
         beginning += more
         try:
             return await asyncio.to_thread(read_gguf, beginning)
-        except HeaderGoesOn:
-            if len(beginning) < wanted or wanted >= MOST_HEADER_BYTES:
-                raise ConfigNotJson(place[0], file, "it ends within its header") from None
-            wanted *= 2
-        except NotAHeader as error:
+        except HeaderTruncated:
+            if len(beginning) < needed or needed >= MOST_HEADER_BYTES:
+                raise ConfigNotJson(place[0], file, "the file ends within its header") from None
+            needed *= 2
+        except InvalidHeader as error:
             raise ConfigNotJson(place[0], file, str(error)) from None

@@ -1,4 +1,4 @@
-"""Whether the Hub may be asked now: not before a used-up quota is renewed, nor while it fails."""
+"""Blocks requests to the Hub while a quota is used up, or while the Hub or a repository fails."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ from service.hub.requests import Quota
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REST_SECONDS: Final = 60.0
-"""How long a Hub that fails is left alone, and one that does not say when its quota is renewed."""
+OPEN_SECONDS: Final = 60.0
+"""How long the circuit stays open after failures, or after a 429 that does not say how long to wait."""
 LONGEST_WAIT_SECONDS: Final = 3600
-"""The Hub's windows are of five minutes; a longer wait than this is not believed."""
+"""A longer wait is cut to this: the Hub renews its quotas every five minutes."""
 FAILURES: Final = 6
-"""Attempts in a row, after which a repository, or the Hub, is taken for failing."""
+"""Consecutive failures after which the circuit of a repository, or of the Hub, opens."""
 FAILING_OWNERS: Final = 3
-"""Owners whose repositories must fail before it is the Hub that fails: anyone can own one that does."""
+"""Owners whose repositories must fail before the Hub's circuit opens.
+
+Anyone can own a repository that fails, so failures of one owner say nothing about the Hub.
+"""
 TRIAL_SECONDS: Final = 10.0
+"""How long other requests wait for the result of the trial request."""
 _OWNERS: Final = 1024
 _REPOSITORIES: Final = 1024
 
 
 @dataclass(slots=True)
-class _Rest:
-    """When what fails may be asked again."""
+class _OpenCircuit:
+    """An open circuit: requests are blocked until a moment, then one trial request may pass."""
 
     until: float = -inf
 
-    def left(self, now: float) -> float:
-        """Return the seconds left; with the first question after them, a trial begins."""
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds until requests may pass; at or below zero the caller becomes the trial."""
         left = self.until - now
         if left <= 0:
             self.until = now + TRIAL_SECONDS
@@ -42,85 +46,92 @@ class _Rest:
 
 
 class CircuitBreaker:
-    """Guards one endpoint, by `clock` (monotonic seconds).
+    """Decides whether a request to one endpoint may be sent; `clock` gives monotonic seconds.
 
-    Quotas are those of a token. Failures are those of a repository, which is then left alone; and those of
-    the endpoint where it cannot be connected to, or where repositories of several owners fail and none
-    answers. After a rest one request is let through as a trial; the others wait for what becomes of it.
+    - Quotas belong to a token: when one is used up, its owner's requests are blocked until it is renewed.
+    - After `FAILURES` consecutive failures of a repository, requests for that repository are blocked.
+    - All requests are blocked if the endpoint cannot be connected to, or if repositories of several owners
+      fail one after another and none answers.
+
+    After `OPEN_SECONDS` one trial request may pass. Its success closes the circuit, its failure opens it
+    again; other requests are blocked until its result is known, for at most `TRIAL_SECONDS`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._spent_until: dict[tuple[str, Quota], float] = {}
-        self._in_a_row = 0
-        """Failures since the last answer."""
+        self._consecutive_failures = 0
+        """Failures since the last success."""
         self._failing_owners: set[str] = set()
-        """Whose repositories they were, as far as that has to be known."""
-        self._hub: _Rest | None = None
+        """Owners of the repositories that failed since then; at most `FAILING_OWNERS` are recorded."""
+        self._hub: _OpenCircuit | None = None
         self._failures: OrderedDict[str, int] = OrderedDict()
-        """Failures by repository, since its last answer."""
-        self._repositories: dict[str, _Rest] = {}
+        """Failures of each repository since its last success."""
+        self._repositories: dict[str, _OpenCircuit] = {}
 
     def check(self, owner: str, quota: Quota, model_id: str) -> None:
-        """Let a request through, or refuse it.
+        """Return if a request may be sent.
 
         Raises:
             HubRateLimited: the quota of this owner's token is used up.
-            HubUnreachable: the Hub failed a moment ago, or for this repository.
+            HubUnreachable: the circuit of the repository or of the Hub is open; `retry_after` in seconds.
         """
         now = self._clock()
         wait = self._spent_until.get((owner, quota), -inf) - now
         if wait > 0:
             raise HubRateLimited(model_id, ceil(wait))
-        for rest, reason in (
-            # The repository first, so that one that rests does not take the Hub's trial away.
-            (self._repositories.get(model_id), "it failed for this repository a moment ago"),
-            (self._hub, "it could not be reached a moment ago"),
+        for circuit, reason in (
+            # The repository first: a request that its circuit blocks must not use up the Hub's trial.
+            (self._repositories.get(model_id), "it recently failed for this repository"),
+            (self._hub, "it recently could not be reached"),
         ):
-            if rest is not None and (left := rest.left(now)) > 0:
+            if circuit is not None and (left := circuit.seconds_left(now)) > 0:
                 raise HubUnreachable(model_id, reason, retry_after=ceil(left))
 
-    def spent(self, owner: str, quota: Quota, seconds: int) -> None:
-        """Count nothing more against an owner's quota until it is renewed."""
+    def record_used_up_quota(self, owner: str, quota: Quota, seconds: int) -> None:
+        """Block requests that count against an owner's quota for `seconds`, until it is renewed."""
         now = self._clock()
         if len(self._spent_until) >= _OWNERS:
             self._spent_until = {key: until for key, until in self._spent_until.items() if until > now}
         self._spent_until[owner, quota] = now + min(seconds, LONGEST_WAIT_SECONDS)
 
-    def refused(self, owner: str, seconds: int | None) -> int:
-        """Ask nothing at all for an owner whom the Hub refuses; return the seconds until it may be asked."""
-        wait = ceil(REST_SECONDS) if seconds is None else min(seconds, LONGEST_WAIT_SECONDS)
+    def record_rate_limit(self, owner: str, seconds: int | None) -> int:
+        """Block all requests of an owner after a 429, and return for how many seconds.
+
+        `seconds` is the wait that the Hub asks for; None if it did not say.
+        """
+        wait = ceil(OPEN_SECONDS) if seconds is None else min(seconds, LONGEST_WAIT_SECONDS)
         for quota in Quota:
-            self.spent(owner, quota, wait)
+            self.record_used_up_quota(owner, quota, wait)
         return wait
 
-    def answered(self, model_id: str) -> None:
-        """Count an answer for a repository, whatever it says: the Hub works."""
+    def record_success(self, model_id: str) -> None:
+        """Record a success: the Hub answered for a repository, whatever the answer says."""
         self._hub = None
-        self._in_a_row = 0
+        self._consecutive_failures = 0
         self._failing_owners.clear()
         self._failures.pop(model_id, None)
         self._repositories.pop(model_id, None)
 
-    def failed(self, model_id: str, *, connected: bool = True) -> None:
-        """Count a failure to answer for a repository."""
-        until = self._clock() + REST_SECONDS
+    def record_failure(self, model_id: str, *, connected: bool = True) -> None:
+        """Record a failure for a repository; `connected` False where no connection could be made."""
+        until = self._clock() + OPEN_SECONDS
         if not connected:
-            self._hub = _Rest(until)
+            self._hub = _OpenCircuit(until)
             return
         failures = self._failures.pop(model_id, 0) + 1
         self._failures[model_id] = failures
         if failures >= FAILURES:
-            self._repositories[model_id] = _Rest(until)
+            self._repositories[model_id] = _OpenCircuit(until)
         if len(self._failures) > _REPOSITORIES:
             forgotten, _ = self._failures.popitem(last=False)
             self._repositories.pop(forgotten, None)
         self._count(model_id.partition("/")[0], until)
 
     def _count(self, owner: str, until: float) -> None:
-        self._in_a_row += 1
+        self._consecutive_failures += 1
         if len(self._failing_owners) < FAILING_OWNERS:
             self._failing_owners.add(owner)
-        several = len(self._failing_owners) >= FAILING_OWNERS and self._in_a_row >= FAILURES
+        several = len(self._failing_owners) >= FAILING_OWNERS and self._consecutive_failures >= FAILURES
         if several or self._hub is not None:
-            self._hub = _Rest(until)
+            self._hub = _OpenCircuit(until)

@@ -1,4 +1,4 @@
-"""A model's config as it was found, and where."""
+"""FetchedConfig: a model's config files and where they come from."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ CONSOLIDATED_INDEX: Final = "consolidated.safetensors.index.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedConfig:
-    """The files that say what a model is, at one commit of its repository.
+    """The files that describe a model, at one commit of its repository.
 
     Attributes:
         id: the model's id on the Hub.
         revision: the commit's 40 hexadecimal digits; None where the source does not state it.
-        source: whether the Hub answered just now or the bundled snapshot did.
-        config: `config.json`; empty where there is none but a `params.json`.
-        params: `params.json`, Mistral's own format of a config; None where there is none.
-        consolidated: whether weights lie in Mistral's own files (`consolidated*.safetensors`).
+        source: `hub` for files from the Hub (also cached or imported), `bundled` for the bundled snapshot.
+        config: `config.json`; empty if the repository has only a `params.json`.
+        params: `params.json`, Mistral's own config format; None where there is none.
+        consolidated: whether there are weights in Mistral's own files (`consolidated*.safetensors`).
         quantization_config: `hf_quant_config.json`, in which ModelOpt states the dtypes of weights and cache;
             None where the repository has none.
         parameter_counts: parameters by safetensors dtype, as the Hub counts them: packed 4-bit weights are
             counted unpacked under their container's dtype, so these are not bytes. None where unknown.
         total_parameters: the Hub's count over all dtypes; None where unknown.
         total_parameter_bytes: bytes of all tensors as stored; None where unknown.
-        task: what the Hub says the model is for, if that is one that no engine of text serves; else None.
-        stale: whether this is an earlier answer of the Hub, which could not be asked anew.
-        provenance: for people, where the files and figures come from.
-        note: for people, what to know before relying on the answer; None where nothing.
+        task: the Hub's task of the model, if models for that task do not generate text; else None.
+        stale: whether this is a cached earlier response, because the Hub could not be reached now.
+        provenance: where the files and figures come from, as text for people.
+        note: a caution about the result, as text for people; None where there is none.
     """
 
     id: str

@@ -1,4 +1,7 @@
-"""Which ids and revisions may enter an address. What passes here cannot leave its place in a path."""
+"""Checks model ids and revisions before they are put into a URL.
+
+An id or revision that passes cannot change the meaning of the URL's path.
+"""
 
 import re
 from typing import Final
@@ -16,15 +19,15 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _ADDRESS: Final = re.compile(
     r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+))+|localhost", re.ASCII | re.IGNORECASE
 )
-# The Hub keeps these first segments for its API and for repositories that are not models.
+# The Hub reserves these first segments for its API and for repositories that are not models.
 _RESERVED: Final = frozenset({"api", *(prefix.rstrip("/") for prefix in REPO_TYPES_URL_PREFIXES.values())})
 
 
 def check_model_id(model_id: str) -> None:
-    """Refuse an id that no model on the Hub can have.
+    """Reject an id that no model on the Hub can have.
 
     Raises:
-        InvalidModelId: the id breaks the Hub's rules or names something else than a model.
+        InvalidModelId: the id breaks the Hub's rules, or names something other than a model.
     """
     try:
         validate_repo_id(model_id)
@@ -35,14 +38,14 @@ def check_model_id(model_id: str) -> None:
     if _ADDRESS.fullmatch(namespace):
         raise InvalidModelId(model_id, "it starts with the address of a machine")
     if slash and namespace.lower() in _RESERVED:
-        raise InvalidModelId(model_id, f"the Hub keeps '{namespace}/' for other things than models")
+        raise InvalidModelId(model_id, f"the Hub reserves '{namespace}/' and stores no models there")
 
 
 def check_revision(model_id: str, revision: str) -> None:
-    """Refuse a revision that is no branch, tag or commit.
+    """Reject text that cannot be the name of a branch, tag or commit.
 
     Raises:
-        InvalidRevision: it holds other characters, is too long, or could climb in a path.
+        InvalidRevision: it has invalid characters, is too long, or contains '..' or '//'.
     """
     if not _REVISION.fullmatch(revision) or ".." in revision or "//" in revision:
         raise InvalidRevision(model_id, revision)

@@ -1,4 +1,4 @@
-"""What the Hub said no to a moment ago, so that it is not asked again at once."""
+"""Remembers errors of the Hub for a minute, so that the same request is not repeated at once."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ if TYPE_CHECKING:
 
     from service.hub.errors import HubError
 
-REFUSED_SECONDS: Final = 60.0
-MOST_REFUSALS: Final = 4096
+TTL_SECONDS: Final = 60.0
+MOST_ERRORS: Final = 4096
 
 
 class NegativeCache:
-    """Errors by what was asked for, for a minute by `clock` (monotonic seconds), the latest ones only."""
+    """Stores the error of each request key for `TTL_SECONDS`; at most `MOST_ERRORS` of the latest.
+
+    `clock` gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._stored: OrderedDict[Hashable, tuple[HubError, float]] = OrderedDict()
+        self._errors: OrderedDict[Hashable, tuple[HubError, float]] = OrderedDict()
 
     def check(self, key: Hashable) -> None:
-        """Repeat an error that is still good.
+        """Raise the stored error of a key, if it has not expired.
 
         Raises:
-            HubError: the one that was kept.
+            HubError: the stored error.
         """
-        error, until = self._stored.get(key, (None, 0.0))
+        error, until = self._errors.get(key, (None, 0.0))
         if error is None:
             return
         if self._clock() < until:
             raise error.with_traceback(None)
-        del self._stored[key]
+        del self._errors[key]
 
-    def keep(self, key: Hashable, error: HubError) -> None:
-        """Repeat an error for a minute from when it was first met."""
-        if self._stored.get(key, (None,))[0] is error:
+    def store(self, key: Hashable, error: HubError) -> None:
+        """Store an error. Storing the same error object again does not prolong its time."""
+        if self._errors.get(key, (None,))[0] is error:
             return
-        self._stored[key] = (error, self._clock() + REFUSED_SECONDS)
-        self._stored.move_to_end(key)
-        while len(self._stored) > MOST_REFUSALS:
-            self._stored.popitem(last=False)
+        self._errors[key] = (error, self._clock() + TTL_SECONDS)
+        self._errors.move_to_end(key)
+        while len(self._errors) > MOST_ERRORS:
+            self._errors.popitem(last=False)

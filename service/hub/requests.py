@@ -1,15 +1,15 @@
-"""One request to the Hub, before it is made."""
+"""HubRequest: one request to the Hub, and the quota it counts against."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 MODEL_INFO: Final = "model info"
-"""What is asked of the Hub's API, in the place of a file's name."""
+"""Stands in place of a file name in requests for the metadata of the Hub's API."""
 
 
 class Quota(Enum):
-    """The Hub's quotas: it counts questions to its API and files apart."""
+    """The Hub's two quotas: it counts API requests and files separately."""
 
     API = auto()
     FILES = auto()
@@ -17,10 +17,14 @@ class Quota(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HubRequest:
-    """One file of a model at a revision, and the address that should answer with it.
+    """A request for one file of a model at a revision.
 
     Attributes:
-        span: the first and the last byte wanted, both included; None for the whole file.
+        model_id: the model's id.
+        revision: a branch, tag or commit.
+        file: the file's name, or `MODEL_INFO`.
+        url: the address of the request.
+        span: the first and the last byte to fetch, both included; None for the whole file.
     """
 
     model_id: str
@@ -31,10 +35,10 @@ class HubRequest:
 
     @property
     def quota(self) -> Quota:
-        """The quota that the request is counted against."""
+        """The quota that the request counts against."""
         return Quota.API if self.file == MODEL_INFO else Quota.FILES
 
     @property
     def headers(self) -> dict[str, str]:
-        """What asks for the span."""
+        """The `Range` header for the span; empty for the whole file."""
         return {} if self.span is None else {"Range": f"bytes={self.span[0]}-{self.span[1]}"}

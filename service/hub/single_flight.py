@@ -1,4 +1,4 @@
-"""One fetch for all who want the same at the same time."""
+"""Single flight: concurrent callers that need the same result share one fetch."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ Result = TypeVar("Result")
 
 
 class SingleFlight(Generic[Result]):
-    """Fetches under way, by what they fetch. Nothing is kept once a fetch has ended."""
+    """The running fetches by key. A result is not stored after its fetch has ended."""
 
     def __init__(self) -> None:
-        self._under_way: dict[Hashable, _Flight[Result]] = {}
+        self._running: dict[Hashable, _Flight[Result]] = {}
 
     async def join(self, key: Hashable, fetch: Callable[[], Coroutine[object, object, Result]]) -> Result:
-        """Return what `fetch` does, or what one already under way for `key` does.
+        """Return the result of `fetch`, or of a fetch that already runs for `key`.
 
-        Who leaves takes nobody else's answer away; when all have left, the fetch ends.
+        A caller that is cancelled does not cancel the fetch for the others; the fetch is cancelled when no
+        caller waits for it any more.
         """
         loop = asyncio.get_running_loop()
-        flight = self._under_way.get(key)
+        flight = self._running.get(key)
         if flight is None or flight.task.get_loop() is not loop:
-            flight = self._under_way[key] = _Flight(loop.create_task(fetch()))
+            flight = self._running[key] = _Flight(loop.create_task(fetch()))
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task)
         finally:
             flight.waiting -= 1
             if flight.waiting == 0:
-                if self._under_way.get(key) is flight:
-                    del self._under_way[key]
-                await _ended(flight.task)
+                if self._running.get(key) is flight:
+                    del self._running[key]
+                await _cancel_and_wait(flight.task)
 
 
 @dataclass(slots=True)
 class _Flight(Generic[Result]):
-    """A fetch and how many wait for it."""
+    """A running fetch and the number of callers that wait for it."""
 
     task: asyncio.Task[Result]
     waiting: int = 0
 
 
-async def _ended(task: asyncio.Task[Result]) -> None:
+async def _cancel_and_wait(task: asyncio.Task[Result]) -> None:
     if not task.done():
         task.cancel()
         await asyncio.wait({task})

@@ -1,12 +1,12 @@
-"""Decides who answers for a model: the Hub, or the bundled snapshot in its stead.
+"""Decides where a model's config comes from: the Hub, the cache, or the bundled snapshot.
 
-Offline, what was pulled or imported answers, else the snapshot. Online, the Hub is asked, and what it says of
-existence stands: a model, revision or file that it does not know is not taken from the snapshot. Where it
-gives no answer, no config, or will not show a gated one, a bundled model is answered from the snapshot with a
-note that says so.
+- Offline: from the cache (files pulled or imported before), else from the snapshot.
+- Online: from the Hub. If the Hub says that a model, revision or file does not exist, that is the result. If
+  it does not answer, answers with something that is not JSON, or the model is gated, a bundled model is taken
+  from the snapshot, with a note.
 
-A caller who names a revision gets that revision or an error: the snapshot stands in only for the default
-branch and for the very commit it was taken at.
+A caller who names a revision gets that revision or an error: the snapshot is used only for the default branch
+and for the commit that was bundled.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from service.hub.snapshot import BundledSnapshot
 
 FEW_FILES: Final = 4
-"""Headers that a plan may wait for, where its verdict depends on them."""
-_STOOD_IN_FOR: Final = (HubUnreachable, HubTimedOut, HubRateLimited, ModelGated, ConfigNotJson)
+"""Most weight files whose headers are read during a plan, if its verdict depends on them."""
+_SNAPSHOT_ERRORS: Final = (HubUnreachable, HubTimedOut, HubRateLimited, ModelGated, ConfigNotJson)
+"""Errors after which the snapshot is used."""
 
 
 class ModelSource:
-    """Resolves a model id to its config; for one caller, where it comes with a credential of its own."""
+    """Resolves a model id to its config, with the service's own credential or with a caller's."""
 
     def __init__(
         self,
@@ -56,18 +57,19 @@ class ModelSource:
         self._credential = credential
 
     def on_behalf_of(self, credential: Credential) -> ModelSource:
-        """Return the source that asks with a caller's own credential; its answers are that caller's alone."""
+        """Return a source that uses a caller's own credential; show its results to that caller only."""
         return ModelSource(self._client, self._snapshot, offline=self._offline, credential=credential)
 
     async def close(self) -> None:
-        """Close what keeps answers."""
+        """Close the caches."""
         await self._client.close()
 
     async def resolve(self, model_id: str, revision: str | None = None) -> FetchedConfig:
-        """Return the config of a model at a revision (the default branch if None).
+        """Return the config of a model at a revision (None: the default branch).
 
         Raises:
-            HubError: the config could not be had, by its cause; `nearest` names bundled models spelt alike.
+            HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
+                bundled models with a similar spelling.
         """
         check_model_id(model_id)
         if revision is not None:
@@ -83,20 +85,20 @@ class ModelSource:
     async def weights(
         self, model_id: str, revision: str | None = None, file: str | None = None
     ) -> tuple[str, Weights]:
-        """Return the commit and what the headers of a model's weights tell.
+        """Return the commit and the tensors of a model's weight files; `file` selects one file.
 
         Raises:
-            HubError: they could not be had.
+            HubError: no header could be fetched, or the service works offline.
         """
         check_model_id(model_id)
         if self._offline:
-            raise ModelNotFound(model_id, f"this service works offline and holds no weights of {model_id}")
+            raise ModelNotFound(model_id, f"this service works offline and has no weights of {model_id}")
         return await self._client.weights(model_id, revision, self._credential, file=file)
 
-    async def weighed(self, fetched: FetchedConfig) -> FetchedConfig:
-        """Return a model with the bytes of all its tensors, by the headers of its weights if those are few.
+    async def with_weight_bytes(self, fetched: FetchedConfig) -> FetchedConfig:
+        """Return a config with `total_parameter_bytes` read from the headers of the weight files.
 
-        Where they cannot be had it is returned as it is.
+        It is returned unchanged if there are more than `FEW_FILES` files or the headers cannot be fetched.
         """
         if self._offline or fetched.source != "hub" or fetched.stale or fetched.revision is None:
             return fetched
@@ -113,30 +115,32 @@ class ModelSource:
     async def _resolve_online(self, model_id: str, revision: str | None) -> FetchedConfig:
         try:
             return await self._client.fetch(model_id, revision, self._credential)
-        except _STOOD_IN_FOR as failure:
-            bundled = await asyncio.to_thread(self._stand_in, model_id, revision)
+        except _SNAPSHOT_ERRORS as failure:
+            bundled = await asyncio.to_thread(self._bundled_at, model_id, revision)
             if bundled is None:
                 raise
-            return replace(bundled, note=f"answered from the bundled snapshot: {failure}")
+            return replace(bundled, note=f"this config is from the bundled snapshot: {failure}")
 
     async def _resolve_offline(self, model_id: str, revision: str | None) -> FetchedConfig:
         try:
-            return await self._client.recall(model_id, revision, self._credential)
+            return await self._client.fetch_cached(model_id, revision, self._credential)
         except HubError:
             return await asyncio.to_thread(self._bundled, model_id, revision)
 
     def _bundled(self, model_id: str, revision: str | None) -> FetchedConfig:
-        bundled = self._stand_in(model_id, revision)
+        bundled = self._bundled_at(model_id, revision)
         if bundled is not None:
-            return replace(bundled, note="answered from the bundled snapshot: this service works offline")
+            return replace(
+                bundled, note="this config is from the bundled snapshot: this service works offline"
+            )
         known = self._snapshot.get(model_id)
         if known is None or revision is None:
-            raise ModelNotFound(model_id, f"this service works offline and holds no model {model_id}")
-        taken_at = f"commit {known.revision}" if known.revision else "a commit its source does not state"
+            raise ModelNotFound(model_id, f"this service works offline and has no model {model_id}")
+        taken_at = f"commit {known.revision}" if known.revision else "a commit that its source does not state"
         reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"
         raise RevisionNotFound(model_id, revision, reason)
 
-    def _stand_in(self, model_id: str, revision: str | None) -> FetchedConfig | None:
+    def _bundled_at(self, model_id: str, revision: str | None) -> FetchedConfig | None:
         bundled = self._snapshot.get(model_id)
         if bundled is None or revision in {None, DEFAULT_REVISION}:
             return bundled

@@ -1,1 +1,1 @@
-"""What a probe is asked to do, how its job lives, and what it measures."""
+"""Probe jobs: what a worker is asked to run, and the rules by which a job changes its state."""

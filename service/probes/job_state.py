@@ -1,4 +1,4 @@
-"""The states of a job, and the only ways from one to another."""
+"""The states of a job and the allowed transitions between them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,20 +6,20 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     LEASED = "leased"
-    """A worker has it and has not said yet that it began."""
+    """A worker has leased it and has not sent a heartbeat yet."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """The probe ran and came to no measurement; running out of memory is one such result."""
+    """The probe ran and measured nothing, for example because memory ran out."""
     REFUSED = "refused"
-    """The worker would not run it here: it could have done harm."""
+    """The worker did not run it, because it could have disturbed other users of the GPU."""
     CANCELLED = "cancelled"
     EXPIRED = "expired"
-    """Nobody took it in time, or every worker that took it was lost."""
+    """No worker leased it in time, or every worker that leased it stopped sending heartbeats."""
 
 
 TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
@@ -46,4 +46,4 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
 }
 ENDED: Final = frozenset(state for state, after in TRANSITIONS.items() if not after)
 HELD: Final = frozenset({State.LEASED, State.RUNNING})
-"""States in which one worker holds the job."""
+"""States in which a worker holds a lease of the job."""

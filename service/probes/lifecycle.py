@@ -1,8 +1,8 @@
-"""The life of a job: pure rules from one value of it to the next.
+"""The rules by which a job changes: pure functions that return the changed job.
 
-Whoever holds a lease is told its fence, a number that grows with every lease of the job. What comes with
-another fence is refused, so that two workers that both believe to hold a job cannot both end it. No rule
-relies on clocks that agree: a lease that ends early costs a second run, never a second result.
+Each lease has a fence, a number that grows with every lease of the job. A message with another fence is
+rejected, so that of two workers that both believe to hold a job only one can end it. The rules do not need
+synchronized clocks: if a lease ends too early, the job runs twice, but it never gets two results.
 """
 
 from collections.abc import Callable
@@ -20,22 +20,23 @@ from service.probes.job_state import (
 LEASE_SECONDS: Final = 60
 BEATS_PER_LEASE: Final = 4
 MAX_ATTEMPTS: Final = 2
-"""Leases of one job; a worker that is lost twice is not lost by chance."""
+"""Most leases of one job: if two workers are lost during it, the job itself is probably the reason."""
 QUEUE_SECONDS: Final = 3600
+"""How long a job waits in the queue before it expires."""
 
 
 class LeaseLost(Exception):
-    """The lease is another worker's by now, has run out, or never was."""
+    """The lease has expired, was given to another worker, or never existed."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"the lease of {job_id} is lost: what is sent under it counts for nothing")
+        super().__init__(f"the lease of {job_id} is lost: messages sent under it are ignored")
 
 
 class ResultConflict(Exception):
     """The job already ended with another result."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"{job_id} already ended, and with another result")
+        super().__init__(f"{job_id} already ended with another result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +49,34 @@ class Job:
     created_at: float
     updated_at: float
     expires_at: float
-    """When it is given up in the queue; while it is held, when the lease ends."""
+    """When a queued job expires, or when the lease of a leased job ends."""
     fence: int = 0
-    """Leases so far; the last one's number is its token."""
+    """Number of leases so far; a lease is identified by its number."""
     worker: str | None = None
-    """Who holds it, or held it last."""
+    """The worker that holds the job, or held it last."""
     attempts: int = 0
+    """Number of leases that count for `MAX_ATTEMPTS`."""
     cancel_requested: bool = False
     phase: str = ""
-    """What the worker said last."""
+    """The phase that the worker reported last."""
     result: str | None = None
-    """The result as JSON, as it came."""
+    """The reported result as JSON."""
     result_digest: str | None = None
+    """Digest of the reported result, to recognize a repeated report."""
 
     def __post_init__(self) -> None:
         if self.state in HELD and self.worker is None:
-            raise ValueError(f"{self.id} is {self.state} by nobody")
+            raise ValueError(f"{self.id} is {self.state} but has no worker")
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the job is in a final state."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a worker shows for a job."""
+    """A worker's proof that it holds a job."""
 
     worker: str
     fence: int
@@ -81,7 +84,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class JobEnding:
-    """How a worker says that a job ended."""
+    """The end of a job as a worker reports it: final state, result as JSON, and digest of the report."""
 
     state: State
     result: str
@@ -89,7 +92,7 @@ class JobEnding:
 
 
 Rule = Callable[[Job, float], Job]
-"""From a job and the time to what becomes of it; the same value where nothing does."""
+"""Takes a job and the time in seconds since the epoch; returns the changed job, or the same if unchanged."""
 
 
 def _moved(job: Job, state: State, now: float) -> Job:
@@ -99,16 +102,16 @@ def _moved(job: Job, state: State, now: float) -> Job:
 
 
 def leased(job: Job, worker: str, now: float, seconds: float = LEASE_SECONDS) -> Job:
-    """Return a queued job in the hands of a worker for so many seconds, under a new fence."""
+    """Return a queued job leased to a worker for `seconds`, with a new fence."""
     held = _moved(replace(job, worker=worker), State.LEASED, now)
     return replace(held, fence=job.fence + 1, attempts=job.attempts + 1, expires_at=now + seconds, phase="")
 
 
 def heartbeat(job: Job, lease: Lease, phase: str, now: float, seconds: float = LEASE_SECONDS) -> Job:
-    """Return a job whose worker is alive, its lease prolonged.
+    """Return a job with its lease renewed for `seconds` from now.
 
     Raises:
-        LeaseLost: the job is not this worker's (any more).
+        LeaseLost: the lease is not valid (any more).
     """
     _check(job, lease, now)
     alive = job if job.state is State.RUNNING else _moved(job, State.RUNNING, now)
@@ -116,11 +119,11 @@ def heartbeat(job: Job, lease: Lease, phase: str, now: float, seconds: float = L
 
 
 def finished(job: Job, lease: Lease, ending: JobEnding, now: float) -> Job:
-    """Return a job that its worker ended; the same ending may be told any number of times.
+    """Return a job ended by its worker. The same ending may be reported any number of times.
 
     Raises:
-        LeaseLost: the job is not this worker's (any more).
-        ResultConflict: it ended with another result.
+        LeaseLost: the lease is not valid (any more).
+        ResultConflict: the job already ended with another result.
     """
     if job.result_digest is not None and (job.worker, job.fence) == (lease.worker, lease.fence):
         if job.result_digest == ending.digest:
@@ -133,7 +136,7 @@ def finished(job: Job, lease: Lease, ending: JobEnding, now: float) -> Job:
 
 
 def cancelled(job: Job, now: float) -> Job:
-    """Return a job that nobody wants any more; who holds it is told with its next heartbeat."""
+    """Return a cancelled job. If it is leased, its worker is asked to stop in the reply to a heartbeat."""
     if job.ended or job.cancel_requested:
         return job
     if job.state is State.QUEUED:
@@ -142,7 +145,7 @@ def cancelled(job: Job, now: float) -> Job:
 
 
 def swept(job: Job, now: float) -> Job:
-    """Return a job as its times have it: back in the queue, or given up, once they have run out."""
+    """Return a job after its expiry time: queued again, cancelled or expired; unchanged before that time."""
     if job.ended or now < job.expires_at:
         return job
     if job.state is State.QUEUED:

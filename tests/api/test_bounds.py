@@ -13,7 +13,7 @@ from service.api.examples import NODE
 from service.api.middleware.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
 from service.api.middleware.body_limit import MAX_BODY_BYTES
 from service.api.work_lanes import Seats, TooBusy
-from service.store.measurements import AT_ONCE
+from service.store.measurements import BATCH_SIZE
 from service.store.tokens import Scope, TokenStore
 from tests.api.test_probes import (
     LEASE,
@@ -128,7 +128,7 @@ async def test_a_result_has_a_bound(bearer: Bearer) -> None:
 
 async def test_more_measurements_than_are_read_at_once_are_exported_in_their_order(bearer: Bearer) -> None:
     operator = await bearer(Scope.OPERATOR)
-    number = 2 * AT_ONCE + 1
+    number = 2 * BATCH_SIZE + 1
     lines = [{**MEASUREMENT, **STARTED, "measured_at": float(each)} for each in range(number)]
     imported = await operator.post("/measurements", content="\n".join(map(json.dumps, reversed(lines))))
     assert imported.json() == {"measurements": number, "new": number}

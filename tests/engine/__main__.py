@@ -22,7 +22,7 @@ from service.units import GIB
 from service.worker.child import CHILDREN, Child
 from service.worker.devices import HOST_NAME, HostMemory
 from service.worker.engine_terms import cache_bytes
-from service.worker.running import environment_of
+from service.worker.probe_run import environment_of
 from tests.engine import allocation
 from tests.engine.environment import prepare_engine
 from tests.engine.models import BLOCK, BLOCKS, MODELS

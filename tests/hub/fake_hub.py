@@ -16,7 +16,7 @@ from service.hub.cache import HubCache
 from service.hub.circuit_breaker import CircuitBreaker
 from service.hub.endpoint import Endpoint
 from service.hub.hub_client import HubClient
-from service.hub.repository import CacheKeys, Repositories
+from service.hub.repositories import Caches, Repositories
 from service.hub.transfer import DEFAULT_LIMITS, Transfer, TransferLimits
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class FakeHub:
     def repositories_of_a_client(self) -> Repositories:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
         transfer = Transfer(http, Endpoint(ENDPOINT, TOKEN), DEFAULT_LIMITS, CircuitBreaker())
-        return Repositories(transfer, ENDPOINT, CacheKeys(HubCache(), HubCache()), DEFAULT_LIMITS.depth)
+        return Repositories(transfer, ENDPOINT, Caches(HubCache(), HubCache()), DEFAULT_LIMITS.depth)
 
     def play(self, ending: str, response: Callable[[], httpx2.Response]) -> None:
         async def fault(_: httpx2.Request) -> httpx2.Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.hub.cache import ENTRY_BYTES, HubCache, Key
+from service.hub.cache import ENTRY_BYTES, CacheKey, HubCache
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,
@@ -27,8 +27,8 @@ class Clock:
         return self.now
 
 
-def key(file: str = "config.json", owner: str = "") -> Key:
-    return Key(owner, MODEL, COMMIT, file)
+def key(file: str = "config.json", owner: str = "") -> CacheKey:
+    return CacheKey(owner, MODEL, COMMIT, file)
 
 
 def damaged(path: Path, garbage: bytes) -> Path:
@@ -97,7 +97,7 @@ async def test_a_check_names_what_it_drops(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE entries SET body = 'other' WHERE file = 'b'")
     other.close()
-    assert [(entry.key.file, entry.whole) for entry in await cache.check()] == [("a", True), ("b", False)]
+    assert [(entry.key.file, entry.intact) for entry in await cache.check()] == [("a", True), ("b", False)]
     assert [entry.key.file for entry in await cache.check()] == ["a"]
     await cache.close()
 
@@ -152,13 +152,13 @@ async def test_nobody_else_may_read_the_file(path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from service.hub.cache import HubCache, Key
+from service.hub.cache import CacheKey, HubCache
 async def main():
     cache = HubCache(Path(sys.argv[1]))
     for n in range(50):
-        await cache.put(Key("", "acme/tiny", "0" * 40, f"{sys.argv[2]}-{n}"), b"x" * 2000)
-        await cache.put(Key("", "acme/tiny", "0" * 40, "shared"), sys.argv[2].encode() * 1000)
-        assert await cache.get(Key("", "acme/tiny", "0" * 40, "shared")) is not None
+        await cache.put(CacheKey("", "acme/tiny", "0" * 40, f"{sys.argv[2]}-{n}"), b"x" * 2000)
+        await cache.put(CacheKey("", "acme/tiny", "0" * 40, "shared"), sys.argv[2].encode() * 1000)
+        assert await cache.get(CacheKey("", "acme/tiny", "0" * 40, "shared")) is not None
 asyncio.run(main())
 """
 
@@ -173,7 +173,7 @@ async def test_several_processes_share_a_file(path: Path) -> None:
     cache = HubCache(path)
     entries = await cache.check()
     assert len(entries) == 3 * 50 + 1
-    assert all(entry.whole for entry in entries)
+    assert all(entry.intact for entry in entries)
     await cache.close()
 
 

@@ -201,7 +201,7 @@ async def test_a_quantization_config_that_cannot_be_read_is_not_taken_for_none()
 
 async def test_a_repository_without_a_config_is_named_so() -> None:
     hub = FakeHub({MODEL: Repository({})})
-    with pytest.raises(ConfigNotFound, match=r"acme/tiny holds no config\.json"):
+    with pytest.raises(ConfigNotFound, match=r"acme/tiny has no config\.json"):
         await hub.client().fetch(MODEL)
 
 

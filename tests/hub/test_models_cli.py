@@ -59,11 +59,11 @@ def test_what_was_pulled_is_planned_offline(cache: Path, monkeypatch: pytest.Mon
         result = run("models", "pull", "acme/gemma", "acme/none")
     assert result.exit_code == 1
     assert f"acme/gemma at {COMMIT}" in result.stdout
-    assert "acme/none: the Hub shows this service no model acme/none" in result.stderr
+    assert "acme/none: the Hub has no model acme/none" in result.stderr
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     answer = planned("acme/gemma")
     assert (answer["source"], answer["revision"], answer["stale"]) == ("hub", COMMIT, False)
-    assert "this was kept at" in str(answer["note"])
+    assert "this was stored at" in str(answer["note"])
     assert run("models", "pull", "acme/gemma").exit_code == 2
     assert run("models", "verify").exit_code == 0
     assert cache.exists()

@@ -27,9 +27,9 @@ from service.hub.errors import (
     HubError,
     HubUnreachable,
 )
-from service.hub.gguf import HeaderGoesOn, NotAHeader, read_gguf
+from service.hub.gguf import HeaderTruncated, InvalidHeader, read_gguf
 from service.hub.hub_client import HubClient
-from service.hub.info import read_info
+from service.hub.model_info import read_info
 from service.hub.safetensors import MOST_HEADER_BYTES, HeaderTensors, read_header
 from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
@@ -321,7 +321,7 @@ def test_a_gguf_header_that_is_cut_goes_on() -> None:
     whole = gguf()
     assert read_gguf(whole) == GGUF_TENSORS
     for end in range(len(whole)):
-        with pytest.raises(HeaderGoesOn):
+        with pytest.raises(HeaderTruncated):
             read_gguf(whole[:end])
 
 
@@ -342,14 +342,14 @@ def test_a_gguf_header_that_is_cut_goes_on() -> None:
     ],
 )
 def test_what_is_no_gguf_header_is_refused(change: Callable[[bytes], bytes]) -> None:
-    with pytest.raises(NotAHeader):
+    with pytest.raises(InvalidHeader):
         read_gguf(change(gguf()))
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_no_bytes_do_harm(noise: bytes, at: int) -> None:
     whole = gguf()
-    with suppress(HeaderGoesOn, NotAHeader):
+    with suppress(HeaderTruncated, InvalidHeader):
         assert read_gguf(whole[:at] + noise + whole[at + len(noise) :]).count >= 0
 
 
@@ -416,7 +416,7 @@ HOSTILE_GGUFS = {
 @pytest.mark.parametrize("whole", HOSTILE_GGUFS.values(), ids=HOSTILE_GGUFS.keys())
 def test_a_hostile_gguf_header_is_refused_at_once(whole: bytes) -> None:
     started = time.process_time()
-    with pytest.raises(NotAHeader):
+    with pytest.raises(InvalidHeader):
         read_gguf(whole)
     assert time.process_time() - started < 1
 

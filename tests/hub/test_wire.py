@@ -137,7 +137,7 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
                 )
                 return
             assert (reply.status_code, reply.json()["stale"]) == (200, True)
-            assert "this is what the Hub said at 20" in reply.json()["note"]
+            assert "this is the Hub's response of 20" in reply.json()["note"]
             assert (await ask(asking)).json()["stale"] is True
             clock.now += 86_400
             assert (await ask(asking)).status_code == COLD[fault][0]

@@ -13,7 +13,7 @@ from service.logs import configure_logs
 from service.worker.devices import HostMemory
 from service.worker.loop import Worker
 from service.worker.node import Node
-from service.worker.running import ProbeRun
+from service.worker.probe_run import ProbeRun
 from service.worker.service_client import ServiceClient
 
 LONGEST_SECONDS = 0.6

@@ -138,10 +138,10 @@ async def test_a_result_and_its_measurement_are_kept_once(jobs: JobStore, databa
     assert json.loads(again.result or "")["outcome"] == "measured"
     with pytest.raises(ResultConflict):
         await jobs.finish(job_id, lease, ending(State.FAILED))
-    kept = MeasurementStore(database)
-    assert tuple((await kept.by_digest()).values()) == (MEASURED,)
-    assert await kept.keep([MEASURED]) == 0
-    assert (await kept.state())[0] == 1
+    stored = MeasurementStore(database)
+    assert tuple((await stored.by_digest()).values()) == (MEASURED,)
+    assert await stored.add([MEASURED]) == 0
+    assert (await stored.state())[0] == 1
 
 
 async def test_a_forged_fence_or_worker_is_refused(jobs: JobStore) -> None:

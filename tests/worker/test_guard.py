@@ -28,11 +28,11 @@ DEMAND = ProbeDemand(20 * GIB)
         (replace(IDLE, awaits_reset=True), "reset"),
         (replace(IDLE, exclusive=True, pids=(7,)), "exclusive"),
         (replace(IDLE, exclusive=True, used=30 * GIB), "exclusive"),
-        (replace(IDLE, pids=(7,)), "1 other process is"),
-        (replace(IDLE, pids=(7, 8)), "2 other processes are"),
-        (replace(IDLE, utilization=1), "at work"),
-        (replace(IDLE, used=30 * GIB, free=50 * GIB), "cannot be seen"),
-        (replace(IDLE, free=23 * GIB), "reserve"),
+        (replace(IDLE, pids=(7,)), "1 other process uses"),
+        (replace(IDLE, pids=(7, 8)), "2 other processes use"),
+        (replace(IDLE, utilization=1), "computing"),
+        (replace(IDLE, used=30 * GIB, free=50 * GIB), "cannot see"),
+        (replace(IDLE, free=23 * GIB), "stay free"),
     ],
 )
 def test_what_a_probe_must_not_disturb(state: DeviceState, words: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from service.probes.job_spec import Inventory, JobSpec
 from service.serialization import SPEC
 from service.worker.loop import Worker
-from service.worker.running import ProbeRun
+from service.worker.probe_run import ProbeRun
 from service.worker.service_client import Denied, ServiceClient
 from service.worker.spool import Spool, Spooled
 from tests.worker.simulation import SimulatedGpu

@@ -13,7 +13,7 @@ from service.application.measurements_ndjson import LINES, read_lines, written_l
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.memory.budget import Level
-from service.store.measurements import batched
+from service.store.measurements import batches
 
 router = APIRouter(tags=["calibrations"])
 
@@ -40,7 +40,7 @@ async def export_measurements(services: Parts, reader: Reader) -> Response:
     """Write every measurement, the oldest first, as JSON lines."""
     del reader
     measurements = services.probes.measurements
-    parts = list(batched(await measurements.digests()))
+    parts = list(batches(await measurements.digests()))
 
     async def lines() -> AsyncIterator[str]:
         for part in parts:
@@ -62,6 +62,6 @@ async def import_measurements(
     del operator
     lines = await request.body()
     measurements = await turn(lambda: read_lines(lines), dear=True)
-    new = await services.probes.measurements.keep(measurements)
+    new = await services.probes.measurements.add(measurements)
     await services.probes.learned.refresh()
     return ImportAnswer(measurements=len(measurements), new=new)

@@ -1,4 +1,4 @@
-"""A worker on the service's own host, for a node that has both."""
+"""Runs a worker on the service's own host, for a node with both."""
 
 import asyncio
 import sys
@@ -18,35 +18,35 @@ PAUSE_SECONDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LocalWorker:
-    """How the worker of the service's own host is started."""
+    """The options of the worker on the service's own host."""
 
     server: str
     """The service's address."""
     python: Path | None = None
-    """Of the environment that has torch or the engine; ``None`` for the service's own."""
+    """Python of the environment that has torch or the engine; ``None`` for the service's own."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The worker's options, its token aside."""
+        """The worker's command line options, without its token."""
         return ("--server", self.server, *(() if self.python is None else ("--python", str(self.python))))
 
 
 @asynccontextmanager
 async def local_worker(tokens: TokenStore, worker: LocalWorker) -> AsyncIterator[None]:
-    """Keep a worker running that asks this service for jobs, under a token that lives as long as it does."""
+    """Keep a worker of this service running; its token is created here and revoked at the end."""
     text = await tokens.create(NAME, Scope.WORKER)
     with tempfile.TemporaryDirectory(prefix="dryserve-") as folder:
-        keeping = asyncio.create_task(_keep_running(worker, _written(text, Path(folder))))
+        running = asyncio.create_task(_keep_running(worker, _written(text, Path(folder))))
         try:
             yield
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
             await tokens.revoke(text.split("_")[1])
 
 
 def _written(token: str, folder: Path) -> Path:
-    """Write a token where nobody else can read it; the folder is its maker's alone."""
+    """Write a token to a file that only the service's user can read, and return the file."""
     file = folder / "token"
     file.touch(mode=0o600)
     file.write_text(token, "utf-8")
@@ -67,6 +67,6 @@ async def _keep_running(worker: LocalWorker, token_file: Path) -> None:
             try:
                 await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
             except TimeoutError:
-                # Its child's keeper sees that, too, and ends what is below it.
+                # The keeper of its child notices that as well and ends all its descendants.
                 process.kill()
         await asyncio.sleep(PAUSE_SECONDS)

@@ -1,4 +1,7 @@
-"""What an operator applies himself: the service holds no credentials of any node."""
+"""Writes manifests and commands with which an operator starts workers.
+
+The service does not apply them itself, since it has no credentials of any node.
+"""
 
 import shlex
 from dataclasses import dataclass
@@ -7,43 +10,44 @@ from typing import Any, Final
 
 import yaml
 
-TOKEN_FILE: Final = "/run/dryserve/token"  # noqa: S105 - where one is, not what
+TOKEN_FILE: Final = "/run/dryserve/token"  # noqa: S105 - a path
 STATE: Final = "/var/lib/dryserve"
-SECRET: Final = "dryserve-worker"  # noqa: S105 - its name
+SECRET: Final = "dryserve-worker"  # noqa: S105 - a name
 SHARED_MEMORY: Final = "2Gi"
-"""By which the ranks of one engine speak to each other."""
+"""Shared memory that the ranks of one engine use to communicate."""
 USER: Final = 10001
-"""As in the image of the service."""
+"""User id, the same as in the image of the service."""
 
 
 class Form(StrEnum):
-    """Ways to run a worker that are written for others to apply."""
+    """Ways to run a worker."""
 
     JOB = "job"
-    """One probe on any node with free GPUs, which Kubernetes hands to it alone."""
+    """A Kubernetes Job: one probe on any node with free GPUs, which Kubernetes reserves for it."""
     DAEMONSET = "daemonset"
-    """A worker on every node with GPUs, beside what runs there; it asks for no GPU of its own."""
+    """A Kubernetes DaemonSet: a worker on every node with GPUs; it reserves no GPU for itself."""
     DOCKER = "docker"
+    """A `docker run` command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a worker is started with."""
+    """The options of a worker."""
 
     server: str
     image: str
-    """With the service, and with torch or the engine for more than an inventory."""
+    """Image with the service; probes other than an inventory need torch or the engine in it too."""
     gpus: int = 1
-    """GPUs that a Job takes."""
+    """GPUs that a Job reserves."""
     python: str | None = None
-    """Python of the image that has torch or the engine."""
+    """Path of the image's Python that has torch or the engine."""
     labels: tuple[str, ...] = ()
     secret: str = SECRET
     """Kubernetes secret whose key ``token`` is a worker's token."""
 
 
 def manifest(form: Form, launch: Launch) -> str:
-    """Return a document for ``kubectl apply``, or a line for a shell."""
+    """Return a YAML document for ``kubectl apply``, or a shell command for docker."""
     match form:
         case Form.JOB:
             return _yaml(_job(launch))
@@ -54,7 +58,7 @@ def manifest(form: Form, launch: Launch) -> str:
 
 
 def arguments(launch: Launch, *, once: bool) -> list[str]:
-    """Return the worker's own command line, behind the image's entry point."""
+    """Return the worker's arguments, which follow the image's entry point."""
     words = ["worker", "--server", launch.server, "--token-file", TOKEN_FILE, "--state", STATE]
     words += ["--once"] if once else []
     words += [] if launch.python is None else ["--python", launch.python]
@@ -75,7 +79,7 @@ def _job(launch: Launch) -> dict[str, Any]:
 
 def _daemonset(launch: Launch) -> dict[str, Any]:
     container = _container(launch, once=False)
-    # All GPUs are seen and none is asked for: live servers keep theirs.
+    # The worker sees all GPUs and reserves none, so that running servers keep theirs.
     container["env"] = [
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
@@ -85,7 +89,7 @@ def _daemonset(launch: Launch) -> dict[str, Any]:
     pod = {
         **_pod(launch, container),
         "runtimeClassName": "nvidia",
-        # Without it the worker could not tell whose processes are on a GPU.
+        # Without it the worker could not see which processes use a GPU.
         "hostPID": True,
         "nodeSelector": {"nvidia.com/gpu.present": "true"},
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
@@ -123,7 +127,7 @@ def _container(launch: Launch, *, once: bool) -> dict[str, Any]:
         "name": "worker",
         "image": launch.image,
         "args": arguments(launch, once=once),
-        # What a child needs of the host: weights are made on the GPU.
+        # Host resources of a child; it creates the weights directly on the GPU.
         "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "16Gi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -142,7 +146,7 @@ def _container(launch: Launch, *, once: bool) -> dict[str, Any]:
 def _docker(launch: Launch) -> str:
     words = ["docker", "run", "--rm", "--init", "--gpus", "all", "--pid", "host", "--read-only"]
     words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", str(USER)]
-    # What the engine compiles is written there and loaded from there, which docker does not allow by itself.
+    # The engine writes compiled code there and loads it from there; docker's tmpfs is noexec by default.
     words += ["--tmpfs", "/tmp:exec", "--shm-size", "2g"]  # noqa: S108 - the container's own
     words += ["--volume", f"dryserve-worker:{STATE}"]
     words += ["--volume", f"./worker.token:{TOKEN_FILE}:ro", launch.image]

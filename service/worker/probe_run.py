@@ -1,4 +1,4 @@
-"""One job from its lease to its result: look, refuse or run, watch, read."""
+"""ProbeRun: runs one job. It checks the GPUs, refuses or starts a child, watches it, and reads its result."""
 
 import asyncio
 import fcntl
@@ -47,16 +47,16 @@ from service.worker.guard import (
 from service.worker.node import Node
 from service.worker.process_tree import descendants
 
-LOOKS: Final = 3
-LOOK_SECONDS: Final = 0.5
-"""Between two looks at a device, and between two rounds of the watchdog."""
+SAMPLES: Final = 3
+SAMPLE_SECONDS: Final = 0.5
+"""Time between two samples of a device, and between two rounds of the watchdog."""
 WATCHED_BYTES: Final = GIB // 4
-"""Left above the reserve by what is not planned, so that the watchdog is not woken by it."""
+"""The search for the largest tensor leaves this much above the reserve, else the watchdog could stop it."""
 Result = dict[str, Any]
 
 
 class ProbeRefused(Exception):
-    """The probe must not run here now."""
+    """The probe must not run on this node now. The message says why."""
 
 
 class ProbeRun:
@@ -70,16 +70,16 @@ class ProbeRun:
         self.phase = ""
 
     def stop(self, why: str) -> None:
-        """End the job soon."""
+        """Ask the job to stop soon; `why` becomes part of its result."""
         self._stopped = self._stopped or why
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether `stop` was called."""
         return bool(self._stopped)
 
     async def result(self) -> Result:
-        """Run the job, and return its result as the API takes it."""
+        """Run the job and return its result in the form of the API's `ResultInput`."""
         try:
             match self._spec.work:
                 case Inventory():
@@ -108,12 +108,15 @@ class ProbeRun:
             end, bad = await self._run_child("alloc.py", job, [device], reserve)
         if bad is not None:
             return bad
-        specified = dict(end.result or {})
-        outcome, detail = specified.pop("outcome"), specified.pop("detail", "")
-        return {"outcome": outcome, "detail": detail, "allocation": specified}
+        report = dict(end.result or {})
+        outcome, detail = report.pop("outcome"), report.pop("detail", "")
+        return {"outcome": outcome, "detail": detail, "allocation": report}
 
     def _largest_tensor(self, device: DeviceState, reserve: int) -> int:
-        """Return up to what size the largest tensor is looked for: nothing on the host, or beside others."""
+        """Return up to how many bytes the largest tensor is searched for.
+
+        Nothing is searched for on the host, or if other processes use the GPU.
+        """
         if device.name == HOST_NAME or device.pids or device.used > HIDDEN_BYTES:
             return 0
         room = device.free - reserve - CONTEXT_BYTES - WATCHED_BYTES
@@ -121,10 +124,10 @@ class ProbeRun:
         return max(0, room if most is None else min(room, most - CONTEXT_BYTES))
 
     async def _engine(self, work: Engine) -> Result:
-        # A second reading by the closed list: what is not on it does not reach the engine.
+        # The worker validates the flags again, so that no flag outside the closed list reaches the engine.
         flags = ServeInput.model_validate(dict(work.flags)).model_dump(exclude_none=True)
         if unfit := sorted(NOT_PROBED & flags.keys()):
-            raise ProbeRefused(f"no probe takes {', '.join(unfit)}")
+            raise ProbeRefused(f"a probe cannot use {', '.join(unfit)}")
         with ExitStack() as held:
             devices, reserve = await self._claim(work.ranks, work.bytes, held)
             job = {
@@ -138,31 +141,31 @@ class ProbeRun:
             after = {state.uuid: state for state in self._devices.states()}
         if bad is not None:
             return bad
-        strangers = any(
+        contaminated = any(
             disturbed(state, after[uuid], self._seen.get(uuid, frozenset()), frozenset(self._own))
             for uuid, state in before.items()
         )
-        return _measured(end, devices[0], self._devices.driver, contaminated=strangers)
+        return _measured(end, devices[0], self._devices.driver, contaminated=contaminated)
 
     async def _claim(self, number: int, needed: int, held: ExitStack) -> tuple[Sequence[DeviceState], int]:
-        """Return so many devices that may be used, locked against other workers of the node.
+        """Lock `number` devices against other workers of the node; return them and the reserve in bytes.
 
         Raises:
-            Refused: there are not as many, and why.
+            ProbeRefused: fewer devices may be used; the message says why.
         """
         limits = self._spec.limits
         demand = _demand(limits, needed, self._node)
         found: list[DeviceState] = []
         reasons: list[str] = []
         reserve = 0
-        samples = await self._looks()
+        samples = await self._samples()
         for states in samples.values():
             if len(found) >= number:
                 break
             if not self._matches(states[-1]):
                 continue
             reserve = reserve_of(states[-1], self._node.reserve_bytes, demand)
-            # Ranks of one engine on the host share its memory.
+            # On the host all ranks of an engine share the one memory.
             share = number if states[-1].name == HOST_NAME else 1
             reason = guard_refusal(states, demand, reserve) or self._lock(states[-1], held)
             if reason is None:
@@ -170,17 +173,17 @@ class ProbeRun:
             else:
                 reasons.append(reason)
         if len(found) < number:
-            absent = self._devices.absence or "no GPU of the node is the one that was asked for"
+            absent = self._devices.absence or "the node has no GPU that the job asks for"
             raise ProbeRefused("; ".join(dict.fromkeys(reasons)) or absent)
         return found[:number], reserve
 
-    async def _looks(self) -> Mapping[str, Sequence[DeviceState]]:
+    async def _samples(self) -> Mapping[str, Sequence[DeviceState]]:
         samples: dict[str, list[DeviceState]] = {}
-        for look in range(LOOKS):
+        for sample in range(SAMPLES):
             for state in self._devices.states():
                 samples.setdefault(state.uuid, []).append(state)
-            if look < LOOKS - 1:
-                await asyncio.sleep(LOOK_SECONDS)
+            if sample < SAMPLES - 1:
+                await asyncio.sleep(SAMPLE_SECONDS)
         return samples
 
     def _matches(self, state: DeviceState) -> bool:
@@ -189,19 +192,19 @@ class ProbeRun:
         return named and target.gpu_uuid in {None, state.uuid}
 
     def _lock(self, state: DeviceState, held: ExitStack) -> str | None:
-        """Lock a device against this node's other workers; say why it cannot be."""
+        """Lock a device against this node's other workers; return why that is not possible, else None."""
         path = self._node.state_folder / f"{state.uuid}.lock"
         file = held.enter_context(path.open("w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return "busy: another probe is on the GPU"
+            return "busy: another probe uses the GPU"
         return None
 
     async def _run_child(
         self, script: str, job: Mapping[str, Any], devices: Sequence[DeviceState], reserve: int
     ) -> tuple[ChildEnd, Result | None]:
-        """Run a child to its end; return that, and the result if it is no good one."""
+        """Run a child to its end; return how it ended, and a result if it did not succeed (else None)."""
         self._seen: dict[str, frozenset[int]] = {}
         self._own: set[int] = set()
         with tempfile.TemporaryDirectory(prefix="probe-") as name:
@@ -221,9 +224,9 @@ class ProbeRun:
             return end, self._bad(end, folder)
 
     async def _watch(self, child: Child, devices: Sequence[DeviceState], reserve: int) -> None:
-        """Return once the child has ended, or must."""
+        """Watch memory and processes; return when the child has ended or must be stopped."""
         watched = {device.uuid for device in devices}
-        while not await child.ended(LOOK_SECONDS):
+        while not await child.ended(SAMPLE_SECONDS):
             self.phase = child.phase
             self._own |= descendants(child.pid)
             states = [state for state in self._devices.states() if state.uuid in watched]
@@ -268,13 +271,13 @@ def _demand(limits: ProbeLimits, needed: int, node: Node) -> ProbeDemand:
 
 
 def _largest_share(devices: Sequence[DeviceState], reserve: int) -> float:
-    """Return the utilization that fits into what is free, cut to hundredths as people write it."""
+    """Return the largest utilization that fits into the free memory, rounded down to hundredths."""
     share = min((device.free - reserve) / device.total for device in devices)
     return max(0.01, int(share * 100) / 100)
 
 
 def environment_of(folder: Path, devices: Sequence[DeviceState]) -> dict[str, str]:
-    """Return what a child gets to see, beside what its keeper lets through."""
+    """Return a child's environment variables, apart from those that its keeper passes on."""
     settings = {
         "VLLM_CACHE_ROOT": str(folder / "cache"),
         "HF_HUB_OFFLINE": "1",
@@ -289,8 +292,8 @@ def environment_of(folder: Path, devices: Sequence[DeviceState]) -> dict[str, st
 
 
 def _measured(end: ChildEnd, device: DeviceState, driver: str | None, *, contaminated: bool) -> Result:
-    specified = end.result or {}
-    seen = specified["device"] or {
+    report = end.result or {}
+    seen = report["device"] or {
         "name": device.name,
         "compute_capability": device.compute_capability,
         "total_bytes": device.total,
@@ -298,18 +301,18 @@ def _measured(end: ChildEnd, device: DeviceState, driver: str | None, *, contami
     measurement = {
         "measured_at": time.time(),
         "device": {**seen, "uuid": device.uuid},
-        "utilization": specified["utilization"],
-        "ranks": engine_terms.ranks(specified["ranks"], end.log),
-        "stack": {"driver": driver, **{name: specified[name] for name in ("cuda", "torch", "nccl")}},
-        "cache": engine_terms.cache(specified["ranks"]),
+        "utilization": report["utilization"],
+        "ranks": engine_terms.ranks(report["ranks"], end.log),
+        "stack": {"driver": driver, **{name: report[name] for name in ("cuda", "torch", "nccl")}},
+        "cache": engine_terms.cache(report["ranks"]),
         "contaminated": contaminated,
-        "timings": specified["timings"],
+        "timings": report["timings"],
     }
     return {"outcome": "measured", "measurement": measurement}
 
 
 async def installed(python: Path) -> Mapping[str, str]:
-    """Return which of torch and vllm an environment has, by name."""
+    """Return the versions of torch and vllm in a Python environment, without packages it does not have."""
     process = await asyncio.create_subprocess_exec(
         str(python), "-I", str(CHILDREN / "inspection.py"), stdout=asyncio.subprocess.PIPE
     )

@@ -18,21 +18,21 @@ from service.probes.job_spec import (
     Target,
 )
 from service.units import GIB
-from service.worker import running
+from service.worker import probe_run
 from service.worker.devices import (
     DeviceState,
     HostMemory,
     Nvml,
     host_memory,
 )
+from service.worker.probe_run import CANCELLED, ProbeRun
 from service.worker.process_tree import descendants
-from service.worker.running import CANCELLED, ProbeRun
 from tests.worker.simulation import SimulatedGpu
 
 
 @pytest.fixture(autouse=True)
 def _fast_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(probe_run, "SAMPLE_SECONDS", 0.02)
 
 
 def alloc(*tensors: int, limits: ProbeLimits = ProbeLimits(), target: Target = Target()) -> JobSpec:  # noqa: B008 - frozen
@@ -92,7 +92,7 @@ async def test_a_gpu_that_is_lost_ends_the_probe_and_its_child(tmp_path: Path) -
 
         def states(self) -> tuple[DeviceState, ...]:
             self.looks += 1
-            if self.looks > 2 * running.LOOKS:
+            if self.looks > 2 * probe_run.SAMPLES:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
             return gpu.states()
 
@@ -176,7 +176,7 @@ async def test_another_gpu_than_the_one_asked_for_will_not_do(tmp_path: Path, ta
     gpu = SimulatedGpu(tmp_path / "gpu")
     result = await ProbeRun(gpu.node, gpu, alloc(GIB, target=target)).result()
     assert result["outcome"] == "refused"
-    assert "no GPU of the node" in result["detail"]
+    assert "the node has no GPU" in result["detail"]
 
 
 async def test_low_memory_of_the_host_ends_a_probe(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_a_draft_is_never_loaded_whatever_a_service_says(tmp_path: Path) -
     flags = {"speculative_config": {"model": "/etc/passwd", "num_speculative_tokens": 1}}
     work = Engine(MeasuredModel("a/b", {}), flags, "0.32.0", 1, 1, 10, GIB)
     result = await ProbeRun(gpu.node, gpu, JobSpec(work)).result()
-    assert result == {"outcome": "refused", "detail": "no probe takes speculative_config"}
+    assert result == {"outcome": "refused", "detail": "a probe cannot use speculative_config"}
 
 
 async def test_an_environment_without_an_engine_fails_plainly(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the Hub says of a model beside its files, in one request."""
+"""ModelInfo: the Hub's metadata of a model (commit, file list, parameter counts), from one request."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ FOREIGN_TASKS: Final = frozenset(
         "zero-shot-object-detection",
     }
 )
-"""The Hub's names of tasks whose models neither read nor write text alone. Source: huggingface.co/tasks."""
+"""The Hub's names of tasks whose models do not generate text. Source: huggingface.co/tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """A model at one commit.
+    """Metadata of a model at one commit.
 
     Attributes:
-        commit: None where the Hub does not state it.
-        gated: whether its owner grants access.
+        commit: 40 hexadecimal digits; None where the Hub does not state it.
+        gated: whether users need the owner's permission.
         parameter_counts: parameters by safetensors dtype; None where unknown.
-        files: those files that may be asked for, in order; None where the Hub lists none.
-        consolidated: whether weights lie in Mistral's own files.
-        pipeline: whether the repository holds a pipeline of diffusers.
-        task: the Hub's name of what the model is for, if it is one of `FOREIGN_TASKS`.
-        imported: whether this was found in a folder, not told by the Hub.
-        stated: whether the commit is the repository's; else it only names what was imported.
-        fault: for people, why the Hub did not say; None where it did.
+        files: the files that the client may request, in order; None where the Hub lists no files.
+        consolidated: whether there are weights in Mistral's own files.
+        pipeline: whether the repository holds a diffusers pipeline.
+        task: the Hub's task of the model, if it is one of `FOREIGN_TASKS`.
+        imported: whether this was read from a local folder, not from the Hub.
+        stated: whether `commit` is a commit of the repository; False where it is a digest of imported files.
+        fault: why the Hub gave no metadata, as text for people; None where it did.
     """
 
     commit: str | None = None
@@ -87,18 +87,18 @@ class ModelInfo:
     fault: str | None = None
 
     def may_hold(self, file: str, *, otherwise: bool) -> bool:
-        """Whether the repository lists a file; `otherwise` where the Hub did not list any."""
+        """Whether the repository lists a file; `otherwise` where the Hub lists no files."""
         return otherwise if self.files is None else file in self.files
 
     def to_json(self) -> bytes:
-        """Return what is kept of it."""
+        """Return it as JSON for the cache."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
-    def from_json(cls, kept: bytes) -> ModelInfo | None:
-        """Read what `to_json` returned; None where another release of this service wrote it otherwise."""
+    def from_json(cls, stored: bytes) -> ModelInfo | None:
+        """Read the JSON that `to_json` wrote; None if another release of this service wrote other fields."""
         try:
-            fields: dict[str, Any] = json.loads(kept)
+            fields: dict[str, Any] = json.loads(stored)
             files = fields.pop("files")
             return cls(files=None if files is None else tuple(files), **fields)
         except (ValueError, TypeError, KeyError):
@@ -106,7 +106,7 @@ class ModelInfo:
 
 
 def read_info(answer: Mapping[str, Any]) -> ModelInfo:
-    """Read the Hub's answer; whatever in it is not of the form expected is as if it were not there."""
+    """Read the Hub's response. A part that does not have the expected form is ignored."""
     safetensors = answer.get("safetensors")
     counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
     whole = isinstance(counts, dict) and len(counts) <= MOST_DTYPES and all(map(_is_count, counts.items()))
@@ -127,7 +127,7 @@ def _is_count(item: tuple[str, object]) -> bool:
 
 
 def listed_files(names: Collection[str]) -> ModelInfo:
-    """Return what the names of a repository's files tell."""
+    """Return the metadata that follows from the names of a repository's files."""
     return ModelInfo(
         files=_bounded(names),
         consolidated=any(map(is_consolidated, names)),

@@ -1,4 +1,7 @@
-"""Files of repositories, from the cache or else from the Hub, each asked for once however many want it."""
+"""Reads files and metadata of repositories, from the cache or else from the Hub.
+
+Concurrent callers that need the same file share one request (single flight).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from urllib.parse import quote
 from huggingface_hub import hf_hub_url
 
 from service.hub.allowed_files import is_allowed
-from service.hub.cache import Key
+from service.hub.cache import CacheKey
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -23,9 +26,9 @@ from service.hub.errors import (
     ModelNotFound,
 )
 from service.hub.fetched import CONFIG
-from service.hub.info import EXPAND, ModelInfo, read_info
 from service.hub.json_object import parse_object
 from service.hub.model_ids import commit_or_none
+from service.hub.model_info import EXPAND, ModelInfo, read_info
 from service.hub.requests import MODEL_INFO, HubRequest
 from service.hub.single_flight import SingleFlight
 
@@ -37,48 +40,48 @@ if TYPE_CHECKING:
     from service.hub.transfer import Download
 
 FRESH_SECONDS: Final = 300.0
-"""How long a branch is taken to be where it was."""
+"""How long the commit of a branch is used from the cache without a new request."""
 STALE_SECONDS: Final = 86_400.0
-"""How long what the Hub said of a branch may stand in for what it does not say now."""
+"""How old a cached response about a branch may be when it is used because the Hub fails."""
 LONG_BYTES: Final = 1 << 16
-"""From which a file is parsed in a thread, so that others are answered meanwhile."""
+"""A file of this size or more is parsed in a thread, so that the event loop is not blocked."""
 ABSENT: Final = b"\0"
-"""Kept for a file that the repository does not hold at a commit; no JSON is like it."""
+"""Stored for a file that a repository does not have at a commit. No JSON text equals it."""
 
 
-class RequestedModel(Protocol):
-    """Who is asked for what is not kept."""
+class Downloader(Protocol):
+    """Downloads files that are not in the cache."""
 
-    async def get(self, wanted: HubRequest, credential: Credential) -> Download:
-        """Download one file, or the span of it that is wanted.
+    async def get(self, request: HubRequest, credential: Credential) -> Download:
+        """Download one file, or the requested span of it.
 
         Raises:
-            HubError: the refusal, by its cause.
+            HubError: the download failed; the subclass names the cause.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class HubSilent:
-    """Answers nothing, for a reason."""
+class FailingDownloader:
+    """Downloads nothing and always raises `reason`, so that only cached files are used."""
 
     reason: HubError
 
-    async def get(self, wanted: HubRequest, credential: Credential) -> Download:
+    async def get(self, request: HubRequest, credential: Credential) -> Download:
         """Raise the reason."""
-        del wanted, credential
+        del request, credential
         raise self.reason
 
 
 @dataclass(frozen=True, slots=True)
-class CacheKeys:
-    """Where answers are kept: those that all may see, and those of callers' own tokens."""
+class Caches:
+    """The cache that all callers share, and the cache for files fetched with callers' own tokens."""
 
     shared: HubCache
     own: HubCache
 
     def of(self, credential: Credential) -> HubCache:
-        """Return where what a credential opens is kept."""
+        """Return the cache for files fetched with a credential."""
         return self.own if credential.own else self.shared
 
     async def close(self) -> None:
@@ -88,24 +91,24 @@ class CacheKeys:
 
 
 class Repositories:
-    """Reads what the Hub holds.
+    """Reads repositories of one endpoint through the caches.
 
-    What lies at a commit never changes, so it is kept for ever; what a branch points to is believed for
-    `fresh_seconds`. What a caller's own token opens is kept in memory, under its owner, and never shown to
-    another.
+    Files at a commit never change, so they are cached without an end. The commit of a branch is cached for
+    `fresh_seconds`. Files fetched with a caller's own token are cached in memory under its owner and never
+    shown to another caller. `depth` is the most levels of a JSON file.
     """
 
     def __init__(
         self,
-        requested: RequestedModel,
+        downloader: Downloader,
         endpoint: str,
-        cache_keys: CacheKeys,
+        caches: Caches,
         depth: int,
         fresh_seconds: float = FRESH_SECONDS,
     ) -> None:
-        self._requested = requested
+        self._downloader = downloader
         self._endpoint = endpoint
-        self._cache = cache_keys.of
+        self._cache = caches.of
         self._depth = depth
         self._fresh_seconds = fresh_seconds
         self._infos: SingleFlight[ModelInfo] = SingleFlight()
@@ -113,37 +116,39 @@ class Repositories:
         self._parts: SingleFlight[bytes] = SingleFlight()
 
     async def info(self, credential: Credential, model_id: str, revision: str) -> ModelInfo:
-        """Return what the Hub says of a model at a revision.
+        """Return the Hub's metadata of a model at a revision.
 
         Raises:
-            HubError: it does not say, and did not say a moment ago.
+            HubError: it is not in the cache and could not be fetched.
         """
-        key = Key(credential.owner, model_id, revision, MODEL_INFO)
+        key = CacheKey(credential.owner, model_id, revision, MODEL_INFO)
         return await self._infos.join(key, lambda: self._info(credential, key))
 
-    async def specified(self, credential: Credential, model_id: str, revision: str) -> float:
-        """Return when the Hub said what is kept of a revision, in seconds since the epoch."""
-        kept = await self._cache(credential).get(Key(credential.owner, model_id, revision, MODEL_INFO))
-        return 0.0 if kept is None else kept.stored
+    async def info_stored_at(self, credential: Credential, model_id: str, revision: str) -> float:
+        """Return when the metadata of a revision was cached, in seconds since the epoch; 0 if it is not."""
+        entry = await self._cache(credential).get(CacheKey(credential.owner, model_id, revision, MODEL_INFO))
+        return 0.0 if entry is None else entry.stored
 
     async def document(
         self, credential: Credential, model_id: str, revision: str, file: str
     ) -> Mapping[str, Any] | None:
-        """Return a JSON file at a revision, None if the repository does not hold it; kept at a commit.
+        """Return a JSON file at a revision; None if the repository does not have it. Cached at a commit.
 
         Raises:
-            HubError: it could not be had.
+            HubError: the file could not be fetched, or it is not a valid JSON object.
         """
-        key = Key(credential.owner, model_id, revision, file)
+        key = CacheKey(credential.owner, model_id, revision, file)
         return await self._documents.join(key, lambda: self._document(credential, key))
 
     async def part(
         self, credential: Credential, model_id: str, commit: str, file: str, span: tuple[int, int]
     ) -> bytes | None:
-        """Return the bytes of a file from the first to the last of a span, fewer if it ends before; kept.
+        """Return a span of a file (first and last byte, both included), and cache it.
+
+        The result is shorter if the file ends before the span; None if the repository does not have the file.
 
         Raises:
-            HubError: they could not be had.
+            HubError: the span could not be fetched.
         """
         place = (model_id, commit)
 
@@ -151,8 +156,8 @@ class Repositories:
             found = await self.span(credential, place, file, span)
             return ABSENT if found is None else found
 
-        kept = await self.derived(credential, place, f"{file}#{span[0]}-{span[1]}", body)
-        return None if kept == ABSENT else kept
+        stored = await self.derived(credential, place, f"{file}#{span[0]}-{span[1]}", body)
+        return None if stored == ABSENT else stored
 
     async def derived(
         self,
@@ -161,17 +166,19 @@ class Repositories:
         name: str,
         derive: Callable[[], Awaitable[bytes]],
     ) -> bytes:
-        """Return what is derived from files at a place (a model's id and a commit); kept under a name.
+        """Return the bytes cached under a name for a place (a model's id and a commit), or derive them.
+
+        `derive` is called if they are not in the cache; its result is cached.
 
         Raises:
-            HubError: it could not be had.
+            HubError: `derive` raised it.
         """
-        key = Key(credential.owner, *place, name)
+        key = CacheKey(credential.owner, *place, name)
 
         async def stored_or_derived() -> bytes:
-            kept = await self._cache(credential).get(key)
-            if kept is not None:
-                return kept.body
+            entry = await self._cache(credential).get(key)
+            if entry is not None:
+                return entry.body
             body = await derive()
             await self._cache(credential).put(key, body)
             return body
@@ -181,51 +188,51 @@ class Repositories:
     async def span(
         self, credential: Credential, place: tuple[str, str], file: str, span: tuple[int, int]
     ) -> bytes | None:
-        """Return a span of a file at a place, None if the repository does not hold it; not kept.
+        """Return a span of a file at a place, without the cache; None if the repository does not have it.
 
         Raises:
-            HubError: it could not be had.
+            HubError: the span could not be fetched.
         """
-        body = await self._download(credential, Key(credential.owner, *place, file), file, span)
+        body = await self._download(credential, CacheKey(credential.owner, *place, file), file, span)
         return None if body == ABSENT else body
 
-    async def _info(self, credential: Credential, key: Key) -> ModelInfo:
+    async def _info(self, credential: Credential, key: CacheKey) -> ModelInfo:
         cache = self._cache(credential)
-        kept = await cache.get(key)
-        known = None if kept is None else ModelInfo.from_json(kept.body)
-        if kept is not None and known is not None:
-            for_ever = commit_or_none(key.revision) is not None and known.fault is None
-            if for_ever or 0 <= cache.clock() - kept.stored < self._fresh_seconds:
+        entry = await cache.get(key)
+        known = None if entry is None else ModelInfo.from_json(entry.body)
+        if entry is not None and known is not None:
+            immutable = commit_or_none(key.revision) is not None and known.fault is None
+            if immutable or 0 <= cache.clock() - entry.stored < self._fresh_seconds:
                 return known
-        info = await self._requested_info(credential, key)
+        info = await self._download_info(credential, key)
         await cache.put(key, info.to_json())
         if info.commit is not None and info.fault is None:
             await cache.put(replace(key, revision=info.commit), info.to_json())
         return info
 
-    async def _requested_info(self, credential: Credential, key: Key) -> ModelInfo:
+    async def _download_info(self, credential: Credential, key: CacheKey) -> ModelInfo:
         revision = quote(key.revision, safe="")
         url = f"{self._endpoint}/api/models/{key.model}/revision/{revision}?{EXPAND}"
         try:
-            download = await self._requested.get(
+            download = await self._downloader.get(
                 HubRequest(key.model, key.revision, MODEL_INFO, url), credential
             )
             answer = parse_object(download.body, model_id=key.model, file=MODEL_INFO, depth=self._depth)
         except HubError as error:
-            if not _of_the_info_alone(error):
+            if not _concerns_info_only(error):
                 raise
             return await self._info_by_config(credential, key, error)
         info = read_info(answer)
         requested = commit_or_none(key.revision)
         if requested is not None and info.commit not in {None, requested}:
-            raise HubUnreachable(key.model, "it answered for another commit")
+            raise HubUnreachable(key.model, "its response is for another commit")
         return replace(info, commit=info.commit or requested)
 
-    async def _info_by_config(self, credential: Credential, key: Key, fault: HubError) -> ModelInfo:
-        """Learn the commit from the config's own answer, where the Hub (mostly a mirror) says no more."""
+    async def _info_by_config(self, credential: Credential, key: CacheKey, fault: HubError) -> ModelInfo:
+        """Take the commit from the headers of config.json, if the Hub (mostly a mirror) has no metadata."""
         requested = commit_or_none(key.revision)
         try:
-            download = await self._requested.get(self._wanted(key, CONFIG), credential)
+            download = await self._downloader.get(self._request(key, CONFIG), credential)
         except ConfigNotFound:
             return ModelInfo(commit=requested, fault=str(fault))
         commit = download.commit or requested
@@ -235,48 +242,49 @@ class Repositories:
             await self._cache(credential).put(config, download.body)
         return ModelInfo(commit=commit, fault=str(fault))
 
-    async def _document(self, credential: Credential, key: Key) -> Mapping[str, Any] | None:
+    async def _document(self, credential: Credential, key: CacheKey) -> Mapping[str, Any] | None:
         cache, commit = self._cache(credential), commit_or_none(key.revision)
-        kept = None if commit is None else await cache.get(key)
-        if kept is not None:
-            return await self._parsed(key, kept.body)
+        entry = None if commit is None else await cache.get(key)
+        if entry is not None:
+            return await self._parsed(key, entry.body)
         body = await self._download(credential, key, key.file)
-        document = await self._parsed(key, body)  # before it is kept: what is cut short or no JSON never is
+        document = await self._parsed(key, body)  # before it is cached, so that no invalid file ever is
         if commit is not None:
             await cache.put(key, body)
         return document
 
     async def _download(
-        self, credential: Credential, key: Key, file: str, span: tuple[int, int] | None = None
+        self, credential: Credential, key: CacheKey, file: str, span: tuple[int, int] | None = None
     ) -> bytes:
         if not is_allowed(file):
             raise ConfigNotFound(key.model, file)
         try:
-            download = await self._requested.get(self._wanted(key, file, span), credential)
+            download = await self._downloader.get(self._request(key, file, span), credential)
         except ModelNotFound as error:
             if isinstance(error, ConfigNotFound) or (not error.named and file != CONFIG):
                 return ABSENT
             raise
         commit = commit_or_none(key.revision)
         if commit is not None and download.commit not in {None, commit}:
-            raise HubUnreachable(key.model, "it answered for another commit")
+            raise HubUnreachable(key.model, "its response is for another commit")
         return download.body
 
-    def _wanted(self, key: Key, file: str, span: tuple[int, int] | None = None) -> HubRequest:
+    def _request(self, key: CacheKey, file: str, span: tuple[int, int] | None = None) -> HubRequest:
         url = hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
         return HubRequest(key.model, key.revision, file, url, span)
 
-    async def _parsed(self, key: Key, body: bytes) -> Mapping[str, Any] | None:
+    async def _parsed(self, key: CacheKey, body: bytes) -> Mapping[str, Any] | None:
         if body == ABSENT:
             return None
         parse = partial(parse_object, body, model_id=key.model, file=key.file, depth=self._depth)
         return parse() if len(body) < LONG_BYTES else await asyncio.to_thread(parse)
 
 
-def _of_the_info_alone(error: HubError) -> bool:
+def _concerns_info_only(error: HubError) -> bool:
     if isinstance(error, ModelNotFound):
         return not error.named
     if isinstance(error, HubUnreachable):
         return error.status is not None
-    # A used-up quota of questions leaves that of files, unless the Hub refused: then nothing is asked.
+    # The Hub counts API requests and files apart: if only the quota for the API is used up, files can still
+    # be fetched. After a 429 the circuit breaker blocks both.
     return isinstance(error, ConfigNotJson | ConfigTooLarge | ConfigTooDeep | HubRateLimited)
