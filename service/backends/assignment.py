@@ -1,4 +1,4 @@
-"""The backend of every layer that keeps keys and values."""
+"""The attention backend of every layer that stores keys and values."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
@@ -119,7 +119,7 @@ def _check_kernels(
     dtype: str,
     engine_config: EngineConfig,
 ) -> None:
-    """Refuse another backend or type than a class's own kernels know.
+    """Refuse a backend or a type that a class's own kernels do not support.
 
     Source: vLLM 0.33.0, FlintAttention and InklingConvState.
 
@@ -148,7 +148,7 @@ class _Heads:
     largest_of_draft: int
     sizes: frozenset[int]
     mla: MultiHeadLatentAttention | None
-    """The first layer of latent attention."""
+    """The first MLA layer."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
     places: tuple[int, ...]
@@ -220,8 +220,8 @@ def common_cache_dtype(engine_config: EngineConfig) -> str | None:
 def layer_cache_dtype(index: int, mixer: TokenMixer, engine_config: EngineConfig) -> str:
     """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
-    (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers with classes of their own
+    (DeepseekV4Attention, MiniMaxM3SparseAttention) are never skipped.
     """
     specified, skipped = common_cache_dtype(engine_config), engine_config.kv_cache_dtype_skip_layers
     if specified is not None:
@@ -300,7 +300,7 @@ def _select(
     if isinstance(mixer, MultiHeadLatentAttention) and mixer.row_size is not None:
         # What is selected is built first, and then replaced.
         return unselected_backend(
-            UnselectedLayer.PADDED_LATENT,
+            UnselectedLayer.PADDED_MLA,
             engine_config.release,
             engine_config.compute_capability,
             request=request,
@@ -321,7 +321,7 @@ def _selected(request: AttentionRequest, chosen: str | None, engine_config: Engi
 def _with_sinks(
     request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+    """Return the backend of MLA with sinks: the one with sinks if it is valid, else the selected one.
 
     Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
 
@@ -347,7 +347,7 @@ def _unselected(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if isinstance(mixer, MultiHeadLatentAttention):
-        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
+        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_MLA
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,

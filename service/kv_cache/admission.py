@@ -1,4 +1,4 @@
-"""Blocks that one request takes of each group: to be let in, to be read, to be answered."""
+"""Blocks that one request takes of each group: for admission, prefill and decode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ class RequestAdmission:
         return self._let_in(free_blocks, self.blocks, self.blocks_after_prefill)
 
     def at_once_uncapped(self, free_blocks: int) -> int:
-        """Return the same, had the gate asked for the whole prompt of windows too."""
+        """Return the same for a gate that needs blocks for the whole prompt of windowed layers too."""
         return self._let_in(free_blocks, self.whole_prompt_blocks, self.blocks_after_prefill)
 
     def to_the_end(self, free_blocks: int) -> int:
@@ -97,7 +97,7 @@ def admit(
     prompt_tokens: int,
     output_tokens: int,
 ) -> RequestAdmission:
-    """Return what one request takes of which nothing is cached before and no token is guessed.
+    """Return what one request takes if no prefix of it is cached and there are no draft tokens.
 
     Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
     SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
@@ -118,10 +118,10 @@ def admit(
 
 
 def most_draft_blocks(groups: tuple[Group, ...], draft_tokens: int, ranks: int = 1) -> int:
-    """Return the most blocks that tokens guessed ahead add to what one request holds.
+    """Return the most blocks that draft tokens add to what one request holds.
 
-    ``ranks`` share the tokens of one request. A step has room for the guesses that it checks and for those
-    that the draft makes next, one more with some drafts.
+    ``ranks`` share the tokens of one request. A step has room for the draft tokens that it verifies and for
+    those that the draft makes next, one more with some drafts.
     Source: vLLM 0.33.0, VllmConfig.num_lookahead_tokens, and Scheduler.schedule.
     """
     if not draft_tokens:

@@ -1,4 +1,4 @@
-"""Blocks and pages that recurrent states, skipped layers and MLA kernels ask for."""
+"""Block and page sizes that recurrent states, skipped layers and MLA kernels need."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -26,16 +26,16 @@ SLOTS: Final = "fp8_ds_mla"
 
 @dataclass(frozen=True, slots=True)
 class BlockSizes:
-    """The engine's cache configuration once backends and states had their say."""
+    """The engine's block and page sizes after those of backends and states are applied."""
 
     block_size: int
     """Tokens of one block of an attention layer."""
     state_page: int | None = None
     """Bytes to which recurrent states are padded."""
     state_block: int | None = None
-    """Tokens between two states; ``None`` where only the last of a request is kept."""
+    """Tokens between two states; ``None`` where only the last of a request is stored."""
     skipped_page: int | None = None
-    """Bytes to which layers kept out of cache quantization are padded."""
+    """Bytes to which layers are padded whose cache is not quantized."""
 
 
 def kv_heads_per_rank(mixer: Attention, engine_config: EngineConfig) -> int:
@@ -44,7 +44,7 @@ def kv_heads_per_rank(mixer: Attention, engine_config: EngineConfig) -> int:
 
 
 def gpu_alignment_inputs(engine_config: EngineConfig) -> tuple[bool, ...]:
-    """Return what layouts ask of the GPU itself: which of the release's cases are for its capability."""
+    """Return what a layout depends on of the GPU: which of the release's cases apply to its capability."""
     rules, capability = engine_config.rules, str(engine_config.compute_capability)
     major = engine_config.compute_capability.major
     return (
@@ -56,7 +56,7 @@ def gpu_alignment_inputs(engine_config: EngineConfig) -> tuple[bool, ...]:
 
 
 def block_sizes_before_backends(architecture: ModelArchitecture, engine_config: EngineConfig) -> BlockSizes:
-    """Return what the configuration settles before the model is built.
+    """Return the sizes that the configuration decides before the model is built.
 
     Source: vLLM 0.10.2 to 0.17.1, HybridAttentionMambaModelConfig, then
     CudaPlatformBase.check_and_update_config.

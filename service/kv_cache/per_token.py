@@ -29,13 +29,13 @@ class TokenBytes:
     first: Fraction
     """While every window has room."""
     later: Fraction
-    """Once windows and chunks are full: what layers that see everything go on to keep."""
+    """Once windows and chunks are full: only layers that attend to all tokens still grow."""
 
 
 def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     """Return the bytes of one token by cache dtype, for the dtypes that the model's kind of attention has.
 
-    Layers that read another one's cache, cross attention and recurrent ones keep nothing per token.
+    Layers that read another one's cache, cross attention and recurrent ones store nothing per token.
     """
     owners = [mixer for _, mixer in architecture.attention_layers if not _keeps_none(mixer)]
     answers: dict[str, TokenBytes] = {}
@@ -66,7 +66,7 @@ def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:
 
 
 def _stored(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | int, bool]]:
-    """Yield what a layer keeps of a token, and whether a window bounds it."""
+    """Yield the bytes that a layer stores of a token, and whether a window bounds them."""
     match mixer:
         case Attention():
             bounded = mixer.sliding_window is not None or mixer.attention_chunk_size is not None

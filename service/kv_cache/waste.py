@@ -1,4 +1,4 @@
-"""What of the cache one request of the maximum length takes without using it."""
+"""Bytes of the cache that one request of the maximum length takes and does not use."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ class GroupWaste:
 
     kind: CacheKind
     ideal_bytes: int
-    """Of its tokens and its last state alone: nothing begun, padded or kept in reserve."""
+    """Of its tokens and its last state alone, without rounding, padding or reserve."""
     reserve_bytes: int
-    """Of tokens beside the window, kept for steps in flight, and of states beside the last."""
+    """Of tokens outside the window, stored for steps in flight, and of states other than the last."""
     rounding_bytes: int
-    """Of blocks that are begun but not filled."""
+    """Of blocks that are partly filled."""
     padding_bytes: int
     """Of pages padded to the size of others, or to the bytes that kernels want."""
     idle_bytes: int
@@ -76,7 +76,7 @@ def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> Group
 
 
 def _layer_bytes(spec: LayerSpec, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
-    """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
+    """Return the bytes of a layer that a request needs, and those that it holds, reserve included."""
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:

@@ -20,7 +20,7 @@ class HybridBlockSize(StrEnum):
 
     BEFORE_BACKENDS = "before_backends"
     FORGOTTEN = "forgotten"
-    """Aligned as before, but blocks fall back to the default unless a size was asked for."""
+    """Aligned as before, but blocks fall back to the default unless a size was requested."""
     BY_BACKEND = "by_backend"
 
 

@@ -23,7 +23,7 @@ class SpeculationRules:
     whole_drafts: bool
     """Whether a whole model can draft (method draft_model)."""
     drafts_are_pipelined: bool
-    """Whether a draft is split into pipeline stages too, as far as its class is asked whether it can be."""
+    """Whether a draft is split into pipeline stages too, as far as its class supports it."""
     pipelined_drafts: frozenset[str]
     """Draft classes that say that they can be split into pipeline stages."""
     eagle3_targets: tuple[str, ...]
@@ -31,11 +31,11 @@ class SpeculationRules:
     async_methods: frozenset[str]
     """Methods with which asynchronous scheduling is on by default."""
     async_requested_methods: frozenset[str]
-    """Methods that go with asynchronous scheduling when it is asked for."""
+    """Methods that support requested asynchronous scheduling."""
     async_refusal: str
     """What the engine says to a method that does not go with asynchronous scheduling."""
     v2_model_runner_methods: frozenset[str]
-    """Methods that run on the second model runner."""
+    """Methods that run on the V2 model runner."""
     equal_vocabularies: bool
     """Whether a whole model that drafts must have as many tokens as the model."""
     draft_slots: bool
@@ -45,4 +45,4 @@ class SpeculationRules:
     aligned_states_refusal: str | None
     """What the engine says to drafts while it keeps states of blocks (mode align); empty: nothing."""
     drafts_align_states: bool
-    """Whether states of blocks alone are kept (mode align) by default where tokens are guessed."""
+    """Whether only states at block ends are stored (mode align) by default with draft tokens."""

@@ -56,12 +56,12 @@ class StateRules:
     recurrent states.
     """
     drafted_rows: frozenset[str]
-    """Kinds of states whose convolution keeps one more row per guessed token."""
+    """Kinds of states whose convolution has one more row per draft token."""
     undrafted_alignment: frozenset[str]
-    """Classes whose blocks are aligned with states as if no token were guessed."""
+    """Classes whose blocks are aligned with states that have no room for draft tokens."""
     drafted: frozenset[str]
-    """Values of mamba_cache_mode with which a request holds one more state per guessed token."""
+    """Values of mamba_cache_mode with which a request holds one more state per draft token."""
     drafted_refusal: str | None
-    """What the engine says to guessed tokens beside states, but for Qwen3-Next; empty: nothing."""
+    """The engine's refusal of draft tokens with states, except for Qwen3-Next; empty: none."""
     encoders_may_cache_prefixes: bool
-    """Whether prefix caching, asked for, stays on for a decoder with cross attention."""
+    """Whether requested prefix caching stays on for a decoder with cross attention."""
