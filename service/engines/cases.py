@@ -52,8 +52,10 @@ class MlaBlock:
 
     def impose(self, block_size: int) -> int:
         """Return what becomes of a block size."""
-        kept = block_size in self.keeps or any(block_size % unit == 0 for unit in self.keeps_multiples_of)
-        return block_size if kept else self.block
+        unchanged = block_size in self.keeps or any(
+            block_size % unit == 0 for unit in self.keeps_multiples_of
+        )
+        return block_size if unchanged else self.block
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ RESOLVED: Final = 3
 COUNTED: Final = 64
 """Steps looked at from each end of a prompt, and ends of chunks: between them, blocks rise or repeat."""
 ALIGNED_STATES: Final = 2
-"""States of one request where those at the ends of blocks are kept, checkpoints inside a chunk aside."""
+"""States of one request where those at the ends of blocks are stored, checkpoints inside a chunk aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def prompt_steps(
 ) -> PromptSteps:
     """Return the steps in which a prompt is read, and those of some tokens of the answer.
 
-    Where states are kept at the ends of blocks, a step reads whole blocks, and the last block alone what is
+    Where states are stored at the ends of blocks, a step reads whole blocks, and the last block alone what is
     left. Source: vLLM 0.24.0, Scheduler._mamba_block_aligned_split.
     """
     chunk, whole = engine_config.max_num_batched_tokens, prompt_tokens
@@ -208,7 +208,7 @@ class _Use:
 
     @property
     def keeps_ends(self) -> bool:
-        """Whether a recurrent state is kept at the ends of blocks."""
+        """Whether recurrent states are stored at the ends of blocks."""
         return isinstance(self.spec, StateSpec) and self.engine_config.mamba_cache_mode == ALIGN
 
     def admission(self, kind: CacheKind, last: int) -> GroupAdmission:
@@ -323,9 +323,9 @@ class _Use:
         return leaps + sum(after - place > 1 for place, after in pairwise(later))
 
     def checkpoints(self, start: int, end: int) -> int:
-        """Return the states kept besides within one step: at the end of its last whole block."""
+        """Return the additional states stored within one step: at the end of its last whole block."""
         spec = self.spec
         if not isinstance(spec, StateSpec) or spec.pages_per_request is None:
             return 0
-        kept = spec.pages_per_request - ALIGNED_STATES
-        return kept if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0
+        stored = spec.pages_per_request - ALIGNED_STATES
+        return stored if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0

@@ -82,11 +82,11 @@ def block_sizes_before_backends(architecture: ModelArchitecture, engine_config: 
 def unaligned(engine_config: EngineConfig, block_size: int) -> BlockSizes:
     """Return the sizes of a model without attention beside its states, or without states.
 
-    Source: vLLM 0.15.0 to 0.33.0, MambaModelConfig: where prefixes are cached, states are kept per block.
+    Source: vLLM 0.15.0 to 0.33.0, MambaModelConfig: where prefixes are cached, states are stored per block.
     """
-    kept = engine_config.mamba_cache_mode != NONE and engine_config.rules.blocks.state_block_is_block
+    stored = engine_config.mamba_cache_mode != NONE and engine_config.rules.blocks.state_block_is_block
     return BlockSizes(
-        block_size, state_block=(engine_config.mamba_block_size or block_size) if kept else None
+        block_size, state_block=(engine_config.mamba_block_size or block_size) if stored else None
     )
 
 
@@ -170,7 +170,7 @@ def _multiple_that_holds(
 ) -> int:
     """Return the least multiple of a kernel's block whose page holds a state.
 
-    Where every block's state is kept, blocks are whole chunks of the recurrence too.
+    Where every block's state is stored, blocks are whole chunks of the recurrence too.
     """
     if engine_config.mamba_cache_mode != ALL:
         return kernel * ceil_div(state, kernel * per_token)

@@ -38,7 +38,7 @@ def resolve_block_size(architecture: ModelArchitecture, engine_config: EngineCon
 
 
 def check_block_in_batch(block_size: int, engine_config: EngineConfig, stage: Stage) -> None:
-    """Refuse blocks that no batch fills where states are kept in mode ``align``.
+    """Refuse blocks that no batch fills where states are stored in mode ``align``.
 
     Raises:
         EngineRefusal: at the given stage.

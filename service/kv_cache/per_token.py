@@ -42,10 +42,12 @@ def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     for dtype in ("auto", *QUANTIZED):
         stored = cache_format(dtype, architecture.dtype)
         if owners and all(_can_store(mixer, stored) for mixer in owners):
-            kept = [(Fraction(size), bounded) for mixer in owners for size, bounded in _stored(mixer, stored)]
+            sizes = [
+                (Fraction(size), bounded) for mixer in owners for size, bounded in _stored(mixer, stored)
+            ]
             answers[dtype] = TokenBytes(
-                sum((size for size, _ in kept), Fraction(0)),
-                sum((size for size, bounded in kept if not bounded), Fraction(0)),
+                sum((size for size, _ in sizes), Fraction(0)),
+                sum((size for size, bounded in sizes if not bounded), Fraction(0)),
             )
     return answers
 

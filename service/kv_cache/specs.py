@@ -100,12 +100,12 @@ class AttentionSpec:
 
     def retained_tokens(self, demand: ParallelSizes) -> int:
         """Return the most tokens of one request that are stored, those in flight included."""
-        kept = demand.max_model_len
+        retained = demand.max_model_len
         if self.is_windowed and self.sliding_window is not None:
-            kept = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
+            retained = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
         elif self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
-            kept = self.attention_chunk_size + demand.in_flight_tokens
-        return min(kept, demand.max_model_len)
+            retained = self.attention_chunk_size + demand.in_flight_tokens
+        return min(retained, demand.max_model_len)
 
     def scaled(self, ratio: int) -> "AttentionSpec":
         """Return the spec with a block of ``ratio`` times as many tokens."""

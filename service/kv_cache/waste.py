@@ -62,14 +62,14 @@ def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> Group
     blocks = group.blocks_per_request(demand)
     used = [(layers.count, *_layer_bytes(layers.spec, blocks, demand)) for layers in group.layers]
     ideal = sum(count * needed for count, needed, _ in used)
-    kept = sum(count * held for count, _, held in used)
+    held = sum(count * each for count, _, each in used)
     unpadded = blocks * sum(layers.count * layers.spec.unpadded_page_size for layers in group.layers)
     padded = blocks * sum(layers.count * layers.spec.page_size for layers in group.layers)
     return GroupWaste(
         kind=group.kind,
         ideal_bytes=ideal,
-        reserve_bytes=kept - ideal,
-        rounding_bytes=unpadded - kept,
+        reserve_bytes=held - ideal,
+        rounding_bytes=unpadded - held,
         padding_bytes=padded - unpadded,
         idle_bytes=blocks * block_bytes - padded,
     )
@@ -80,12 +80,12 @@ def _layer_bytes(spec: LayerSpec, blocks: int, demand: ParallelSizes) -> tuple[i
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:
-        needed = kept = demand.encoder_tokens
+        needed = held = demand.encoder_tokens
     elif spec.kind is CacheKind.CIRCULAR_BUFFER:
-        needed = kept = spec.block_size
+        needed = held = spec.block_size
     else:
-        kept = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
+        held = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
         local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size
-        needed = kept if local is None else min(local, kept)
+        needed = held if local is None else min(local, held)
     entry = spec.bytes_per_token
-    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(kept, spec.tokens_per_state) * entry
+    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(held, spec.tokens_per_state) * entry

@@ -19,7 +19,7 @@ class SpeculationRules:
     default_method: str | None
     """What a draft model is taken for when neither a method is named nor its name or config tells."""
     draft_model_refusal: str
-    """What the engine says to a draft that it cannot use; the method stands for itself."""
+    """The engine's refusal of a draft that it cannot use; the method stands for itself."""
     whole_drafts: bool
     """Whether a whole model can draft (method draft_model)."""
     drafts_are_pipelined: bool
@@ -33,7 +33,7 @@ class SpeculationRules:
     async_requested_methods: frozenset[str]
     """Methods that support requested asynchronous scheduling."""
     async_refusal: str
-    """What the engine says to a method that does not go with asynchronous scheduling."""
+    """The engine's refusal of a method that does not go with asynchronous scheduling."""
     v2_model_runner_methods: frozenset[str]
     """Methods that run on the V2 model runner."""
     equal_vocabularies: bool
@@ -43,6 +43,6 @@ class SpeculationRules:
     remain.
     """
     aligned_states_refusal: str | None
-    """What the engine says to drafts while it keeps states of blocks (mode align); empty: nothing."""
+    """The engine's refusal of drafts while it keeps states of blocks (mode align); empty: none."""
     drafts_align_states: bool
     """Whether only states at block ends are stored (mode align) by default with draft tokens."""

@@ -34,13 +34,13 @@ class StateRules:
     block_needs_caching: bool
     """Whether --mamba-block-size is refused where prefixes are not cached."""
     unchunked_refusal: str | None
-    """What the engine says to whole prompts where states are kept in mode `align`; empty: nothing."""
+    """The engine's refusal of whole prompts where states are stored in mode `align`; empty: none."""
     every_state_classes: frozenset[str]
-    """Classes whose recurrent state can be kept at every block (mode `all`)."""
+    """Classes whose recurrent state can be stored at every block (mode `all`)."""
     single_dtype_kinds: frozenset[str]
     """Kinds of states whose recurrent part is of one type, whatever --mamba-ssm-cache-dtype says."""
     float32_linear: bool
-    """Whether the states of linear attention can be kept in 32 bits."""
+    """Whether the states of linear attention can be stored in 32 bits."""
     own_dtype: Mapping[str, str]
     """Kinds of states whose recurrent part is not of the convolution's type by default."""
     configured_dtype: Mapping[str, str]
