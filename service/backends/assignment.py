@@ -1,4 +1,4 @@
-"""The backend of every layer that keeps keys and values."""
+"""The attention backend of every layer that stores keys and values."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
@@ -117,7 +117,7 @@ def _check_kernels(
     dtype: str,
     engine_config: EngineConfig,
 ) -> None:
-    """Refuse another backend or type than a class's own kernels know.
+    """Refuse a backend or a type that a class's own kernels do not support.
 
     Source: vLLM 0.33.0, FlintAttention and InklingConvState.
 
@@ -146,7 +146,7 @@ class _Heads:
     largest_of_draft: int
     sizes: frozenset[int]
     mla: MultiHeadLatentAttention | None
-    """The first layer with MLA."""
+    """The first MLA layer."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
     places: tuple[int, ...]
@@ -218,8 +218,8 @@ def common_cache_dtype(engine_config: EngineConfig) -> str | None:
 def layer_cache_dtype(index: int, mixer: TokenMixer, engine_config: EngineConfig) -> str:
     """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
-    (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers with classes of their own
+    (DeepseekV4Attention, MiniMaxM3SparseAttention) are never skipped.
     """
     specified, skipped = common_cache_dtype(engine_config), engine_config.kv_cache_dtype_skip_layers
     if specified is not None:
@@ -319,7 +319,7 @@ def _selected(request: AttentionRequest, chosen: str | None, engine_config: Engi
 def _with_sinks(
     request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    """Return the backend of MLA with sinks: the one that supports them, where it is valid.
+    """Return the backend of MLA with sinks: the one with sinks if it is valid, else the selected one.
 
     Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
 

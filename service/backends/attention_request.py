@@ -32,11 +32,11 @@ class AttentionRequest:
     num_heads: int
     num_kv_heads: int
     block_size: int | None = None
-    """``--block-size`` when the user gave one, or, up to 0.17.1, what is settled before the model is built; a
+    """``--block-size`` when the user gave one, or, up to 0.17.1, what is decided before the model is built; a
     default never filters backends."""
     mla: bool = False
     sparse: bool = False
-    """MLA over the tokens that an indexer picks (DeepSeek V3.2, GLM-5)."""
+    """MLA over the tokens that an indexer selects (DeepSeek V3.2, GLM-5)."""
     attn_type: AttentionType = AttentionType.DECODER
     sinks: bool = False
     mm_prefix: bool = False
@@ -53,7 +53,7 @@ class AttentionRequest:
     v_head_dim: int | None = None
     kv_lora_rank: int | None = None
     index_topk: int | None = None
-    """Tokens, or blocks of them, that the model's indexer picks; None: it has none."""
+    """Tokens, or blocks of them, that the model's indexer selects; None: it has none."""
     model_head_size: int | None = None
     """The head size of the model as a whole, where its layers differ; None: the layer's own."""
     flash_attn_version: int | None = None

@@ -68,9 +68,9 @@ class AttentionBackend:
     """Its kernels find a page by the block stride, so pages may be padded."""
     # Layers of two cache dtypes may well share one backend.
     cache_dtype: str = field(default="auto", compare=False)
-    """What the layer's cache really holds: the dtype it was asked with, or the backend's own format of it."""
+    """Type of the layer's cache: the requested dtype, or the backend's own format of it."""
     nameless: bool = False
-    """The release's own class has no name: asked for one it raises ``NotImplementedError``."""
+    """The release's class has no name: its ``get_name`` raises ``NotImplementedError``."""
     plain_cache: bool = False
     """It stores a byte per element whatever the cache dtype packs."""
     flash_attn_version: int | None = None
@@ -78,7 +78,7 @@ class AttentionBackend:
     layouts: tuple[str, ...] = ()
     """How the cache may lie in memory for its kernels, preferred first; none where it does not matter."""
     packed_rows: int = 1
-    """Tokens of which blocks are whole numbers where all layers' stand side by side."""
+    """Block sizes are multiples of this number of tokens where the pages of all layers lie side by side."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
     failure_at_setup: EngineFailure | None = None

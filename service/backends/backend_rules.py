@@ -52,7 +52,7 @@ class Forced:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBackend:
-    """A refusal before any backend is asked; the message is a template."""
+    """A refusal before a backend is chosen; the message is a template."""
 
     stage: Stage
     failure: EngineFailure
@@ -299,7 +299,7 @@ def release_rules(release: Version) -> ReleaseRules:
 
 @lru_cache(maxsize=256)
 def rules_on_gpu(release: Version, capability: ComputeCapability) -> ReleaseRules:
-    """Return the rules of one release with what they ask of a GPU decided, once for all layers.
+    """Return the rules of one release with their conditions on the GPU evaluated, once for all layers.
 
     Raises:
         LookupError: the release is older than the first one described.
@@ -310,7 +310,7 @@ def rules_on_gpu(release: Version, capability: ComputeCapability) -> ReleaseRule
 
 
 class _BackendsOnGpu(Mapping[str, Traits]):
-    """Backends with what they ask of a GPU decided, once each is asked for."""
+    """Backends with their conditions on the GPU evaluated, each at its first use."""
 
     def __init__(self, backends: Mapping[str, Traits], capability: ComputeCapability) -> None:
         self._backends, self._capability = backends, capability

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One request on one GPU: what conditions are asked of."""
+    """One request on one GPU: what conditions are evaluated on."""
 
     request: AttentionRequest
     capability: ComputeCapability
@@ -27,7 +27,7 @@ class Subject:
     flash_attn_of_layer: int | None = None
     """The one this layer ends up with, its head size considered."""
     of_spec: bool = False
-    """Asked for the layer's cache spec, not for the model as a whole."""
+    """For the layer's cache spec, not for the model as a whole."""
 
     @property
     def model_head_size(self) -> int:
@@ -146,7 +146,7 @@ class Condition:
 
     def holds(self, subject: Subject) -> bool:
         """Say whether every clause holds."""
-        for holds, operand in self.tests:  # noqa: SIM110 - a third faster than all(), and asked thousands of times
+        for holds, operand in self.tests:  # noqa: SIM110 - a third faster than all(), and run thousands of times
             if not holds(subject, operand):
                 return False
         return True
@@ -177,7 +177,7 @@ class AnyOf:
 
     @property
     def always(self) -> bool:
-        """Whether it holds whatever is asked."""
+        """Whether it holds for every request."""
         return any(not alternative.clauses for alternative in self.alternatives)
 
     def holds(self, subject: Subject) -> bool:

@@ -1,4 +1,4 @@
-"""What a release's backends ask of the heads on a rank, so that ranks of other sizes may share an answer."""
+"""Which properties of a rank's heads decide its backends, so that other sizes of ranks share a result."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import fields
@@ -18,16 +18,16 @@ from service.backends.conditions import (
 from service.gpus.capability import ComputeCapability
 
 WORDS: Final = frozenset({"gathered_heads", "num_heads_at_most", "num_kv_heads_at_most", "grouped_queries"})
-"""Words of the conditions that ask of heads."""
+"""Conditions that depend on heads."""
 PRINTED: Final = ("num_heads}", "num_kv_heads}")
 """How messages name them."""
 ANY_GPU: Final = ComputeCapability(9, 0)
-"""Stands for a GPU of which nothing is asked."""
+"""Stands for any GPU, where no condition depends on it."""
 
 
 @lru_cache(maxsize=1024)
 def heads_seen_by_backends(release: Version, num_heads: int, num_kv_heads: int) -> Hashable:
-    """Return what the release's backends for plain attention can tell of a rank's heads.
+    """Return the outcomes of all conditions on heads in the release's backends for plain attention.
 
     Layers that differ in the number of heads alone, and agree in this, get the same backend or refusal.
     """

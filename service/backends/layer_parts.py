@@ -1,4 +1,4 @@
-"""The parts of a layer that keep caches of their own."""
+"""The parts of a layer that have caches of their own."""
 
 from collections.abc import Mapping
 from typing import Final, assert_never

@@ -93,7 +93,7 @@ def _without_decode_lse(traits: Traits, subject: Subject, rules: ReleaseRules) -
 
 
 def _of_spec(subject: Subject, cache_dtype: str, rules: ReleaseRules) -> Subject:
-    """Return the layer as its backend is asked for its own spec: by its own head size and stored type."""
+    """Return the layer as its backend sees it for the cache spec: by its own head size and stored type."""
     request = subject.request
     if cache_dtype != request.kv_cache_dtype or subject.model_head_size != request.head_size:
         request = replace(request, model_head_size=None, kv_cache_dtype=cache_dtype)

@@ -1,4 +1,4 @@
-"""Which cache dtype a start ends up with, and which layers are kept out of it."""
+"""The cache dtype of a start, and the layers that do not use it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -41,7 +41,7 @@ def check_cache_dtype(dtype: str, rules: DtypeRules, release: Version) -> None:
 
 
 def resolve_cache_dtype(dtype: str, quantization: Quantization | None, rules: DtypeRules) -> str:
-    """Return what a cache dtype becomes once the checkpoint had its say.
+    """Return the cache dtype after the checkpoint's override.
 
     Source: vLLM 0.32.0, resolve_kv_cache_dtype_string and Attention.__init__.
     """
@@ -125,7 +125,7 @@ def _boundary(num_layers: int) -> frozenset[str]:
 
 
 def check_mla_cache_dtype(dtype: str, architecture: ModelArchitecture, rules: DtypeRules) -> None:
-    """Refuse nvfp4 for MLA, where the release has a check of its own.
+    """Refuse nvfp4 on MLA, where the release checks it.
 
     Raises:
         EngineRefusal: stage ``dtype``.
@@ -153,7 +153,7 @@ def check_floats(dtype: str, model_dtype: str, rules: DtypeRules) -> None:
 
 
 def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchitecture) -> None:
-    """Refuse TurboQuant where it is to be kept out of a layer with chunks, whose backend is not told.
+    """Refuse TurboQuant if a layer with chunks is to be skipped: its backend is chosen as if it were not.
 
     Source: vLLM 0.20.2 and 0.32.0, layers/attention/chunked_local_attention.py and TurboQuantConfig.
 
@@ -171,7 +171,7 @@ def check_chunks(dtype: str, skipped: frozenset[str], architecture: ModelArchite
 
 
 def passes_cache_dtype(architecture: ModelArchitecture, rules: DtypeRules) -> bool:
-    """Whether the model hands its layers the type that the cache was asked for."""
+    """Whether the model passes the requested cache dtype to its layers."""
     lead = architecture.lead_attention
     names = {architecture.class_name}
     if isinstance(lead, Attention) and lead.alibi:
@@ -197,7 +197,7 @@ def check_e5m2(dtype: str, architecture: ModelArchitecture, rules: DtypeRules, m
     if not passes_cache_dtype(architecture, rules):
         return
     if isinstance(architecture.lead_attention, CompressedAttention):
-        # Its own layers store one format whatever is asked for, and ask no cache method.
+        # Its layers store one format whatever is requested, and use no cache method.
         return
     if (
         rules.e5m2_gate is E5m2Gate.UNLESS_COMPRESSED_TENSORS_WITHOUT_SCHEME

@@ -12,7 +12,7 @@ from service.gpus.capability import ComputeCapability
 
 @dataclass(frozen=True, slots=True)
 class ParallelSizes:
-    """What one request of the maximum length asks for."""
+    """Token counts that decide the blocks of one request of the maximum length."""
 
     max_model_len: int
     """Tokens of the request."""
@@ -47,7 +47,7 @@ class EngineConfig:
     gpu_memory_utilization: float
     num_gpu_blocks_override: int | None
     kv_cache_dtype: str
-    """The cache dtype after the checkpoint had its say."""
+    """The cache dtype after the checkpoint's override."""
     kv_cache_dtype_skip_layers: frozenset[str]
     block_size: int | None
     """What the caller set; ``None`` lets the engine choose."""
@@ -67,11 +67,11 @@ class EngineConfig:
     cache_method: str | None = None
     """Method by which weights are quantized, where it brings scales for the cache."""
     passes_cache_dtype: bool = True
-    """Whether the model's layers are told the type of the cache; else they keep the model's."""
+    """Whether the model passes the cache dtype to its layers; if not, they store the model's type."""
     speculation: Speculation | None = None
-    """How tokens are guessed ahead, if they are."""
+    """Speculative decoding, if any."""
     v2_model_runner: bool = False
-    """Whether the engine runs the model on its second model runner."""
+    """Whether the engine runs the model on its V2 model runner."""
 
     def on(self, device_name: str, compute_capability: ComputeCapability) -> "EngineConfig":
         """Return the same on another GPU type that is configured alike."""
@@ -81,7 +81,7 @@ class EngineConfig:
 
     @property
     def speculative_tokens(self) -> int:
-        """Tokens guessed for one request in one step; 0 without guessing."""
+        """Draft tokens of one request in one step; 0 without speculative decoding."""
         return 0 if self.speculation is None else self.speculation.tokens
 
     @property
@@ -97,11 +97,11 @@ class EngineConfig:
 
     @property
     def in_flight_tokens(self) -> int:
-        """Tokens that a sliding window keeps in reserve, by the release's rule."""
+        """Tokens that a sliding window stores in reserve, by the release's rule."""
         return self.max_num_batched_tokens * (1 + self.batches_behind)
 
     def demand(self, max_model_len: int | None = None) -> ParallelSizes:
-        """Return what one request of the given (or the maximum) length asks for."""
+        """Return the token counts of one request of the given (or the maximum) length."""
         drafted = self.speculation if self.rules.specs.windows_retain_draft_tokens else None
         return ParallelSizes(
             max_model_len=self.max_model_len if max_model_len is None else max_model_len,

@@ -22,7 +22,7 @@ def resolve_max_model_len(
     """Return the context length, and whether the engine will shorten it to what fits.
 
     Raises:
-        EngineRefusal: more is asked for than the config allows (stage ``config``).
+        EngineRefusal: the request exceeds what the config allows (stage ``config``).
     """
     context = architecture.context
     derived = _derived(architecture, rules)

@@ -15,7 +15,7 @@ BFLOAT16_SINCE: Final = ComputeCapability(8, 0)
 def resolve_model_dtype(
     architecture: ModelArchitecture, requested: str, gpu: GpuType, rules: DtypeRules
 ) -> str:
-    """Return the type that was asked for, or the config's where GPU and model bear it.
+    """Return the requested type, or the config's where GPU and model support it.
 
     Source: vLLM 0.32.0, config/model.py _get_and_verify_dtype and _resolve_auto_dtype; platforms/cuda.py
     supported_dtypes.

@@ -1,4 +1,4 @@
-"""Whether the model can be split as asked: over tensor-parallel ranks and pipeline stages."""
+"""Whether the model can be split over the requested tensor-parallel ranks and pipeline stages."""
 
 from typing import Final
 

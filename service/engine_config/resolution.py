@@ -1,4 +1,4 @@
-"""From a caller's flags to a start with every default filled in, or the engine's refusal."""
+"""Resolves a caller's flags into a start with every default filled in, or the engine's refusal."""
 
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -59,7 +59,7 @@ class DeviceTerms:
         """Return the terms of a GPU type.
 
         Raises:
-            EngineRefusal: the release does not have the model's class, or not in the type asked for.
+            EngineRefusal: the release does not have the model's class, or not in the requested type.
             ValueError: the GPU has no compute capability.
         """
         if gpu.compute_capability is None:
@@ -83,7 +83,7 @@ def resolve_engine_config(
 
     Raises:
         EngineRefusal: the engine would not get past its configuration.
-        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
         ValueError: the GPU has no compute capability.
     """
     return configure(architecture, flags, rules, DeviceTerms.of(architecture, flags, rules, gpu))
@@ -98,7 +98,7 @@ def configure(
 
     Raises:
         EngineRefusal: the engine would not get past its configuration.
-        UnmodelledSpeculation: what it would keep for guessing tokens is not known.
+        UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(
@@ -203,7 +203,7 @@ def _encoder_tokens(architecture: ModelArchitecture, rules: BatchRules, batched:
 
 
 def architecture_dtype(requested: str | None, dtype: str) -> str:
-    """Return the type of a state: what was asked for, or else the model's own."""
+    """Return the type of a state: the requested one, or else the model's own."""
     return dtype if requested in (None, "auto") else model_dtype.ALIASES.get(requested, requested)
 
 
@@ -315,7 +315,7 @@ def _drafts_overlap(drafted: Speculation | None, rules: SpeculationRules) -> boo
 
 
 def _check_overlap(drafted: Speculation | None, rules: SpeculationRules) -> None:
-    """Refuse asynchronous scheduling that is asked for with a method that does not go with it."""
+    """Refuse requested asynchronous scheduling with a speculative method that does not support it."""
     if drafted is None or (drafted.padded and drafted.method in rules.async_requested_methods):
         return
     words = rules.async_refusal.format(method=drafted.method)
@@ -365,7 +365,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
 def _check_batch(
     architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules, batched: int, max_model_len: int
 ) -> None:
-    """Refuse batches too small for the requests asked for, or for a whole prompt where none is chunked.
+    """Refuse batches smaller than ``max_num_seqs``, or than a whole prompt where prompts are not chunked.
 
     Source: vLLM 0.32.0, SchedulerConfig.verify_max_model_len.
 

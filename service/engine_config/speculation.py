@@ -26,7 +26,7 @@ from service.engines.speculative_config import (
 )
 
 SUFFIX_DEPTH: Final = 24
-"""Tokens that suffix decoding guesses at most where nothing is told (vLLM 0.11.1 to 0.33.0)."""
+"""Most draft tokens of suffix decoding where none is specified (vLLM 0.11.1 to 0.33.0)."""
 DEFAULT_TOKENS: Final = (
     "num_speculative_tokens must be provided with speculative model unless the draft model config contains "
     "an n_predict parameter."
@@ -46,7 +46,7 @@ NO_PIPELINE: Final = (
 
 
 class UnmodelledSpeculation(ValueError):
-    """A way of guessing tokens that the engine may well take, but whose memory is not modelled."""
+    """Speculative decoding that the engine may accept, but whose memory is not modelled."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"this speculative_config is not modelled: {reason}")
@@ -54,19 +54,19 @@ class UnmodelledSpeculation(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """How a start guesses tokens ahead."""
+    """Speculative decoding of a start."""
 
     method: str
     """As the engine understands it: every spelling of prediction layers is ``mtp``."""
     tokens: int
-    """Tokens guessed for one request in one step."""
+    """Draft tokens of one request in one step."""
     draft: Draft | None = None
     slots: int = 0
     """Tokens of a step that every request needs beside its own."""
     padded: bool = True
     """Whether requests are padded to equal lengths while drafting, as is the default."""
     v2_model_runner: bool = True
-    """Whether the settings but for the method run on the second model runner."""
+    """Whether the settings other than the method allow the V2 model runner."""
 
     @property
     def retained_tokens(self) -> int:
@@ -78,13 +78,13 @@ class Speculation:
 def resolve_speculation(
     architecture: ModelArchitecture, flags: ServeFlags, rules: SpeculationRules, release: Version
 ) -> Speculation | None:
-    """Return how tokens are guessed, or ``None`` where they are not.
+    """Return the speculative decoding of a start, or ``None`` without any.
 
     Source: vLLM 0.10.2 to 0.33.0, SpeculativeConfig.__post_init__ and _verify_args.
 
     Raises:
         EngineRefusal: stages ``config`` and ``model``.
-        UnmodelledSpeculation: what the engine would keep for it is not known here.
+        UnmodelledSpeculation: its memory is not modelled.
     """
     config = flags.speculative_config
     if config is None:

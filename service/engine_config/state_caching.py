@@ -1,4 +1,4 @@
-"""Whether prefixes are cached, and which recurrent states are kept for it."""
+"""Whether prefixes are cached, and which recurrent states are stored for it."""
 
 from typing import Final, assert_never
 
@@ -42,7 +42,7 @@ def _check_choice(flag: str, value: str | None, accepted: tuple[str, ...]) -> No
 def check_state_flags(
     flags: ServeFlags, rules: StateRules, *, caching: bool, mode: str, max_model_len: int
 ) -> None:
-    """Refuse flags that do not go with how states are kept.
+    """Refuse flags that do not fit the way in which states are stored.
 
     Source: vLLM 0.32.0, MambaModelConfig and VllmConfig.validate_mamba_block_size.
 
@@ -60,7 +60,7 @@ def check_state_flags(
 
 
 def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules) -> None:
-    """Refuse states of linear attention in 32 bits where the release cannot keep them so.
+    """Refuse states of linear attention in 32 bits where the release cannot store them.
 
     Raises:
         EngineRefusal: stage ``config``.
@@ -76,7 +76,7 @@ def check_state_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules:
 def resolve_state_caching(
     architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules, *, drafts_align: bool = False
 ) -> tuple[bool, str]:
-    """Return whether prefix caching is on, and the mode in which recurrent states are kept.
+    """Return whether prefix caching is on, and the mode in which recurrent states are stored.
 
     Args:
         architecture: the model.

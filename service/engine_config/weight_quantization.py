@@ -27,7 +27,7 @@ READ_FROM_FILE: Final = frozenset(
 def check_method(
     stored: Quantization | None, flag: str | None, model_type: str, rules: CheckpointRules
 ) -> None:
-    """Refuse a method, stored or asked for, that the release does not take, or that other weights need.
+    """Refuse a method that the release does not accept, or that does not fit the checkpoint.
 
     A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
 

@@ -26,9 +26,9 @@ class MlaBlock:
     """The block size that one MLA backend imposes before backends are chosen."""
 
     backend: str
-    """For sparse attention, the backend asked for; empty for any other."""
+    """For sparse attention, the requested backend; empty for any other."""
     capabilities: tuple[str, ...]
-    """Compute capabilities on which the backend can run, and is assumed when none is asked for."""
+    """Compute capabilities on which the backend can run, and is assumed when none is requested."""
     block: int
     keeps: tuple[int, ...] = ()
     """Sizes that are left as they are."""
@@ -39,7 +39,7 @@ class MlaBlock:
     """Whether this is for sparse attention, on every device; what is for others is not for it."""
 
     def applies(self, requested: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
-        """Whether this backend is asked for or assumed."""
+        """Whether this backend is requested or assumed."""
         if sparse or self.sparse:
             return sparse and self.sparse and self.backend in {"", requested}
         if capability not in self.capabilities:
@@ -52,8 +52,10 @@ class MlaBlock:
 
     def impose(self, block_size: int) -> int:
         """Return what becomes of a block size."""
-        kept = block_size in self.keeps or any(block_size % unit == 0 for unit in self.keeps_multiples_of)
-        return block_size if kept else self.block
+        unchanged = block_size in self.keeps or any(
+            block_size % unit == 0 for unit in self.keeps_multiples_of
+        )
+        return block_size if unchanged else self.block
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class KernelBlock:
     capabilities: tuple[str, ...] = ()
     """Compute capabilities for which this is; empty: all."""
     backends: tuple[str, ...] = ()
-    """Backends asked for, of which "" is none; empty: any."""
+    """Requested backends, of which "" is none; empty: any."""
 
     def applies(self, *, mla: bool, head_size: int, capability: str, requested: str | None) -> bool:
         """Whether this is the case of a model on a device."""

@@ -22,7 +22,7 @@ class UnknownRelease(ValueError):
     """The release is not modelled, so nothing is said about it.
 
     Attributes:
-        given: what was asked for.
+        given: the version that was given.
         newest: the newest release that is modelled.
         nearest: modelled releases of the same minor version, or else all.
     """

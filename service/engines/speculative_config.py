@@ -1,4 +1,4 @@
-"""What ``--speculative-config`` says: how tokens are guessed ahead, and by which draft."""
+"""``--speculative-config``: the method of speculative decoding and its draft."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ MLP_SPECULATOR: Final = "mlp_speculator"
 NGRAM: Final = "ngram"
 SUFFIX: Final = "suffix"
 LOOKUPS: Final = frozenset({NGRAM, "ngram_gpu", SUFFIX})
-"""Methods that guess from the tokens seen so far, without any model."""
+"""Methods that draft from earlier tokens, without a model."""
 HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", DSPARK})
 """Methods that feed a draft with the model's own hidden states (vLLM 0.33.0, SpeculativeConfig.use_eagle)."""
 
@@ -57,7 +57,7 @@ class SpeculativeConfig:
     disable_padded_drafter_batch: bool | None = None
     use_heterogeneous_vocab: bool | None = None
     suffix_decoding_max_tree_depth: int | None = None
-    """The tokens guessed at most by ``suffix`` where ``num_speculative_tokens`` is not told."""
+    """Most draft tokens of ``suffix`` where ``num_speculative_tokens`` is not specified."""
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""Blocks that one request takes of each group: to be let in, to be read, to be answered."""
+"""Blocks that one request takes of each group: for admission, prefill and decode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ RESOLVED: Final = 3
 COUNTED: Final = 64
 """Steps looked at from each end of a prompt, and ends of chunks: between them, blocks rise or repeat."""
 ALIGNED_STATES: Final = 2
-"""States of one request where those at the ends of blocks are kept, checkpoints inside a chunk aside."""
+"""States of one request where those at the ends of blocks are stored, checkpoints inside a chunk aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class RequestAdmission:
         return self._let_in(free_blocks, self.blocks, self.blocks_after_prefill)
 
     def at_once_uncapped(self, free_blocks: int) -> int:
-        """Return the same, had the gate asked for the whole prompt of windows too."""
+        """Return the same for a gate that needs blocks for the whole prompt of windowed layers too."""
         return self._let_in(free_blocks, self.whole_prompt_blocks, self.blocks_after_prefill)
 
     def to_the_end(self, free_blocks: int) -> int:
@@ -97,7 +97,7 @@ def admit(
     prompt_tokens: int,
     output_tokens: int,
 ) -> RequestAdmission:
-    """Return what one request takes of which nothing is cached before and no token is guessed.
+    """Return what one request takes if no prefix of it is cached and there are no draft tokens.
 
     Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
     SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
@@ -118,10 +118,10 @@ def admit(
 
 
 def most_draft_blocks(groups: tuple[Group, ...], draft_tokens: int, ranks: int = 1) -> int:
-    """Return the most blocks that tokens guessed ahead add to what one request holds.
+    """Return the most blocks that draft tokens add to what one request holds.
 
-    ``ranks`` share the tokens of one request. A step has room for the guesses that it checks and for those
-    that the draft makes next, one more with some drafts.
+    ``ranks`` share the tokens of one request. A step has room for the draft tokens that it verifies and for
+    those that the draft makes next, one more with some drafts.
     Source: vLLM 0.33.0, VllmConfig.num_lookahead_tokens, and Scheduler.schedule.
     """
     if not draft_tokens:
@@ -164,7 +164,7 @@ def prompt_steps(
 ) -> PromptSteps:
     """Return the steps in which a prompt is read, and those of some tokens of the answer.
 
-    Where states are kept at the ends of blocks, a step reads whole blocks, and the last block alone what is
+    Where states are stored at the ends of blocks, a step reads whole blocks, and the last block alone what is
     left. Source: vLLM 0.24.0, Scheduler._mamba_block_aligned_split.
     """
     chunk, whole = engine_config.max_num_batched_tokens, prompt_tokens
@@ -208,7 +208,7 @@ class _Use:
 
     @property
     def keeps_ends(self) -> bool:
-        """Whether a recurrent state is kept at the ends of blocks."""
+        """Whether recurrent states are stored at the ends of blocks."""
         return isinstance(self.spec, StateSpec) and self.engine_config.mamba_cache_mode == ALIGN
 
     def admission(self, kind: CacheKind, last: int) -> GroupAdmission:
@@ -323,9 +323,9 @@ class _Use:
         return leaps + sum(after - place > 1 for place, after in pairwise(later))
 
     def checkpoints(self, start: int, end: int) -> int:
-        """Return the states kept besides within one step: at the end of its last whole block."""
+        """Return the additional states stored within one step: at the end of its last whole block."""
         spec = self.spec
         if not isinstance(spec, StateSpec) or spec.pages_per_request is None:
             return 0
-        kept = spec.pages_per_request - ALIGNED_STATES
-        return kept if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0
+        stored = spec.pages_per_request - ALIGNED_STATES
+        return stored if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0

@@ -1,4 +1,4 @@
-"""Blocks and pages that recurrent states, skipped layers and MLA kernels ask for."""
+"""Block and page sizes that recurrent states, skipped layers and MLA kernels need."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -28,16 +28,16 @@ SLOTS: Final = "fp8_ds_mla"
 
 @dataclass(frozen=True, slots=True)
 class BlockSizes:
-    """The engine's cache configuration once backends and states had their say."""
+    """The engine's block and page sizes after those of backends and states are applied."""
 
     block_size: int
     """Tokens of one block of an attention layer."""
     state_page: int | None = None
     """Bytes to which recurrent states are padded."""
     state_block: int | None = None
-    """Tokens between two states; ``None`` where only the last of a request is kept."""
+    """Tokens between two states; ``None`` where only the last of a request is stored."""
     skipped_page: int | None = None
-    """Bytes to which layers kept out of cache quantization are padded."""
+    """Bytes to which layers are padded whose cache is not quantized."""
 
 
 def kv_heads_per_rank(mixer: Attention, engine_config: EngineConfig) -> int:
@@ -46,7 +46,7 @@ def kv_heads_per_rank(mixer: Attention, engine_config: EngineConfig) -> int:
 
 
 def gpu_alignment_inputs(engine_config: EngineConfig) -> tuple[bool, ...]:
-    """Return what layouts ask of the GPU itself: which of the release's cases are for its capability."""
+    """Return what a layout depends on of the GPU: which of the release's cases apply to its capability."""
     rules, capability = engine_config.rules, str(engine_config.compute_capability)
     major = engine_config.compute_capability.major
     return (
@@ -58,7 +58,7 @@ def gpu_alignment_inputs(engine_config: EngineConfig) -> tuple[bool, ...]:
 
 
 def block_sizes_before_backends(architecture: ModelArchitecture, engine_config: EngineConfig) -> BlockSizes:
-    """Return what the configuration settles before the model is built.
+    """Return the sizes that the configuration decides before the model is built.
 
     Source: vLLM 0.10.2 to 0.17.1, HybridAttentionMambaModelConfig, then
     CudaPlatformBase.check_and_update_config.
@@ -84,11 +84,11 @@ def block_sizes_before_backends(architecture: ModelArchitecture, engine_config: 
 def unaligned(engine_config: EngineConfig, block_size: int) -> BlockSizes:
     """Return the sizes of a model without attention beside its states, or without states.
 
-    Source: vLLM 0.15.0 to 0.33.0, MambaModelConfig: where prefixes are cached, states are kept per block.
+    Source: vLLM 0.15.0 to 0.33.0, MambaModelConfig: where prefixes are cached, states are stored per block.
     """
-    kept = engine_config.mamba_cache_mode != NONE and engine_config.rules.blocks.state_block_is_block
+    stored = engine_config.mamba_cache_mode != NONE and engine_config.rules.blocks.state_block_is_block
     return BlockSizes(
-        block_size, state_block=(engine_config.mamba_block_size or block_size) if kept else None
+        block_size, state_block=(engine_config.mamba_block_size or block_size) if stored else None
     )
 
 
@@ -172,7 +172,7 @@ def _multiple_that_holds(
 ) -> int:
     """Return the least multiple of a kernel's block whose page holds a state.
 
-    Where every block's state is kept, blocks are whole chunks of the recurrence too.
+    Where every block's state is stored, blocks are whole chunks of the recurrence too.
     """
     if engine_config.mamba_cache_mode != ALL:
         return kernel * ceil_div(state, kernel * per_token)

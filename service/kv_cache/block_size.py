@@ -1,4 +1,4 @@
-"""Tokens per block: what the engine settles before it builds the model, and what backends prefer."""
+"""Tokens per block: decided before the model is built, or by what its backends prefer."""
 
 from dataclasses import replace
 from itertools import product
@@ -21,7 +21,7 @@ from service.kv_cache.alignment import (
 
 
 def resolve_block_size(architecture: ModelArchitecture, engine_config: EngineConfig) -> EngineConfig:
-    """Return the start with the block size by which backends are asked, where it is settled before them."""
+    """Return the start with the block size that backends are chosen by, where it is decided before them."""
     rules, mixer = engine_config.rules, architecture.lead_attention
     if rules.blocks.choice is BlockSizeChoice.BEFORE_BACKENDS:
         size = block_sizes_before_backends(architecture, engine_config).block_size
@@ -31,14 +31,14 @@ def resolve_block_size(architecture: ModelArchitecture, engine_config: EngineCon
     forgotten = rules.blocks.hybrid_alignment is HybridBlockSize.FORGOTTEN
     if mixer is None or not architecture.is_hybrid or not forgotten or engine_config.block_size is None:
         return engine_config
-    # Only a size that was asked for is remembered, aligned, when backends are chosen.
+    # When backends are chosen, the engine knows the aligned size only if the user gave one.
     return replace(
         engine_config, block_size=aligned_before_backends(architecture, mixer, engine_config).block_size
     )
 
 
 def check_block_in_batch(block_size: int, engine_config: EngineConfig, stage: Stage) -> None:
-    """Refuse blocks that no batch fills where states are kept in mode ``align``.
+    """Refuse blocks that no batch fills where states are stored in mode ``align``.
 
     Raises:
         EngineRefusal: at the given stage.

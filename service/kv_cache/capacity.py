@@ -53,8 +53,8 @@ class CacheLayout:
     uncuttable_blocks: frozenset[int] = frozenset()
     """Block sizes of layers with heads that their own kernels cannot cut into theirs.
 
-    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
-    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    Up to 0.30.0 the first layer's backend alone decides the size. If another backend cannot use it, the
+    engine fails when it sets up its caches: vLLM 0.11.1 to 0.33.0, select_common_block_size.
     """
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
@@ -182,7 +182,7 @@ class RequestOfLength:
 
 @dataclass(frozen=True, slots=True)
 class CacheSizing:
-    """What does not depend on the bytes for the cache, worked out once for many sizes."""
+    """The part of sizing that does not depend on the bytes for the cache, computed once for many sizes."""
 
     layout: CacheLayout
     engine_config: EngineConfig
@@ -210,18 +210,18 @@ class CacheSizing:
         )
 
     def fitting(self) -> "CacheSizing":
-        """Return the sizing of the same start with the length left to the memory."""
+        """Return the sizing of the same start whose length the engine shortens to what fits."""
         return replace(self, engine_config=replace(self.engine_config, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
         """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
         try:
-            self.settle(available_bytes)
+            self.checked_length(available_bytes)
         except EngineRefusal:
             return False
         return True
 
-    def settle(self, available_bytes: int) -> int:
+    def checked_length(self, available_bytes: int) -> int:
         """Return the maximum length once the engine has seen the memory.
 
         Raises:
@@ -247,7 +247,7 @@ class CacheSizing:
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
-        length = self.settle(available_bytes)
+        length = self.checked_length(available_bytes)
         request, num_blocks = self.request(length), self.num_blocks(available_bytes)
         concurrency = num_blocks / request.blocks
         tokens = _tokens(self.layout, self.engine_config, num_blocks, concurrency, length)
@@ -259,7 +259,7 @@ class CacheSizing:
             tokens=tokens,
             max_concurrency=concurrency,
             max_model_len=length,
-            # All checks have passed at this length.
+            # All checks passed at this length.
             estimated_max_model_len=length,
             groups=request.groups,
             report_lines=self.engine_config.rules.capacity.report_lines,

@@ -1,4 +1,4 @@
-"""What CUDA graphs of whole decode steps ask of the cache."""
+"""Whether the cache has enough states for CUDA graphs of whole decode steps."""
 
 from service.engine_config.engine_config import EngineConfig
 from service.kv_cache.capacity import CacheLayout
@@ -6,7 +6,7 @@ from service.kv_cache.specs import StateSpec
 
 
 def capture_failure(layout: CacheLayout, engine_config: EngineConfig, num_blocks: int) -> str | None:
-    """Return what the engine says, once its cache is set up, to more sequences than recurrent states.
+    """Return the engine's error if there are fewer recurrent states than sequences, or ``None``.
 
     Graphs of whole decode steps are captured by default, for as many sequences as may run at once.
 

@@ -1,4 +1,4 @@
-"""The caches of compressed attention (DeepSeek V4): its window, compressed tokens, unfinished groups."""
+"""The caches of compressed attention (DeepSeek V4): window, compressed tokens, incomplete groups."""
 
 from typing import Final, assert_never
 

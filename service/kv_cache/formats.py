@@ -131,7 +131,7 @@ def cache_format(dtype: str, model_dtype: str) -> CacheFormat:
 
 
 def of_heads(cache_format: CacheFormat) -> CacheFormat:
-    """Return the format as attention with heads stores it: slots are for latent vectors alone."""
+    """Return the format as attention with heads stores it: only MLA uses slots."""
     return PlainFormat(1) if isinstance(cache_format, Slot) else cache_format
 
 

@@ -52,7 +52,7 @@ class Group:
 
     @property
     def kind(self) -> CacheKind:
-        """What the layers keep."""
+        """Kind of the layers' caches."""
         return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
 
     @property

@@ -1,4 +1,4 @@
-"""What indexers keep: keys of tokens, of groups and of regions, and the tokens of open ones."""
+"""Caches of indexers: keys of tokens, of groups and of regions, and the tokens of incomplete ones."""
 
 from dataclasses import replace
 from math import gcd
@@ -39,12 +39,12 @@ def indexed(indexer: Indexer, engine_config: EngineConfig, sizes: BlockSizes) ->
 def pooled(
     indexer: Indexer, engine_config: EngineConfig, sizes: BlockSizes, own: AttentionSpec
 ) -> tuple[AttentionSpec, ...]:
-    """Return a key for each group, keys and scores of the tokens of open ones, and what they pick from.
+    """Return the keys of groups, keys and scores of tokens in incomplete ones, and the layer's own cache.
 
     Source: vLLM 0.32.0, models/glm5next/common/attention.py Glm5NextIndexerCache and Glm5NextTailCache.
 
     Raises:
-        EngineRefusal: the open groups do not fill blocks (stage ``block_size``).
+        EngineRefusal: a block is no multiple of the incomplete groups (stage ``block_size``).
     """
     group = indexer.group_size
     ring = group * next_power_of_two(ceil_div(group + engine_config.speculative_tokens, group))
@@ -72,7 +72,7 @@ def pooled(
 
 
 def block_indexed(indexer: BlockIndexer, engine_config: EngineConfig, sizes: BlockSizes) -> AttentionSpec:
-    """Return the cache of an indexer that picks blocks: one key of a token, always in 16 bits.
+    """Return the cache of an indexer that selects blocks: one key per token, always in 16 bits.
 
     Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3IndexerCache.get_kv_cache_spec.
     """
@@ -89,13 +89,13 @@ def block_indexed(indexer: BlockIndexer, engine_config: EngineConfig, sizes: Blo
 def group_indexed(
     indexer: GroupIndexer, engine_config: EngineConfig, sizes: BlockSizes
 ) -> tuple[AttentionSpec, ...]:
-    """Return the caches of an indexer that picks groups: keys of the open one, and a key of each other.
+    """Return the caches of an indexer that selects groups: keys of the incomplete one, one key per other.
 
     Source: vLLM 0.29.0 to 0.33.0, models/qwen4_exp/common/qsa_cache.py QSAKeyStateCache and
     QSACompressedKeyCache.
 
     Raises:
-        EngineRefusal: the keys of open groups do not fill blocks (stage ``block_size``).
+        EngineRefusal: a block is no multiple of the incomplete groups' keys (stage ``block_size``).
     """
     group, size = indexer.group_size, indexer.head_dim
     ring = round_up(group + engine_config.speculative_tokens, group)

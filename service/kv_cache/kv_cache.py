@@ -8,7 +8,7 @@ class CacheGroup:
     """Layers that share one block table."""
 
     kind: str
-    """What its layers keep: a ``CacheKind``."""
+    """Kind of its layers' caches: a ``CacheKind``."""
     layers: int
     """Layers on this stage."""
     block_size: int

@@ -1,4 +1,4 @@
-"""From the model's layers to what each keeps in the cache."""
+"""The caches of a model's layers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ STATES_RETAINED: Final[Mapping[str, int | None]] = {"none": 1, "align": 2, "all"
 
 
 STATES_WITH_DRAFTS: Final = "qwen3_next"
-"""The model type whose states always went with guessed tokens (vLLM 0.10.2, get_kv_cache_spec)."""
+"""The model type whose states always worked with draft tokens (vLLM 0.10.2, get_kv_cache_spec)."""
 
 
 def layer_caches(

@@ -27,23 +27,25 @@ class TokenBytes:
     first: Fraction
     """While every window has room."""
     later: Fraction
-    """Once windows and chunks are full: what layers that see everything go on to keep."""
+    """Once windows and chunks are full: only layers that attend to all tokens still grow."""
 
 
 def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     """Return the bytes of one token by cache dtype, for the dtypes that the model's kind of attention has.
 
-    Layers that read another one's cache, cross attention and recurrent ones keep nothing per token.
+    Layers that read another one's cache, cross attention and recurrent ones store nothing per token.
     """
     owners = [mixer for _, mixer in architecture.attention_layers if not _keeps_none(mixer)]
     answers: dict[str, TokenBytes] = {}
     for dtype in ("auto", *QUANTIZED):
         stored = cache_format(dtype, architecture.dtype)
         if owners and all(_can_store(mixer, stored) for mixer in owners):
-            kept = [(Fraction(size), bounded) for mixer in owners for size, bounded in _stored(mixer, stored)]
+            sizes = [
+                (Fraction(size), bounded) for mixer in owners for size, bounded in _stored(mixer, stored)
+            ]
             answers[dtype] = TokenBytes(
-                sum((size for size, _ in kept), Fraction(0)),
-                sum((size for size, bounded in kept if not bounded), Fraction(0)),
+                sum((size for size, _ in sizes), Fraction(0)),
+                sum((size for size, bounded in sizes if not bounded), Fraction(0)),
             )
     return answers
 
@@ -64,7 +66,7 @@ def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:
 
 
 def _stored(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | int, bool]]:
-    """Yield what a layer keeps of a token, and whether a window bounds it."""
+    """Yield the bytes that a layer stores of a token, and whether a window bounds them."""
     match mixer:
         case Attention():
             bounded = mixer.sliding_window is not None or mixer.attention_chunk_size is not None

@@ -1,4 +1,4 @@
-"""Recurrent states: their shapes and bytes on one rank, and what is kept of them besides."""
+"""Recurrent states: their shapes and bytes on one rank, and their checkpoints."""
 
 from dataclasses import dataclass
 from math import prod
@@ -35,7 +35,7 @@ class StateShape:
 def state_shape(mixer: Recurrence, ranks: int, drafted: int = 0) -> StateShape:
     """Return the state of a layer that is split over some tensor-parallel ranks.
 
-    ``drafted``: rows of the convolution for guessed tokens.
+    ``drafted``: rows of the convolution for draft tokens.
 
     Source: vLLM 0.10.2 to 0.33.0, MambaStateShapeCalculator.
     """
@@ -74,14 +74,14 @@ def state_shape(mixer: Recurrence, ranks: int, drafted: int = 0) -> StateShape:
 
 
 def _convolved(mixer: ShortConvolution | NgramConvolution, ranks: int, drafted: int) -> tuple[int, int]:
-    """Return the tail of a convolution that keeps nothing else; gaps make it longer, and it is not split."""
+    """Return the state of a layer that is a convolution alone; dilation makes it longer."""
     if isinstance(mixer, NgramConvolution):
         return (mixer.conv_kernel - 1) * mixer.dilation + drafted, mixer.channels
     return mixer.conv_kernel - 1 + drafted, mixer.channels // ranks
 
 
 def state_bytes(mixer: Recurrence, engine_config: EngineConfig, *, drafted: bool = True) -> int:
-    """Return the bytes of one layer's state on one rank, with the rows for guessed tokens or without."""
+    """Return the bytes of one layer's state on one rank, with or without the rows for draft tokens."""
     rows = engine_config.speculative_tokens if drafted and _keeps_draft_tokens(mixer, engine_config) else 0
     shape = state_shape(mixer, engine_config.tensor_parallel_size, rows)
     parts = (
@@ -92,7 +92,7 @@ def state_bytes(mixer: Recurrence, engine_config: EngineConfig, *, drafted: bool
 
 
 def _keeps_draft_tokens(mixer: Recurrence, engine_config: EngineConfig) -> bool:
-    """Whether a convolution has rows for guessed tokens.
+    """Whether a convolution has rows for draft tokens.
 
     Source: vLLM 0.20.2, model_executor/models/plamo2.py Plamo2MambaMixer.get_state_shape, which has none.
     """

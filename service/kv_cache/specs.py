@@ -1,4 +1,4 @@
-"""What one layer asks of the cache: the engine's KVCacheSpec."""
+"""The cache that one layer needs: the engine's KVCacheSpec."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from service.units import ceil_div, round_up
 
 
 class CacheKind(StrEnum):
-    """Kinds of layers by what they keep, in the engine's names."""
+    """Kinds of caches, by the engine's names."""
 
     FULL_ATTENTION = "full_attention"
     SLIDING_WINDOW = "sliding_window"
@@ -27,12 +27,12 @@ class CacheKind(StrEnum):
 
 
 WINDOWED_KINDS: Final = frozenset({CacheKind.SLIDING_WINDOW, CacheKind.SLIDING_WINDOW_MLA})
-"""Kinds that keep a window of tokens."""
+"""Kinds that store a window of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """Keys and values of every token that is kept."""
+    """Keys and values of every stored token."""
 
     kind: CacheKind
     block_size: int
@@ -42,7 +42,7 @@ class AttentionSpec:
     """0 where one vector per token serves as both (MLA)."""
     format: CacheFormat
     whole_format: CacheFormat | None = None
-    """The format of the layer once it keeps every token, where its kind is sized by another."""
+    """The format once the layer stores every token, where its kind is sized by another format."""
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
     page_size_padded: int | None = None
@@ -53,7 +53,7 @@ class AttentionSpec:
     alignment: int = 1
     """Bytes of which a page is a multiple."""
     kernel_block: int | None = None
-    """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
+    """Largest block of the backend's kernels, where they take only fixed sizes and the spec states it."""
     quantization_forgotten: bool = False
     """The engine no longer knows that the cache is quantized, and takes the spec for another."""
     block_alignment: int = 1
@@ -95,17 +95,17 @@ class AttentionSpec:
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the layer keeps a window of tokens."""
+        """Whether the layer stores a window of tokens."""
         return self.kind in WINDOWED_KINDS and self.sliding_window is not None
 
     def retained_tokens(self, demand: ParallelSizes) -> int:
-        """Return the tokens of one request that are kept at most, those in flight included."""
-        kept = demand.max_model_len
+        """Return the most tokens of one request that are stored, those in flight included."""
+        retained = demand.max_model_len
         if self.is_windowed and self.sliding_window is not None:
-            kept = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
+            retained = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
         elif self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
-            kept = self.attention_chunk_size + demand.in_flight_tokens
-        return min(kept, demand.max_model_len)
+            retained = self.attention_chunk_size + demand.in_flight_tokens
+        return min(retained, demand.max_model_len)
 
     def scaled(self, ratio: int) -> "AttentionSpec":
         """Return the spec with a block of ``ratio`` times as many tokens."""
@@ -121,15 +121,15 @@ class StateSpec:
     """One recurrent state per sequence (the engine's MambaSpec)."""
 
     block_size: int
-    """Tokens between two kept states; the maximum length when only the last is kept."""
+    """Tokens between two stored states; the maximum length when only the last is stored."""
     state_bytes: int
     pages_per_request: int | None
-    """``None`` when the state of every block is kept."""
+    """``None`` when the state of every block is stored."""
     page_size_padded: int | None = None
     speculative_pages: int = 0
-    """States beside those, one per guessed token."""
+    """Additional states, one per draft token."""
     replicated: bool = False
-    """Every rank keeps the whole state."""
+    """Every rank stores the whole state."""
 
     @property
     def kind(self) -> CacheKind:

@@ -1,4 +1,4 @@
-"""What of the cache one request of the maximum length takes without using it."""
+"""Bytes of the cache that one request of the maximum length takes and does not use."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ class GroupWaste:
 
     kind: CacheKind
     ideal_bytes: int
-    """Of its tokens and its last state alone: nothing begun, padded or kept in reserve."""
+    """Of its tokens and its last state alone, without rounding, padding or reserve."""
     reserve_bytes: int
-    """Of tokens beside the window, kept for steps in flight, and of states beside the last."""
+    """Of tokens outside the window, stored for steps in flight, and of states other than the last."""
     rounding_bytes: int
-    """Of blocks that are begun but not filled."""
+    """Of blocks that are partly filled."""
     padding_bytes: int
     """Of pages padded to the size of others, or to the bytes that kernels want."""
     idle_bytes: int
@@ -62,30 +62,30 @@ def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> Group
     blocks = group.blocks_per_request(demand)
     used = [(layers.count, *_layer_bytes(layers.spec, blocks, demand)) for layers in group.layers]
     ideal = sum(count * needed for count, needed, _ in used)
-    kept = sum(count * held for count, _, held in used)
+    held = sum(count * each for count, _, each in used)
     unpadded = blocks * sum(layers.count * layers.spec.unpadded_page_size for layers in group.layers)
     padded = blocks * sum(layers.count * layers.spec.page_size for layers in group.layers)
     return GroupWaste(
         kind=group.kind,
         ideal_bytes=ideal,
-        reserve_bytes=kept - ideal,
-        rounding_bytes=unpadded - kept,
+        reserve_bytes=held - ideal,
+        rounding_bytes=unpadded - held,
         padding_bytes=padded - unpadded,
         idle_bytes=blocks * block_bytes - padded,
     )
 
 
 def _layer_bytes(spec: LayerSpec, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
-    """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
+    """Return the bytes of a layer that a request needs, and those that it holds, reserve included."""
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:
-        needed = kept = demand.encoder_tokens
+        needed = held = demand.encoder_tokens
     elif spec.kind is CacheKind.CIRCULAR_BUFFER:
-        needed = kept = spec.block_size
+        needed = held = spec.block_size
     else:
-        kept = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
+        held = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
         local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size
-        needed = kept if local is None else min(local, kept)
+        needed = held if local is None else min(local, held)
     entry = spec.bytes_per_token
-    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(kept, spec.tokens_per_state) * entry
+    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(held, spec.tokens_per_state) * entry

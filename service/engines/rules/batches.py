@@ -44,6 +44,6 @@ class BatchRules:
     async_scheduling: AsyncScheduling
     """Whether asynchronous scheduling is on by default."""
     v2_model_runner: frozenset[str]
-    """Models that run on the second model runner: `all`, `dense` ones without recurrent layers, or by
+    """Models that run on the V2 model runner: `all`, `dense` ones without recurrent layers, or by
     class.
     """

@@ -20,7 +20,7 @@ class HybridBlockSize(StrEnum):
 
     BEFORE_BACKENDS = "before_backends"
     FORGOTTEN = "forgotten"
-    """Aligned as before, but blocks fall back to the default unless a size was asked for."""
+    """Aligned as before, but blocks fall back to the default unless a size was requested."""
     BY_BACKEND = "by_backend"
 
 
@@ -53,12 +53,12 @@ class BlockRules:
     hybrid_block_suits_all_backends: bool
     """Whether an aligned block is rounded up to a multiple of every backend's smallest block."""
     skip_layer_alignment: bool
-    """Whether layers kept out of cache quantization share an aligned page with the others."""
+    """Whether layers without cache quantization share an aligned page with the others."""
     skip_alignment_packing: Mapping[str, str]
     """Cache formats that this alignment counts as packed, and the backend of the first layer that makes
     them so, if it must.
     """
     state_block_is_block: bool
-    """Whether, with prefixes cached, a state is kept per block where no attention sets another distance."""
+    """Whether, with prefixes cached, a state is stored per block where no attention sets another distance."""
     aligned_block_in_batch: BlockInBatch
-    """When a block is checked not to exceed the batch where states are kept in mode `align`."""
+    """When a block is checked not to exceed the batch where states are stored in mode `align`."""

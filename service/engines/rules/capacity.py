@@ -44,10 +44,10 @@ class CapacityRules:
     report_lines: tuple[str, ...]
     """How the engine prints its capacity."""
     memory_refusal: str
-    """What the engine says when one request does not fit."""
+    """The engine's message when one request does not fit."""
     no_memory_refusal: str
-    """What the engine says when nothing is left for the cache."""
+    """The engine's message when nothing is left for the cache."""
     free_memory_refusal: str
-    """What the engine says when less memory is free than it asks for."""
+    """The engine's message when less memory is free than it asks for."""
     gpu_memory_utilization: int
     """Default of --gpu-memory-utilization, in hundredths."""

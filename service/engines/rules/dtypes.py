@@ -27,7 +27,7 @@ class DtypeRules:
     accepted: tuple[str, ...]
     """Accepted values of --kv-cache-dtype, in the engine's own order."""
     unknown_refusal: str
-    """What the engine says to a cache dtype that it does not know."""
+    """The engine's refusal of a cache dtype that it does not know."""
     turboquant_on_hybrids: bool
     """Whether TurboQuant runs beside recurrent layers."""
     block_types_declared: frozenset[str]
@@ -37,7 +37,7 @@ class DtypeRules:
     turboquant_sorts_skipped_as_numbers: bool
     """Whether TurboQuant sorts --kv-cache-dtype-skip-layers as numbers, and so takes no `sliding_window`."""
     nvfp4_on_mla_refusal: str | None
-    """What the engine says to nvfp4 with MLA before it looks for a backend; empty: nothing."""
+    """The engine's refusal of nvfp4 with MLA before it looks for a backend; empty: none."""
     unpassed_classes: frozenset[str]
     """Classes whose attention is not handed the cache's settings and keeps the model's type (of Baichuan,
     those with ALiBi).

@@ -38,7 +38,7 @@ class GroupRules:
     that works.
     """
     promotion_refusal: str
-    """What the engine says when layers cannot be turned into one kind without the hybrid manager."""
+    """The engine's message when layers cannot be turned into one kind without the hybrid manager."""
     promotion_keeps_packing: frozenset[str]
     """Kinds of layers that keep their packed cache format when promoted to full attention."""
     promotion_forgets_quantization: frozenset[str]

@@ -45,7 +45,7 @@ class PageRules:
     unification: PageUnification
     """How layers with different page sizes share one pool."""
     refusal: str | None
-    """What the engine says when pages cannot be unified."""
+    """The engine's message when pages cannot be unified."""
     packed_groups: PackedGroups
     """How compressed attention (DeepSeek V4) is grouped, whose pages differ in size."""
     packed_states: frozenset[str]

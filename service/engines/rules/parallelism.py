@@ -25,7 +25,7 @@ class ParallelismRules:
     parallelism.
     """
     context_parallel_refusals: tuple[str, ...]
-    """What the engine says to decode context parallelism that repeated key/value heads do not allow: too
+    """The engine's refusal of decode context parallelism that repeated key/value heads do not allow: too
     few ranks, too large, uneven.
     """
     hybrid_context_parallel_failure: str | None

@@ -39,7 +39,7 @@ class SpecRules:
     mla_kind: str
     """What kind of cache MLA layers have to the engine."""
     reused_selection_needs_no_indexer: bool
-    """Whether a sparse layer that takes an earlier layer's picks builds no indexer, and so no indexer
+    """Whether a sparse layer that reuses an earlier layer's selection builds no indexer, and so no indexer
     cache.
     """
     row_aligned_blocks: tuple[RowAlignedBlock, ...]

@@ -19,11 +19,11 @@ class SpeculationRules:
     default_method: str | None
     """What a draft model is taken for when neither a method is named nor its name or config tells."""
     draft_model_refusal: str
-    """What the engine says to a draft that it cannot use; the method stands for itself."""
+    """The engine's refusal of a draft that it cannot use; the method stands for itself."""
     whole_drafts: bool
     """Whether a whole model can draft (method draft_model)."""
     drafts_are_pipelined: bool
-    """Whether a draft is split into pipeline stages too, as far as its class is asked whether it can be."""
+    """Whether a draft is split into pipeline stages too, as far as its class supports it."""
     pipelined_drafts: frozenset[str]
     """Draft classes that say that they can be split into pipeline stages."""
     eagle3_targets: tuple[str, ...]
@@ -31,11 +31,11 @@ class SpeculationRules:
     async_methods: frozenset[str]
     """Methods with which asynchronous scheduling is on by default."""
     async_requested_methods: frozenset[str]
-    """Methods that go with asynchronous scheduling when it is asked for."""
+    """Methods that support requested asynchronous scheduling."""
     async_refusal: str
-    """What the engine says to a method that does not go with asynchronous scheduling."""
+    """The engine's refusal of a method that does not go with asynchronous scheduling."""
     v2_model_runner_methods: frozenset[str]
-    """Methods that run on the second model runner."""
+    """Methods that run on the V2 model runner."""
     equal_vocabularies: bool
     """Whether a whole model that drafts must have as many tokens as the model."""
     draft_slots: bool
@@ -43,12 +43,10 @@ class SpeculationRules:
     remain.
     """
     aligned_states_refusal: str | None
-    """What the engine says to drafts while it keeps states of blocks (mode align); empty: nothing."""
+    """The engine's refusal of drafts while it keeps states of blocks (mode align); empty: none."""
     drafts_align_states: bool
-    """Whether states of blocks alone are kept (mode align) by default where tokens are guessed."""
+    """Whether only states at block ends are stored (mode align) by default with draft tokens."""
     draft_blocks_whole: bool
-    """Whether a draft that guesses blocks (DSpark) refuses to guess fewer tokens than one block."""
+    """Whether a draft that proposes blocks of tokens (DSpark) refuses fewer draft tokens than one block."""
     draft_blocks_in_rounds: bool
-    """Whether a draft that guesses blocks (DSpark) guesses multiples of the prediction layers that the
-    config counts.
-    """
+    """Whether a draft that proposes blocks (DSpark) needs a multiple of the config's prediction layers."""

@@ -34,13 +34,13 @@ class StateRules:
     block_needs_caching: bool
     """Whether --mamba-block-size is refused where prefixes are not cached."""
     unchunked_refusal: str | None
-    """What the engine says to whole prompts where states are kept in mode `align`; empty: nothing."""
+    """The engine's refusal of whole prompts where states are stored in mode `align`; empty: none."""
     every_state_classes: frozenset[str]
-    """Classes whose recurrent state can be kept at every block (mode `all`)."""
+    """Classes whose recurrent state can be stored at every block (mode `all`)."""
     single_dtype_kinds: frozenset[str]
     """Kinds of states whose recurrent part is of one type, whatever --mamba-ssm-cache-dtype says."""
     float32_linear: bool
-    """Whether the states of linear attention can be kept in 32 bits."""
+    """Whether the states of linear attention can be stored in 32 bits."""
     own_dtype: Mapping[str, str]
     """Kinds of states whose recurrent part is not of the convolution's type by default."""
     configured_dtype: Mapping[str, str]
@@ -56,12 +56,12 @@ class StateRules:
     recurrent states.
     """
     drafted_rows: frozenset[str]
-    """Kinds of states whose convolution keeps one more row per guessed token."""
+    """Kinds of states whose convolution has one more row per draft token."""
     undrafted_alignment: frozenset[str]
-    """Classes whose blocks are aligned with states as if no token were guessed."""
+    """Classes whose blocks are aligned with states that have no room for draft tokens."""
     drafted: frozenset[str]
-    """Values of mamba_cache_mode with which a request holds one more state per guessed token."""
+    """Values of mamba_cache_mode with which a request holds one more state per draft token."""
     drafted_refusal: str | None
-    """What the engine says to guessed tokens beside states, but for Qwen3-Next; empty: nothing."""
+    """The engine's refusal of draft tokens with states, except for Qwen3-Next; empty: none."""
     encoders_may_cache_prefixes: bool
-    """Whether prefix caching, asked for, stays on for a decoder with cross attention."""
+    """Whether requested prefix caching stays on for a decoder with cross attention."""
