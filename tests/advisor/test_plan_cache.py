@@ -135,6 +135,18 @@ def test_what_differs_in_free_memory_or_devices_is_counted() -> None:
     assert sizes == sorted(set(sizes))
 
 
+def test_gpus_that_start_alike_but_differ_in_unified_memory_have_their_own_budgets() -> None:
+    requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    discrete = GPUS[0]
+    unified = replace(discrete, id="unified", unified_memory=not discrete.unified_memory)
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    budgets = [dry_run(requested, ServeFlags(), rules, gpu, cached).memory for gpu in (discrete, unified)]
+    assert budgets == [
+        dry_run(requested, ServeFlags(), rules, gpu, plain).memory for gpu in (discrete, unified)
+    ]
+    assert budgets[0] != budgets[1]
+
+
 def test_steps_under_other_rules_are_stored_and_counted() -> None:
     requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
     steps, older = CachedSteps(requested.model, rules), rules_for(find_release("0.30.0"))
