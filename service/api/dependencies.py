@@ -43,7 +43,7 @@ async def services_for_caller(
         Header(
             alias=HUB_TOKEN,
             description="Your own access token of the Hub, for gated and private models. What it opens is "
-            "kept in memory, for you alone.",
+            "stored in memory and given to you alone. Left out: the service's own token, if it has one.",
         ),
     ] = None,
 ) -> Services:

@@ -57,7 +57,7 @@ async def list_problems() -> ProblemTypeList:
 
 @router.get("/problems/{slug}", summary="Explain a kind of problem")
 async def get_problem(
-    slug: Annotated[str, Path(max_length=64)],
+    slug: Annotated[str, Path(max_length=64, description="Name of the problem type")],
 ) -> ProblemTypeAnswer:
     """Explain the kind of fault that a problem's `type` names."""
     for kind in PROBLEM_TYPES:

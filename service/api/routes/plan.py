@@ -1,4 +1,4 @@
-"""Plans: by body, and the same by query string."""
+"""Plans, asked for by body or by query string."""
 
 from collections import Counter
 from dataclasses import replace
@@ -53,7 +53,7 @@ async def create_plan(
     turn: TurnOf,
     accept: Accept = "",
 ) -> Response:
-    """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
+    """Say what `vllm serve` would do with a model on each GPU type. Nothing is started or changed."""
     return await _answer(body, services, metrics, turn, negotiated_format(accept))
 
 
@@ -70,7 +70,7 @@ async def get_plan(
     turn: TurnOf,
     accept: Accept = "",
 ) -> Response:
-    """Answer the same as a POST does, by flat parameters."""
+    """Answer as POST does, by flat parameters; left out, each means what it means left out of the body."""
     body = read_plan_body(query.document())
     return await _answer(body, services, metrics, turn, query.format or negotiated_format(accept))
 

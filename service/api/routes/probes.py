@@ -26,7 +26,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 POLL_SECONDS: Final = 1.0
 """How long a change by another replica may go unseen."""
 
-ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32)]
+ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32, description="Id of the probe")]
 Key = Annotated[
     str | None,
     Header(
@@ -34,7 +34,8 @@ Key = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]+$",
-        description="The same key with the same body asks for one probe, however often it is sent",
+        description="A key of your choice. Requests with the same key and the same body make one probe. "
+        "Left out: every request makes a probe",
     ),
 ]
 

@@ -25,71 +25,102 @@ Part = TypeVar("Part", bound=Hashable)
 class LayerKind(Output):
     """Layers that are alike."""
 
-    kind: str
-    layers: int
-    dimensions: dict[str, Any] = Field(description="Heads, widths and windows, by the field's usual names")
+    kind: str = Field(description="What the layers are, such as `full_attention` or `dense`")
+    layers: int = Field(description="Number of layers")
+    dimensions: dict[str, Any] = Field(
+        description="Heads, widths and windows of one layer, by their usual names"
+    )
 
 
 class LayerRun(Output):
     """Neighbouring layers that are alike, in the model's order."""
 
-    first: int = Field(description="Index of the first layer")
-    last: int
-    attention: int = Field(description="Position under `attention`")
-    feed_forward: int = Field(description="Position under `feed_forward`")
-    state_beside: str | None = Field(description="The recurrent mixer that works beside the attention")
-    reads_cache_of: int | None = Field(description="The earlier layer whose cache these read; they own none")
+    first: int = Field(description="Index of the first layer, counted from 0")
+    last: int = Field(description="Index of the last layer, counted from 0")
+    attention: int = Field(description="Index of their kind under `attention`, counted from 0")
+    feed_forward: int = Field(description="Index of their kind under `feed_forward`, counted from 0")
+    state_beside: str | None = Field(
+        description="The recurrent mixer that runs beside the attention; null where there is none"
+    )
+    reads_cache_of: int | None = Field(
+        description="Index of the earlier layer whose cache they read, since they keep none of their own; "
+        "null where they keep their own"
+    )
 
 
 class CachePerToken(Output):
     """What one token of a sequence takes in the cache, on one rank alone."""
 
-    bytes: int | float = Field(description="Over all layers, while every window has room")
-    bytes_beyond_windows: int | float = Field(description="Once windows and chunks are full")
+    bytes: int | float = Field(description="Bytes over all layers while no window is full")
+    bytes_beyond_windows: int | float = Field(
+        description="Bytes over all layers once windows and chunks are full"
+    )
 
 
 class StateShapes(Output):
     """What one recurrent layer keeps of a sequence, on one rank alone."""
 
-    kind: str
-    layers: int
-    convolution: list[int] = Field(description="Tokens and channels; empty without a convolution")
-    recurrent: list[int] = Field(description="Heads and their matrices, or channels and their vectors")
+    kind: str = Field(description="What the recurrent layer is, such as `mamba2`")
+    layers: int = Field(description="Number of layers")
+    convolution: list[int] = Field(
+        description="Shape of the convolution state of one layer, tokens and channels; empty without a "
+        "convolution"
+    )
+    recurrent: list[int] = Field(
+        description="Shape of the recurrent state of one layer: heads and their matrices, or channels and "
+        "their vectors"
+    )
 
 
 class ContextAnswer(Output):
     """The lengths that the config names."""
 
-    key: str | None
-    length: int | None
-    model_max_length: int | None
-    original_length: int | None
+    key: str | None = Field(
+        description="Member of the config that holds the maximum length; null where none does"
+    )
+    length: int | None = Field(description="The maximum length in tokens; null where the config names none")
+    model_max_length: int | None = Field(
+        description="The tokenizer's maximum length in tokens; null where it is not known"
+    )
+    original_length: int | None = Field(
+        description="Length in tokens before RoPE scaling; null without scaling"
+    )
 
 
 class QuantizationAnswer(Output):
     """How the checkpoint is quantized."""
 
-    method: str
-    bits: int | None
-    group_size: int | None
-    cache_algorithm: str | None = Field(description="The cache format that the checkpoint names")
+    method: str = Field(description="Method of the quantized weights, such as `fp8`")
+    bits: int | None = Field(description="Bits of a quantized weight; null where the config does not say")
+    group_size: int | None = Field(
+        description="Weights that share one scale; null where the config does not say"
+    )
+    cache_algorithm: str | None = Field(
+        description="The cache dtype that the checkpoint asks for; null where it asks for none"
+    )
 
 
 class ArchitectureAnswer(Output):
     """What the config says of the model."""
 
-    class_name: str
-    model_type: str
-    dtype: str
-    hidden_size: int
-    vocab_size: int
-    num_layers: int
-    attention: list[LayerKind] = Field(description="What mixes tokens, most layers first")
-    feed_forward: list[LayerKind]
-    context: ContextAnswer
-    quantization: QuantizationAnswer | None
-    tie_word_embeddings: bool
-    multimodal: bool
+    class_name: str = Field(description="The model class that the engine loads")
+    model_type: str = Field(description="`model_type` of the config")
+    dtype: str = Field(description="Dtype of weights and activations")
+    hidden_size: int = Field(description="Width of the residual stream, in elements")
+    vocab_size: int = Field(description="Number of tokens of the vocabulary")
+    num_layers: int = Field(description="Number of layers")
+    attention: list[LayerKind] = Field(
+        description="Kinds of token mixers, attention or recurrent, the kind of most layers first"
+    )
+    feed_forward: list[LayerKind] = Field(
+        description="Kinds of feed-forward networks, the kind of most layers first"
+    )
+    context: ContextAnswer = Field(description="Lengths that the config names")
+    quantization: QuantizationAnswer | None = Field(
+        description="How the checkpoint is quantized; null where it is not"
+    )
+    tie_word_embeddings: bool = Field(description="Whether the output layer uses the input embeddings")
+    multimodal: bool = Field(description="Whether the model also reads images, audio or video")
 
     @classmethod
     def of(cls, model: ModelArchitecture) -> Self:
@@ -100,11 +131,14 @@ class ArchitectureAnswer(Output):
 class ExplainedArchitecture(ArchitectureAnswer):
     """What the config says of the model, layer by layer, and what each token and sequence keeps."""
 
-    layers: list[LayerRun] = Field(description="The layers in order, alike neighbours together")
-    cache_per_token: dict[str, CachePerToken] = Field(
-        description="By cache dtype, of those that this kind of attention has; a release may have fewer"
+    layers: list[LayerRun] = Field(
+        description="The layers in order; neighbours that are alike stand together"
     )
-    states: list[StateShapes] = Field(description="What recurrent layers keep, however long a sequence")
+    cache_per_token: dict[str, CachePerToken] = Field(
+        description="Bytes of one token by cache dtype, of the dtypes that this kind of attention has; a "
+        "release may have fewer"
+    )
+    states: list[StateShapes] = Field(description="What recurrent layers keep of one sequence, of any length")
 
     @classmethod
     def of(cls, model: ModelArchitecture) -> Self:

@@ -26,33 +26,48 @@ from service.engines.refusal import Stage
 class BriefErrorAnswer(Output):
     """Why the engine does not start."""
 
-    type: str
-    message: str
-    stage: Stage
+    type: str = Field(description="Name of the exception that the engine raises")
+    message: str = Field(description="The engine's own words")
+    stage: Stage = Field(description="The step of the start at which the engine gives up")
 
 
 class BriefCacheAnswer(Output):
     """What the engine makes of the cache memory."""
 
-    available_bytes: int
-    num_blocks: int
-    tokens: int
-    max_concurrency: float
-    max_model_len: int
+    available_bytes: int = Field(description="Bytes of cache of the rank that has the least")
+    num_blocks: int = Field(description="Blocks of the pool, after any override")
+    tokens: int = Field(
+        description="Tokens that the release logs as the size of its cache; releases count them in "
+        "different ways"
+    )
+    max_concurrency: float = Field(description="Requests of the maximum length that fit at once, unrounded")
+    max_model_len: int = Field(description="Tokens of the longest request that the engine accepts")
 
 
 class BriefCandidateAnswer(Output):
     """One way to serve the model on one GPU type, in short."""
 
-    kv_cache_dtype: str
-    tensor_parallel_size: int
-    pipeline_parallel_size: int
-    block_size: int | None
-    verdict: Verdict
-    starts: bool
-    error: BriefErrorAnswer | None
-    kv_cache: BriefCacheAnswer | None
-    admitted_at_once: int | None = Field(description="Requests of the workload; null without one")
+    kv_cache_dtype: str = Field(description="The value of `--kv-cache-dtype`")
+    tensor_parallel_size: int = Field(description="GPUs that share every layer")
+    pipeline_parallel_size: int = Field(description="Pipeline stages, each on GPUs of its own")
+    block_size: int | None = Field(
+        description="Tokens of one block, as the engine chooses them; null where the start fails before that"
+    )
+    verdict: Verdict = Field(description="Whether the engine starts, and whether that is certain")
+    starts: bool = Field(
+        description="Whether the engine gets a cache, by the middle of every interval; `verdict` says how "
+        "certain that is"
+    )
+    error: BriefErrorAnswer | None = Field(
+        description="Why the engine does not start, or may not; null where the plan finds no refusal"
+    )
+    kv_cache: BriefCacheAnswer | None = Field(
+        description="The cache that the engine makes of its memory; null where it gets none"
+    )
+    admitted_at_once: int | None = Field(
+        description="Requests of the workload that are admitted at once; null without a workload or without "
+        "a cache"
+    )
 
     @classmethod
     def of(cls, candidate: Candidate) -> Self:
@@ -74,16 +89,22 @@ class BriefCandidateAnswer(Output):
 class BriefGpuPlanAnswer(Output):
     """The best candidates on one GPU type."""
 
-    gpu: BriefGpuAnswer
-    reason: str
-    recommended: BriefCandidateAnswer | None
-    command: str | None = Field(description="That of the recommended candidate")
-    candidates: list[BriefCandidateAnswer] = Field(
-        description="The best for each number of GPUs, the fewest first; one that is refused, if none starts"
+    gpu: BriefGpuAnswer = Field(description="The GPU type")
+    reason: str = Field(description="Why the recommended candidate is recommended, or why none is")
+    recommended: BriefCandidateAnswer | None = Field(description="The best candidate; null where none starts")
+    command: str | None = Field(
+        description="The command that starts the recommended candidate; null without one"
     )
-    tried: int
-    starting: int = Field(description="Of those tried, how many start or may start")
-    levers: list[LeverAnswer]
+    candidates: list[BriefCandidateAnswer] = Field(
+        description="The best candidate for each number of GPUs, the fewest GPUs first; where none starts, "
+        "one that is refused"
+    )
+    tried: int = Field(description="Number of candidates planned")
+    starting: int = Field(description="Number of candidates that start or may start")
+    levers: list[LeverAnswer] = Field(
+        description="Single changes to the recommended candidate, each planned, the largest gain first; "
+        "empty unless `include` has `levers`"
+    )
 
     @classmethod
     def of(cls, plan: GpuPlan) -> Self:
@@ -109,8 +130,13 @@ def _gpus(candidate: Candidate) -> int:
 class BriefPlanAnswer(Heading):
     """The answer for many GPU types: `include: [details]` asks for all of it."""
 
-    plans: list[BriefGpuPlanAnswer]
-    upgrades: list[UpgradeAnswer]
+    plans: list[BriefGpuPlanAnswer] = Field(
+        description="One plan for each GPU type, in the order of the request"
+    )
+    upgrades: list[UpgradeAnswer] = Field(
+        description="One step for each GPU type and each pair of neighbours in `engine.versions`; empty "
+        "without them"
+    )
 
     @classmethod
     def of(cls, plan: Plan) -> Self:

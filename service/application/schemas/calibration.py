@@ -13,20 +13,31 @@ from service.memory.calibration import Term
 class CalibrationAnswer(Output):
     """One term, as the measurements of one kind of start tell it."""
 
-    level: Level
-    gpu: str | None = Field(description="As the driver prints it; null where it does not matter")
-    release: str = Field(description="In full for the very start, else its minor release")
-    model: str | None = Field(description="Class of the model, where it matters")
-    tensor_parallel: bool | None = Field(description="On several ranks, where it matters")
-    term: Term
-    residual_bytes: int = Field(description="Measured above what is computed")
-    spread_bytes: int = Field(description="Standard deviation between measurements, robustly")
-    weight: float = Field(description="Measurements, the older ones counting less")
-    count: int = Field(description="Measurements, at most one for each token and day")
-    logs: int = Field(description="Of these, startup logs; beside probes all of them weigh half as much")
-    set_aside: int = Field(description="Measurements that are kept but not used")
-    newest: str = Field(description="Day of the latest measurement")
-    age_days: int
+    level: Level = Field(description="How near the measured starts are to those that the entry is used for")
+    gpu: str | None = Field(
+        description="Name of the GPU as the driver prints it; null where the entry is for every GPU"
+    )
+    release: str = Field(description="The release in full at level `exact`, its minor release otherwise")
+    model: str | None = Field(description="Class of the model; null where the entry is for every model")
+    tensor_parallel: bool | None = Field(
+        description="Whether the starts had several ranks; null where the entry is for both"
+    )
+    term: Term = Field(description="The term of the memory budget")
+    residual_bytes: int = Field(
+        description="Bytes measured beyond what is computed; negative where less was measured"
+    )
+    spread_bytes: int = Field(
+        description="Standard deviation of the measurements in bytes, estimated robustly"
+    )
+    weight: float = Field(description="Weighted number of measurements; older measurements count less")
+    count: int = Field(description="Number of measurements, at most one for each token and day")
+    logs: int = Field(
+        description="How many of these measurements are startup logs; beside probes all logs together weigh "
+        "half as much as the probes"
+    )
+    set_aside: int = Field(description="Number of measurements that are stored but not used")
+    newest: str = Field(description="Day (UTC) of the latest measurement, as in `2026-05-01`")
+    age_days: int = Field(description="Age of the latest measurement in days")
 
     @classmethod
     def of(cls, learned: Learned) -> Self:
@@ -53,11 +64,11 @@ class CalibrationAnswer(Output):
 class CalibrationList(Output):
     """Everything that was learned, the nearest level first."""
 
-    calibrations: list[CalibrationAnswer]
+    calibrations: list[CalibrationAnswer] = Field(description="The entries, the nearest level first")
 
 
 class ImportAnswer(Output):
     """What came of an import."""
 
-    measurements: int
-    new: int = Field(description="Those that were not there yet")
+    measurements: int = Field(description="Number of measurements in the body")
+    new: int = Field(description="Number of measurements that were not stored before")

@@ -24,44 +24,61 @@ from service.startup_log.lines import MAX_CHARACTERS
 class LoggedEngineInput(Input):
     """The engine that wrote the log."""
 
-    version: Name | None = Field(default=None, description="Left out: as the log says")
-    patches: Annotated[list[Name], Field(max_length=MAX_PATCHES)] = Field(default_factory=list)
+    version: Name | None = Field(
+        default=None, description="Release that wrote the log; left out: as the log says"
+    )
+    patches: Annotated[list[Name], Field(max_length=MAX_PATCHES)] = Field(
+        default_factory=list, description="Pull requests that were laid over the release"
+    )
 
 
 class ExplainBody(Input):
-    """A startup log. What it does not tell can be told beside it, and wins over what it does."""
+    """A startup log, and what it does not say. What is given beside it is used in place of what it says."""
 
     log: Annotated[str, Field(max_length=MAX_CHARACTERS)] = Field(
         description="What the engine printed, whole or in part; of several starts the last is explained"
     )
-    model: ModelId | None = Field(default=None, description="Hub id; left out: as the log says")
-    revision: Revision | None = Field(default=None, description="Branch, tag or commit")
-    config: dict[str, Any] | None = Field(default=None, description="A config.json; wins over the model's")
-    draft_config: dict[str, Any] | None = Field(
-        default=None, description="A config.json of the draft that `serve.speculative_config.model` names"
+    model: ModelId | None = Field(default=None, description="Id on the Hub; left out: as the log says")
+    revision: Revision | None = Field(
+        default=None, description="Branch, tag or commit of the model; left out: its main branch"
     )
-    engine: LoggedEngineInput = Field(default_factory=LoggedEngineInput)
+    config: dict[str, Any] | None = Field(
+        default=None, description="A config.json, used in place of the model's own; left out: the model's own"
+    )
+    draft_config: dict[str, Any] | None = Field(
+        default=None,
+        description="The config.json of the draft model that `serve.speculative_config.model` names; left "
+        "out: the draft model's own",
+    )
+    engine: LoggedEngineInput = Field(
+        default_factory=LoggedEngineInput, description="The release that wrote the log"
+    )
     gpu: GpuChoice | None = Field(
         default=None, description="Id of the GPU type or a GPU of your own; left out: as the log says"
     )
-    serve: ServeInput = Field(default_factory=ServeInput, description="Flags that the log does not tell")
+    serve: ServeInput = Field(default_factory=ServeInput, description="Flags that the log does not say")
     keep: bool = Field(
         default=False,
-        description="Keep its figures, never its text, as evidence for later plans: for operators alone",
+        description="Store its figures, never its text, as evidence for later plans; needs an operator's "
+        "token",
     )
 
 
 class ExplainParameters(FlagsInput):
-    """What is told beside a log, as flat parameters of a command line."""
+    """What is given beside a log, as flat parameters of a command line."""
 
     model_config = ConfigDict(strict=False)
 
-    model: ModelId | None = Field(default=None, description="Hub id; left out: as the log says")
-    revision: Revision | None = Field(default=None, description="Branch, tag or commit")
+    model: ModelId | None = Field(default=None, description="Id on the Hub; left out: as the log says")
+    revision: Revision | None = Field(
+        default=None, description="Branch, tag or commit of the model; left out: its main branch"
+    )
     gpu: GpuId | None = Field(default=None, description="Id of the GPU type; left out: as the log says")
-    engine_version: Name | None = Field(default=None, description="Left out: as the log says")
+    engine_version: Name | None = Field(
+        default=None, description="Release that wrote the log; left out: as the log says"
+    )
     patch: Annotated[list[Name], Field(max_length=MAX_PATCHES)] | None = Field(
-        default=None, description="Unreleased pull request on top, repeatable"
+        default=None, description="Pull request laid over the release, repeatable; left out: none"
     )
 
     def document(self) -> dict[str, Any]:
@@ -77,28 +94,30 @@ class ExplainParameters(FlagsInput):
 class ReadingAnswer(Output):
     """One value that the engine logged."""
 
-    name: str
-    value: float | str
-    line: int
+    name: str = Field(description="What the value is, by the names that findings use")
+    value: float | str = Field(description="The value in the log's own unit, or its words")
+    line: int = Field(description="Line of the log, counted from 1")
 
 
 class LogAnswer(Output):
     """What the log says."""
 
-    lines: int
-    release: str | None
-    model: str | None
-    milestone: str = Field(description="The last point that the start reached; empty before the first")
-    readings: list[ReadingAnswer] = Field(description="Of several ranks' values the one that counts")
+    lines: int = Field(description="Number of lines of the log")
+    release: str | None = Field(description="The release that the log names; null where it names none")
+    model: str | None = Field(description="The model that the log names; null where it names none")
+    milestone: str = Field(description="The last step that the start reached; empty before the first")
+    readings: list[ReadingAnswer] = Field(
+        description="Values that the engine logged; where ranks log different values, the one that decides"
+    )
 
 
 class PlannedStartAnswer(Output):
     """The start that was planned beside the log."""
 
-    model: str
-    engine: EngineAnswer
-    gpu: str
-    command: str
+    model: str = Field(description="Id of the model")
+    engine: EngineAnswer = Field(description="The release that was planned")
+    gpu: str = Field(description="Id of the GPU type")
+    command: str = Field(description="The command that starts it")
 
     @classmethod
     def of(cls, request: PlanRequest, command: str) -> Self:
@@ -114,73 +133,119 @@ class PlannedStartAnswer(Output):
 class AssumptionAnswer(Output):
     """What the log does not tell: the request's `field` would."""
 
-    field: str
-    taken: str
-    why: str
+    field: str = Field(
+        description="Member of the request that would say it, as a path such as `engine.version`"
+    )
+    taken: str = Field(description="What was assumed; empty where nothing could be")
+    why: str = Field(description="Why that was assumed, or why nothing could be")
 
 
 class FindingAnswer(Output):
     """One line of the log beside the plan."""
 
-    name: str
-    line: int = Field(description="Counted from 1 in the log")
-    logged: float | str
-    planned: float | str | None
-    low: float | None = Field(description="Least value that the plan allows")
-    high: float | None
-    agreement: Agreement
-    why: str
+    name: str = Field(description="What the value is, such as `num_blocks`")
+    line: int = Field(description="Line of the log, counted from 1")
+    logged: float | str = Field(description="The logged value in the log's own unit, or its words")
+    planned: float | str | None = Field(
+        description="The planned value in the same unit; null where the plan has none"
+    )
+    low: float | None = Field(
+        description="The least value that the plan allows, in the same unit; null for words and where "
+        "nothing is compared"
+    )
+    high: float | None = Field(
+        description="The greatest value that the plan allows, in the same unit; null for words and where "
+        "nothing is compared"
+    )
+    agreement: Agreement = Field(description="How the two compare")
+    why: str = Field(description="Why they agree, differ or are not compared")
 
 
 class FixAnswer(Output):
     """A change that was planned, and that gets past the failure."""
 
-    words: str
-    verdict: Verdict
-    tokens: int | None
-    max_concurrency: float | None
-    command: str
+    words: str = Field(description="The change in words")
+    verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
+    tokens: int | None = Field(
+        description="Tokens of its cache, as the release logs them; null without a cache"
+    )
+    max_concurrency: float | None = Field(
+        description="Requests of the maximum length that fit at once; null without a cache"
+    )
+    command: str = Field(description="The command that starts it")
 
 
 class EndingAnswer(Output):
     """Why the start failed."""
 
-    cause: str | None = Field(description="A name to tell causes by")
-    basis: CauseBasis
-    stage: str
-    type: str
+    cause: str | None = Field(
+        description="A short name of the cause, the same for all logs with this cause; null where the words "
+        "are not known"
+    )
+    basis: CauseBasis = Field(description="Where the cause is known from")
+    stage: str = Field(description="The step of the start that failed; empty where it is not known")
+    type: str = Field(description="Name of the exception; empty where the log has none")
     message: str = Field(description="The engine's own words")
-    line: int
-    reached: str
-    means: str
-    remedy: str
-    source: str
-    planned: ErrorAnswer | None = Field(description="What the plan refuses with, where it refuses too")
-    foreseen: bool | None = Field(description="Whether the plan refuses for the same reason")
-    fixes: list[FixAnswer] = Field(description="Each was planned, with the logged memory where it holds")
+    line: int = Field(description="Line of the log, counted from 1")
+    reached: str = Field(description="The last step that the start reached; empty before the first")
+    means: str = Field(description="What the failure means; empty where the cause is not known")
+    remedy: str = Field(description="What helps against this cause in general; empty where it is not known")
+    source: str = Field(
+        description="Where the engine raises it: release and function; empty where the cause is not known"
+    )
+    planned: ErrorAnswer | None = Field(
+        description="What the plan refuses the same start with; null where it does not refuse or nothing "
+        "was planned"
+    )
+    foreseen: bool | None = Field(
+        description="Whether the plan refuses the same start for the same reason; null where nothing was "
+        "planned"
+    )
+    fixes: list[FixAnswer] = Field(
+        description="Changes that get past the failure, each planned, with the logged memory where that is "
+        "known; empty where none was found"
+    )
 
 
 class StoredLogAnswer(Output):
     """What became of the log as evidence for later plans."""
 
-    digest: str | None = Field(description="Of its figures and of the start they are of; null if not kept")
-    new: bool = Field(description="The same figures of the same start were not there yet")
-    why: str = Field(description="Why it is not kept, or why nothing is learned from it; empty otherwise")
+    digest: str | None = Field(
+        description="SHA-256 of the log's figures and of the start they belong to; null where nothing was "
+        "stored"
+    )
+    new: bool = Field(description="Whether the same figures of the same start were not stored before")
+    why: str = Field(description="Why nothing was stored, or why nothing is learned from it; empty otherwise")
 
 
 class ExplanationAnswer(Output):
     """The whole answer."""
 
-    log: LogAnswer
-    start: PlannedStartAnswer | None = Field(description="None where too little is known to plan one")
-    verdict: Verdict | None = Field(description="Of the planned start, with the memory that the log tells")
-    assumptions: list[AssumptionAnswer]
-    missing: list[AssumptionAnswer] = Field(description="What kept the start from being planned")
-    findings: list[FindingAnswer]
-    ending: EndingAnswer | None = Field(description="None for a start that the log does not see fail")
-    unmodelled: list[str] = Field(description="Flags of the start that no plan heeds and that matter")
-    notes: list[str]
-    kept: StoredLogAnswer | None = Field(description="None unless `keep` asked for it")
+    log: LogAnswer = Field(description="What the log says")
+    start: PlannedStartAnswer | None = Field(
+        description="The start that was planned beside the log; null where too little is known to plan one"
+    )
+    verdict: Verdict | None = Field(
+        description="Whether the planned start starts, with the memory that the log reports; null where "
+        "nothing was planned"
+    )
+    assumptions: list[AssumptionAnswer] = Field(description="What the log does not say and was assumed")
+    missing: list[AssumptionAnswer] = Field(
+        description="What would have been needed to plan the start; empty where it was planned"
+    )
+    findings: list[FindingAnswer] = Field(
+        description="Values of the log beside those of the plan, in the order of the log"
+    )
+    ending: EndingAnswer | None = Field(
+        description="Why the start failed; null where the log shows no failure"
+    )
+    unmodelled: list[str] = Field(
+        description="Flags of the start that change memory and that no plan takes into account"
+    )
+    notes: list[str] = Field(description="What a person should know about the planned start")
+    kept: StoredLogAnswer | None = Field(
+        description="What was stored of the log; null unless `keep` asked for it"
+    )
 
     @classmethod
     def of(cls, explanation: Explanation, kept: StoredLog | None = None) -> Self:

@@ -21,48 +21,72 @@ def _capability_text(given: object) -> object:
 class TotalVariantAnswer(Output):
     """A total that cards of the same name print in other circumstances."""
 
-    total: str
-    of: TotalKind
-    when: str
+    total: str = Field(description="The total as printed, with its unit")
+    of: TotalKind = Field(description="Whether CUDA or the driver prints it")
+    when: str = Field(description="In which circumstances it is printed")
 
 
 class BriefGpuAnswer(Output):
     """A GPU type, in short."""
 
-    id: str
-    name: str
-    memory_bytes: int = Field(description="cudaMemGetInfo's total")
-    compute_capability: Annotated[str | None, BeforeValidator(_capability_text)]
+    id: str = Field(description="Id of the GPU type; the given name for a GPU of the caller's own")
+    name: str = Field(description="Name as the driver prints it")
+    memory_bytes: int = Field(description="Total memory in bytes, as CUDA reports it (`cudaMemGetInfo`)")
+    compute_capability: Annotated[str | None, BeforeValidator(_capability_text)] = Field(
+        description="CUDA compute capability, such as `8.6`; null for GPUs that have none"
+    )
 
 
 class GpuAnswer(Output):
     """A GPU type and the memory CUDA reports on it."""
 
-    id: str
-    name: str
-    vendor: Vendor
-    memory_bytes: int = Field(description="cudaMemGetInfo's total")
-    memory_low_bytes: int
-    memory_high_bytes: int
-    memory_basis: MemoryBasis
-    source: str
-    compute_capability: Annotated[str | None, BeforeValidator(_capability_text)]
-    architecture: str | None
-    modelled: bool
-    unmodelled: str | None = Field(description="Why nothing is planned on this type")
-    marketing_gb: int | None
-    driver_total_bytes: int | None
-    variants: list[TotalVariantAnswer]
-    ecc: EccState
-    bandwidth_gb_s: float | None
-    sm_count: int | None
-    nvlink: bool | None
-    unified_memory: bool
-    form_factor: str | None
-    cautions: list[str]
+    id: str = Field(description="Id of the GPU type; the given name for a GPU of the caller's own")
+    name: str = Field(description="Name as the driver prints it")
+    vendor: Vendor = Field(description="Who makes the GPU")
+    memory_bytes: int = Field(description="Total memory in bytes, as CUDA reports it (`cudaMemGetInfo`)")
+    memory_low_bytes: int = Field(description="The least that the total may be, in bytes")
+    memory_high_bytes: int = Field(description="The most that the total may be, in bytes")
+    memory_basis: MemoryBasis = Field(description="Where the total is known from")
+    source: str = Field(description="Where the total is known from, in a sentence")
+    compute_capability: Annotated[str | None, BeforeValidator(_capability_text)] = Field(
+        description="CUDA compute capability, such as `8.6`; null for GPUs that have none"
+    )
+    architecture: str | None = Field(
+        description="LLVM's name of the target, such as `gfx942`, for GPUs without a compute capability; "
+        "null otherwise"
+    )
+    modelled: bool = Field(description="Whether plans can be made for this type")
+    unmodelled: str | None = Field(description="Why no plans can be made for this type; null where they can")
+    marketing_gb: int | None = Field(description="Nominal size in GB; null where it is not known")
+    driver_total_bytes: int | None = Field(
+        description="Total memory in bytes, as the driver reports it (`nvidia-smi`); null where it is not "
+        "known"
+    )
+    variants: list[TotalVariantAnswer] = Field(
+        description="Totals that cards of the same name print in other circumstances"
+    )
+    ecc: EccState = Field(description="The error correction state that the memory figures are for")
+    bandwidth_gb_s: float | None = Field(
+        description="Peak memory bandwidth in 10^9 bytes per second; null where it is not known"
+    )
+    sm_count: int | None = Field(
+        description="Streaming multiprocessors, or compute units of AMD GPUs; null where their number is "
+        "not known"
+    )
+    nvlink: bool | None = Field(
+        description="Whether GPUs of this type are linked by NVLink; null where that is not known"
+    )
+    unified_memory: bool = Field(
+        description="Whether the GPU uses the host's memory, so that total and free memory depend on the "
+        "operating system"
+    )
+    form_factor: str | None = Field(
+        description="Form of the card, such as SXM or PCIe; null where it is not known"
+    )
+    cautions: list[str] = Field(description="What to check before trusting a plan for this type")
 
 
 class GpuList(Output):
     """The catalog."""
 
-    gpus: list[GpuAnswer]
+    gpus: list[GpuAnswer] = Field(description="All GPU types")

@@ -21,6 +21,8 @@ MAX_GPUS_OF_A_NODE = 64
 MAX_RANKS = 1024
 
 Node = Label
+NODE = "Name of the node, the same in every request of one worker"
+FENCE = "Number of the lease, as the lease says"
 Fence = Annotated[int, Field(ge=1, le=1 << 62)]
 Phase = Annotated[str, Field(max_length=64, pattern=r"^[ -~]*$")]
 Seconds = Annotated[float, Field(ge=0, le=1e6)]
@@ -30,107 +32,147 @@ Version = Annotated[str, Field(max_length=64)]
 class LeaseBody(Input):
     """A worker asks for a job that it can run."""
 
-    node: Node
-    kinds: Annotated[list[Literal["inventory", "alloc", "engine"]], Field(min_length=1, max_length=3)]
-    gpu_names: Annotated[list[GpuName], Field(max_length=MAX_GPUS_OF_A_NODE)] = Field(default_factory=list)
-    gpu_uuids: Annotated[list[GpuUuid], Field(max_length=MAX_GPUS_OF_A_NODE)] = Field(default_factory=list)
-    labels: Annotated[list[Label], Field(max_length=32)] = Field(default_factory=list)
+    node: Node = Field(description=NODE)
+    kinds: Annotated[list[Literal["inventory", "alloc", "engine"]], Field(min_length=1, max_length=3)] = (
+        Field(description="Kinds of probes that the worker runs")
+    )
+    gpu_names: Annotated[list[GpuName], Field(max_length=MAX_GPUS_OF_A_NODE)] = Field(
+        default_factory=list, description="Names of the node's GPUs, as the driver prints them"
+    )
+    gpu_uuids: Annotated[list[GpuUuid], Field(max_length=MAX_GPUS_OF_A_NODE)] = Field(
+        default_factory=list, description="UUIDs of the node's GPUs, as the driver prints them"
+    )
+    labels: Annotated[list[Label], Field(max_length=32)] = Field(
+        default_factory=list, description="Labels that the worker was started with"
+    )
     releases: Annotated[list[Name], Field(max_length=32)] = Field(
         default_factory=list, description="Engine releases installed on the node"
     )
-    gpus: Annotated[int, Field(ge=0, le=MAX_GPUS_OF_A_NODE, description="Devices that a job may take")] = 0
-    wait_seconds: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS)] = 0
+    gpus: Annotated[int, Field(ge=0, le=MAX_GPUS_OF_A_NODE, description="GPUs that a job may take")] = 0
+    wait_seconds: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS)] = Field(
+        default=0, description="Seconds to wait for a job before 204 is answered"
+    )
 
 
 class LeaseAnswer(Output):
     """A job, leased."""
 
-    probe_id: str
-    fence: int = Field(description="To be shown with everything that is said about this lease")
-    ttl_seconds: float
-    heartbeat_seconds: float
-    spec: dict[str, Any] = Field(description="The job, in a closed schema")
+    probe_id: str = Field(description="Id of the job")
+    fence: int = Field(
+        description="Number of this lease, to be sent with every request about it; a later lease of the job "
+        "has a greater number"
+    )
+    ttl_seconds: float = Field(description="Seconds after which the lease ends unless it is prolonged")
+    heartbeat_seconds: float = Field(description="Seconds to wait between two heartbeats")
+    spec: dict[str, Any] = Field(description="The job, by a closed schema")
 
 
 class HeartbeatBody(Input):
     """A worker is alive."""
 
-    node: Node
-    fence: Fence
-    phase: Phase = ""
+    node: Node = Field(description=NODE)
+    fence: Fence = Field(description=FENCE)
+    phase: Phase = Field(default="", description="What the worker does now, in its own words")
 
 
 class HeartbeatAnswer(Output):
     """The lease is prolonged."""
 
-    ttl_seconds: float
-    cancel: bool = Field(description="Stop, and hand in that it was cancelled")
+    ttl_seconds: float = Field(description="Seconds after which the lease ends unless it is prolonged again")
+    cancel: bool = Field(
+        description="Whether to stop the probe and send a result with the outcome `cancelled`"
+    )
 
 
 class ReadingInput(Input):
-    """A number of bytes, and how it was had."""
+    """A number of bytes, and where it comes from."""
 
-    bytes: Annotated[int, Field(ge=-(1 << 44), le=1 << 44)]
-    how: Literal["measured", "parsed", "derived"]
+    bytes: Annotated[int, Field(ge=-(1 << 44), le=1 << 44, description="The number of bytes")]
+    how: Literal["measured", "parsed", "derived"] = Field(
+        description="`measured` by the engine or the driver, `parsed` from the log, `derived` from other "
+        "values"
+    )
 
 
 class RankInput(Input):
-    """What one rank of the engine said of its memory."""
+    """What one rank of the engine reported of its memory; null or left out where the release does not."""
 
-    free_before: ReadingInput | None = None
-    requested: ReadingInput | None = None
-    weights: ReadingInput | None = None
-    activation: ReadingInput | None = None
-    non_torch: ReadingInput | None = None
-    graphs_estimated: ReadingInput | None = None
-    graphs: ReadingInput | None = None
-    available_kv: ReadingInput | None = None
+    free_before: ReadingInput | None = Field(
+        default=None, description="Bytes free when the engine first looks, after CUDA's context was made"
+    )
+    requested: ReadingInput | None = Field(
+        default=None, description="Bytes that `gpu_memory_utilization` grants to the engine"
+    )
+    weights: ReadingInput | None = Field(default=None, description="Bytes of the loaded weights")
+    activation: ReadingInput | None = Field(
+        default=None, description="Bytes of activations at the peak of the profile run"
+    )
+    non_torch: ReadingInput | None = Field(default=None, description="Bytes taken beside PyTorch's allocator")
+    graphs_estimated: ReadingInput | None = Field(
+        default=None, description="Bytes set aside for CUDA graphs before the cache was sized"
+    )
+    graphs: ReadingInput | None = Field(default=None, description="Bytes that captured CUDA graphs took")
+    available_kv: ReadingInput | None = Field(default=None, description="Bytes left for the KV cache")
 
 
 class DeviceInput(Input):
     """The GPU that it was measured on."""
 
-    name: GpuName
-    compute_capability: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]$", max_length=5)]
-    total_bytes: DeviceBytes
-    uuid: GpuUuid | None = None
+    name: GpuName = Field(description="Name as the driver prints it")
+    compute_capability: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]$", max_length=5)] = Field(
+        description="CUDA compute capability, such as `8.6`"
+    )
+    total_bytes: DeviceBytes = Field(description="Total memory in bytes, as CUDA reports it")
+    uuid: GpuUuid | None = Field(default=None, description="UUID of the GPU; null where it is not known")
 
 
 class StackInput(Input):
-    """The software below the engine."""
+    """The software below the engine; null or left out where a version is not known."""
 
-    driver: Version | None = None
-    cuda: Version | None = None
-    torch: Version | None = None
-    nccl: Version | None = None
+    driver: Version | None = Field(default=None, description="Version of the GPU driver")
+    cuda: Version | None = Field(default=None, description="Version of CUDA that PyTorch was built with")
+    torch: Version | None = Field(default=None, description="Version of PyTorch")
+    nccl: Version | None = Field(default=None, description="Version of NCCL")
 
 
 class CacheInput(Input):
     """The cache that the engine made of the memory."""
 
-    num_blocks: Annotated[int, Field(ge=0, le=1 << 40)]
-    bytes_per_block: DeviceBytes
-    groups: Annotated[int, Field(ge=0, le=1 << 16)]
+    num_blocks: Annotated[int, Field(ge=0, le=1 << 40)] = Field(
+        description="Blocks of the pool, before any override"
+    )
+    bytes_per_block: DeviceBytes = Field(description="Bytes of one block over all layers of a rank")
+    groups: Annotated[int, Field(ge=0, le=1 << 16)] = Field(description="Number of KV cache groups")
 
 
 class MeasurementInput(Input):
-    """A start of the engine, measured. What was started the service knows itself."""
+    """A start of the engine, measured. The job says what was started."""
 
     measured_at: Annotated[
         float,
         Field(
             ge=0,
             le=1e11,
-            description="Seconds since the epoch. Of what a worker hands in the service takes its own time",
+            description="Seconds since the Unix epoch. The service replaces a worker's time by its own",
         ),
     ]
-    device: DeviceInput
-    utilization: Annotated[float, Field(gt=0, le=1)]
-    ranks: Annotated[list[RankInput], Field(min_length=1, max_length=MAX_RANKS)]
-    stack: StackInput = Field(default_factory=StackInput)
-    cache: CacheInput | None = None
-    contaminated: bool = False
-    timings: dict[Annotated[str, Field(max_length=64)], Seconds] = Field(default_factory=dict, max_length=32)
+    device: DeviceInput = Field(description="The GPU that it was measured on")
+    utilization: Annotated[float, Field(gt=0, le=1)] = Field(
+        description="`gpu_memory_utilization` of the start, a share of the total memory"
+    )
+    ranks: Annotated[list[RankInput], Field(min_length=1, max_length=MAX_RANKS)] = Field(
+        description="What each rank reported"
+    )
+    stack: StackInput = Field(default_factory=StackInput, description="Versions of the software below")
+    cache: CacheInput | None = Field(
+        default=None, description="The cache that the engine made; null where it made none"
+    )
+    contaminated: bool = Field(
+        default=False, description="Whether something else used the GPU; such a measurement teaches nothing"
+    )
+    timings: dict[Annotated[str, Field(max_length=64)], Seconds] = Field(
+        default_factory=dict, max_length=32, description="Seconds by phase of the start"
+    )
 
 
 class MeasuredModelInput(Input):
@@ -156,31 +198,39 @@ class ExportedMeasurementInput(MeasurementInput):
 class ResultInput(Input):
     """How a probe ended."""
 
-    outcome: Literal["measured", "out_of_memory", "refused", "failed", "cancelled"]
-    detail: Annotated[str, Field(max_length=2000)] = ""
-    measurement: MeasurementInput | None = None
+    outcome: Literal["measured", "out_of_memory", "refused", "failed", "cancelled"] = Field(
+        description="How it ended; `refused`: the worker did not run it, since it could have done harm"
+    )
+    detail: Annotated[str, Field(max_length=2000)] = Field(
+        default="", description="Why nothing was measured; empty otherwise"
+    )
+    measurement: MeasurementInput | None = Field(
+        default=None, description="What an engine probe measured; null for other kinds and other outcomes"
+    )
     inventory: Annotated[list[dict[str, Any]], Field(max_length=MAX_GPUS_OF_A_NODE)] = Field(
-        default_factory=list
+        default_factory=list, description="The node's GPUs, for an inventory"
     )
     allocation: dict[Annotated[str, Field(max_length=64)], int | float | str | None] = Field(
-        default_factory=dict, max_length=64
+        default_factory=dict, max_length=64, description="What an allocation probe took, in bytes by name"
     )
-    log_excerpt: Annotated[str, Field(max_length=MAX_LOG_CHARACTERS)] = ""
+    log_excerpt: Annotated[str, Field(max_length=MAX_LOG_CHARACTERS)] = Field(
+        default="", description="Lines of the engine's log that show how it ended"
+    )
 
 
 class ResultBody(Input):
     """A worker hands in how a probe ended."""
 
-    node: Node
-    fence: Fence
-    result: ResultInput
+    node: Node = Field(description=NODE)
+    fence: Fence = Field(description=FENCE)
+    result: ResultInput = Field(description="How the probe ended")
 
 
 class ResultAnswer(Output):
     """The result is kept."""
 
-    state: State
-    digest: str = Field(description="Of the result; the same may be sent again")
+    state: State = Field(description="State of the job after the result")
+    digest: str = Field(description="SHA-256 of the result; the same result may be sent again")
 
 
 STATES = {

@@ -13,13 +13,23 @@ from service.hub.checkpoint_weights import Weights
 class ModelAnswer(Output):
     """A model and where its config comes from."""
 
-    id: str
-    revision: str | None = Field(description="Commit, where known")
-    source: Literal["hub", "bundled", "inline"]
-    architecture: ArchitectureAnswer
-    checkpoint_bytes: int | None
-    note: str | None
-    stale: bool = Field(description="The Hub could not be asked anew: this is what it said within a day")
+    id: str = Field(description="Id of the model, or the name given beside a config")
+    revision: str | None = Field(description="Commit of the Hub; null where it is not known")
+    source: Literal["hub", "bundled", "inline"] = Field(
+        description="Where the config comes from: the Hub, the bundled snapshot or the request"
+    )
+    architecture: ArchitectureAnswer = Field(description="What the config says about the model")
+    checkpoint_bytes: int | None = Field(
+        description="Bytes of all tensors of the checkpoint; null where that is not known"
+    )
+    note: str | None = Field(
+        description="What a person should know about where the config comes from; null where there is "
+        "nothing to say"
+    )
+    stale: bool = Field(
+        description="Whether the Hub could not be reached and an answer of at most a day ago is used in its "
+        "place"
+    )
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -38,7 +48,9 @@ class ModelAnswer(Output):
 class ExplainedModel(ModelAnswer):
     """A model with its layers in order."""
 
-    architecture: ExplainedArchitecture
+    architecture: ExplainedArchitecture = Field(
+        description="What the config says about the model, with its layers in order"
+    )
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -57,23 +69,25 @@ class ExplainedModel(ModelAnswer):
 class ModelList(Output):
     """Ids of bundled models."""
 
-    models: list[str]
+    models: list[str] = Field(description="Ids, sorted")
 
 
 class ModelWeightsAnswer(Output):
     """What the headers of a model's files of weights tell."""
 
-    id: str
-    revision: str = Field(description="Commit")
-    files: list[str] = Field(description="The files that hold the weights")
-    files_read: int = Field(description="How many headers were read; ask again to go on where this ended")
-    tensors: int
-    total_bytes: int = Field(description="Of the files that were read")
-    bytes_by_dtype: dict[str, int]
-    parameters_by_dtype: dict[str, int] = Field(
-        description="Elements as stored: packed ones are not unpacked"
+    id: str = Field(description="Id of the model")
+    revision: str = Field(description="Commit of the Hub")
+    files: list[str] = Field(description="Files that hold the weights, each tensor once")
+    files_read: int = Field(
+        description="Number of files whose headers were read; repeat the request to read the rest"
     )
-    note: str | None
+    tensors: int = Field(description="Number of tensors in the files that were read")
+    total_bytes: int = Field(description="Bytes of the tensors in the files that were read")
+    bytes_by_dtype: dict[str, int] = Field(description="Bytes of tensors by dtype")
+    parameters_by_dtype: dict[str, int] = Field(
+        description="Elements of tensors by dtype, as stored: packed elements are not unpacked"
+    )
+    note: str | None = Field(description="Why not all files were read; null where all were")
 
     @classmethod
     def of(cls, model_id: str, revision: str, weights: Weights) -> Self:

@@ -22,18 +22,28 @@ DeviceBytes = Annotated[int, Field(ge=0, le=MAX_DEVICE_BYTES)]
 class TargetInput(Input):
     """Where the probe may run; left out: on any node that has the plan's GPU type."""
 
-    gpu_name: GpuName | None = Field(default=None, description="As the driver prints it")
-    gpu_uuid: GpuUuid | None = None
-    label: Label | None = Field(default=None, description="A label that the worker was started with")
+    gpu_name: GpuName | None = Field(
+        default=None, description="Name as the driver prints it; left out: that of the plan's GPU type"
+    )
+    gpu_uuid: GpuUuid | None = Field(default=None, description="UUID of one GPU; left out: any GPU")
+    label: Label | None = Field(
+        default=None, description="A label that the worker was started with; left out: any worker"
+    )
 
 
 class LimitsInput(Input):
     """What the probe may take."""
 
-    wall_seconds: Annotated[int, Field(ge=1, le=MAX_WALL_SECONDS)] = DEFAULT_WALL_SECONDS
-    max_bytes: DeviceBytes | None = Field(default=None, description="Memory of one GPU")
+    wall_seconds: Annotated[int, Field(ge=1, le=MAX_WALL_SECONDS)] = Field(
+        default=DEFAULT_WALL_SECONDS, description="Seconds after which the probe is stopped"
+    )
+    max_bytes: DeviceBytes | None = Field(
+        default=None, description="Bytes of one GPU that the probe may take; left out: all but the reserve"
+    )
     reserve_bytes: DeviceBytes | None = Field(
-        default=None, description="Memory to leave free; never less than the worker's own reserve"
+        default=None,
+        description="Bytes of each GPU to leave free; never less than the worker's own reserve, and left "
+        "out: that",
     )
     force: bool = Field(default=False, description="Run beside others, where the worker allows it too")
 
@@ -41,10 +51,15 @@ class LimitsInput(Input):
 class ProbeBody(Input):
     """A probe. `alloc` and `engine` measure a plan for one GPU type."""
 
-    kind: Literal["inventory", "alloc", "engine"]
-    plan: PlanBody | None = Field(default=None, description="What to measure, with exactly one GPU")
-    target: TargetInput = Field(default_factory=TargetInput)
-    limits: LimitsInput = Field(default_factory=LimitsInput)
+    kind: Literal["inventory", "alloc", "engine"] = Field(
+        description="`inventory` lists GPUs, `alloc` allocates the planned tensors, `engine` starts the "
+        "engine"
+    )
+    plan: PlanBody | None = Field(
+        default=None, description="What to measure, with exactly one GPU; left out only for `inventory`"
+    )
+    target: TargetInput = Field(default_factory=TargetInput, description="Where the probe may run")
+    limits: LimitsInput = Field(default_factory=LimitsInput, description="What the probe may take")
 
 
 class ProbeQuery(Input):
@@ -52,29 +67,45 @@ class ProbeQuery(Input):
 
     model_config = ConfigDict(strict=False)
 
-    state: State | None = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    state: State | None = Field(default=None, description="Only probes in this state; left out: in any")
+    limit: Annotated[int, Field(ge=1, le=200)] = Field(default=50, description="Most probes to list")
     before: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)] | None = Field(
-        default=None, description="Only older ones than this"
+        default=None, description="Id of a probe: only older ones are listed; left out: the newest are"
     )
 
 
 class ProbeAnswer(Output):
     """A probe."""
 
-    id: str
-    kind: Literal["inventory", "alloc", "engine"]
-    state: State
-    phase: str = Field(description="What the worker does just now, in its own words")
-    cancel_requested: bool
-    attempts: int
-    worker: str | None
-    created_at: float = Field(description="Seconds since the epoch")
-    updated_at: float
-    gpu_name: str | None
-    engine_release: str | None
-    predicted: dict[str, Any] = Field(description="What the plan said when the probe was asked for")
-    result: dict[str, Any] | None = Field(description="What the worker handed in, once it ended")
+    id: str = Field(description="Id of the probe")
+    kind: Literal["inventory", "alloc", "engine"] = Field(
+        description="What is measured: `inventory` lists GPUs, `alloc` allocates the planned tensors, "
+        "`engine` starts the engine"
+    )
+    state: State = Field(description="Where the probe stands")
+    phase: str = Field(description="What the worker does now, in its own words; empty before it begins")
+    cancel_requested: bool = Field(description="Whether the worker was told to stop")
+    attempts: int = Field(description="Number of leases so far")
+    worker: str | None = Field(
+        description="Name of the worker that has the probe, or had it last; null before the first lease"
+    )
+    created_at: float = Field(description="When the probe was created, in seconds since the Unix epoch")
+    updated_at: float = Field(description="When the probe last changed, in seconds since the Unix epoch")
+    gpu_name: str | None = Field(
+        description="Name of the GPU that the probe needs, as the driver prints it; null where any GPU will "
+        "do"
+    )
+    engine_release: str | None = Field(
+        description="Release that the worker must have installed; null for probes without an engine"
+    )
+    predicted: dict[str, Any] = Field(
+        description="`memory`, `kv_cache` and `block_size` of the plan at the time of the request; empty "
+        "for `inventory`"
+    )
+    result: dict[str, Any] | None = Field(
+        description="The result that the worker sent; null before the probe has ended, and where it ended "
+        "without a worker"
+    )
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -99,4 +130,4 @@ class ProbeAnswer(Output):
 class ProbeList(Output):
     """Probes, the newest first."""
 
-    probes: list[ProbeAnswer]
+    probes: list[ProbeAnswer] = Field(description="The probes, the newest first")
