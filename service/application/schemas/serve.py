@@ -59,8 +59,8 @@ class SpeculativeInput(Input):
     )
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
-        description="Id of the draft model on the Hub; layers in the model's own checkpoint (`mtp`, `dspark`) "
-        "need none",
+        description="Id of the draft model on the Hub; layers in the model's own checkpoint "
+        "(`mtp`, `dspark`) need none",
     )
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_DRAFT_TOKENS)] | None = Field(
         default=None, description="Draft tokens of one request in one step"
