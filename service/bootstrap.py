@@ -13,6 +13,7 @@ from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.api.app import create_app
+from service.api.work_lanes import DEAR_LIMIT
 from service.application.job_events import JobEvents
 from service.application.maintenance import run_maintenance
 from service.application.services import Probes, Services
@@ -110,6 +111,6 @@ def build_app(
         services,
         cors_origins=settings.cors_origins,
         lifespan=lifespan,
-        queue_limit=settings.plan_queue_limit,
+        queue_limit=DEAR_LIMIT if settings.plan_queue_limit is None else settings.plan_queue_limit,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,
     )

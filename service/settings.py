@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.api.work_lanes import DEAR_LIMIT
 from service.hub.endpoint import PUBLIC_ENDPOINT
 from service.hub.redirects import STORAGE_HOSTS
 from service.probes.lifecycle import LEASE_SECONDS
@@ -36,8 +35,8 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
     """Connections at once, as far as the process may open files; beyond it only operators' routes answer."""
-    plan_queue_limit: Annotated[int, Field(ge=1, le=100_000)] = DEAR_LIMIT
-    """Large questions (of more than eight GPU types) that may wait for their turn; more are refused."""
+    plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """Large requests (for more than eight GPU types) that may wait, by default 64; more are refused."""
     open_reads: bool | None = None
     """Whether callers on the service's own host read probes and measurements without a token.
 

@@ -1,29 +1,34 @@
-"""Wakes those who wait for a change of the jobs of this process."""
+"""Wakes the tasks that wait for a change of the jobs."""
 
 import asyncio
 from contextlib import suppress
+from typing import Final
+
+POLL_SECONDS: Final = 1.0
+"""Longest wait between two looks at the database: another process changes jobs without notifying this one."""
 
 
 class JobEvents:
-    """Everyone who waits is woken at once; what other processes change is not heard."""
+    """Tells the tasks of this process that a job has changed; each notification wakes all of them."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._changed = asyncio.Event()
         self.closed = False
+        """Whether the service is shutting down, so that nobody should wait any longer."""
 
-    def ring(self) -> None:
-        """Wake everyone."""
-        self._rung.set()
-        self._rung = asyncio.Event()
+    def notify(self) -> None:
+        """Wake everyone who waits."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def close(self) -> None:
-        """Wake everyone for good: the service ends, and nobody is to wait any longer."""
+        """Wake everyone who waits, and let nobody wait from now on."""
         self.closed = True
-        self.ring()
+        self.notify()
 
-    async def heard(self, seconds: float) -> None:
-        """Wait for the bell, but no longer than so many seconds."""
+    async def wait(self, seconds: float) -> None:
+        """Return at the next notification, or after so many seconds."""
         if self.closed:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), seconds)
+            await asyncio.wait_for(self._changed.wait(), seconds)

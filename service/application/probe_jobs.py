@@ -1,17 +1,19 @@
-"""From what an operator asked to a job, and from what a worker sent to a result."""
+"""Jobs of probes: made from an operator's request, followed, cancelled, ended by a worker's result."""
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from service.advisor.plan_types import Candidate
 from service.advisor.tensors import planned_tensors
 from service.application.errors import InputFault, InvalidRequest, NotProbeable
+from service.application.job_events import POLL_SECONDS
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.lease import STATES, ResultInput
 from service.application.schemas.plan import CandidateAnswer
 from service.application.schemas.probe import ProbeBody
 from service.application.schemas.question import PlanBody
-from service.application.services import Services
+from service.application.services import Probes, Services
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.calibration.measurement import (
@@ -37,7 +39,53 @@ from service.probes.lifecycle import Job, JobEnding
 from service.serialization import MEASUREMENT, RESULT, written
 
 MAX_RESULT_BYTES: Final = 512 << 10
-"""Lists hold up to 200 results, and one of a thousand ranks has 400 kB."""
+"""JSON of one result; a list holds up to 200 of them, and a result of a thousand ranks has 400 kB."""
+
+
+async def queue_probe(body: ProbeBody, key: str | None, services: Services) -> Job:
+    """Queue the job that a body asks for; a key that was used before returns the job that it made.
+
+    Raises:
+        InvalidRequest, InputFault, HubError: as for ``spec_of``.
+        KeyReused: the key was used for another body.
+        QueueFull: too many jobs wait.
+        StoreUnavailable: the database cannot be used.
+    """
+    spec = await spec_of(body, services)
+    job, new = await services.probes.jobs.add(spec, key, digest(body.model_dump(mode="json")))
+    if new:
+        services.probes.job_events.notify()
+    return job
+
+
+async def cancel_probe(probe_id: str, probes: Probes) -> Job:
+    """Cancel a queued job at once; a worker that has it is told by the answer to its next heartbeat.
+
+    Raises:
+        JobNotFound: there is no such job.
+        StoreUnavailable: the database cannot be used.
+    """
+    job = await probes.jobs.cancel(probe_id)
+    probes.job_events.notify()
+    return job
+
+
+async def follow_probe(job: Job, probes: Probes) -> AsyncIterator[Job]:
+    """Yield a job now and after each change, until it has ended or the service shuts down.
+
+    Raises:
+        JobNotFound: the job was removed meanwhile.
+        StoreUnavailable: the database cannot be used.
+    """
+    seen = None
+    while True:
+        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != seen:
+            seen = current
+            yield job
+        if job.ended or probes.job_events.closed:
+            return
+        await probes.job_events.wait(POLL_SECONDS)
+        job = await probes.jobs.get(job.id)
 
 
 async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
@@ -97,7 +145,7 @@ def _check(plan: PlanBody) -> None:
 
 
 def _resolved(plan: PlanBody) -> PlanBody:
-    """Return the one candidate that is meant where a plan would try several."""
+    """Return the plan with one candidate where it would try several: one rank, cache dtype `auto`."""
     serve = plan.serve.model_copy(
         update={
             "tensor_parallel_size": plan.serve.tensor_parallel_size or 1,
@@ -122,7 +170,7 @@ async def startable_config(
 
 
 def _gpu_name(body: ProbeBody, planned: str) -> str | None:
-    """Return the name that a GPU must have: the plan's, unless the caller says where himself."""
+    """Return the name that the GPU must have: the plan's, unless the caller names a GPU or a worker."""
     target = body.target
     return target.gpu_name or (None if target.gpu_uuid or target.label else planned)
 
@@ -138,7 +186,7 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
 def _engine(candidate: Candidate, model: MeasuredModel, flags: dict[str, Any], release: str | None) -> Engine:
     if candidate.kv_cache is None or candidate.memory is None:
         raise ValueError("a candidate without a cache is not probed")
-    # One request of the maximum length and the null block: what releases insist on.
+    # The least cache that releases accept: one request of the maximum length, and the null block.
     blocks = sum(group.blocks_per_request for group in candidate.kv_cache.groups) + 2
     memory = candidate.memory
     terms = (memory.weights, memory.activation, memory.non_torch, memory.cuda_graphs)
@@ -191,7 +239,7 @@ def _measurement(job: Job, node: str, given: ResultInput, reporter: str, now: fl
         raise InvalidRequest([("/result/measurement", words)])
     if given.measurement is None or not isinstance(work, Engine):
         return None
-    # What was started is told by the job, not by who ran it; and when, by our clock and not by the worker's.
+    # The job says what was started, the service's clock says when: a worker could say anything.
     known = {
         "node": node,
         "measured_at": now,

@@ -11,8 +11,7 @@ from service.advisor.plan_types import Plan, Verdict
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.question import Format, PlanParameters
-from service.application.text.commands import COMMANDS
-from service.application.text.table import render_plan
+from service.application.text.plan_text import plan_text
 from service.bootstrap import build_database, build_services
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
@@ -52,13 +51,7 @@ async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
 
 
 def _written(answer: Plan, form: Format) -> str:
-    match form:
-        case "table":
-            return render_plan(answer)
-        case "json":
-            return PlanAnswer.of(answer).model_dump_json() + "\n"
-        case "command" | "docker" | "kubernetes":
-            return COMMANDS[form](answer)
+    return PlanAnswer.of(answer).model_dump_json() + "\n" if form == "json" else plan_text(answer, form)
 
 
 def _exit_code(answer: Plan) -> ExitCode:

@@ -25,21 +25,20 @@ from service.settings import Settings
 from service.worker.deploy.local_worker import LocalWorker
 
 GRACE_SECONDS: Final = 6
-"""For questions that are being answered; a local worker is given three more."""
+"""For requests that are being answered when the service stops; a local worker gets three more."""
 
 
 class Server(uvicorn.Server):
-    """Lets those go who wait for what may take long, before it waits for all others."""
+    """Ends the requests that wait for jobs before it waits for all other requests to end."""
 
     def __init__(self, config: uvicorn.Config, job_events: JobEvents) -> None:
         super().__init__(config)
-        self._bell = job_events
+        self._job_events = job_events
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve.
+        """Start to serve, and take what is loaded by then out of garbage collection.
 
-        What is loaded by then stays for good: the garbage collector, which stops all threads, need not look
-        through it again and again.
+        It stays until the end, and each collection stops all threads.
         """
         await super().startup(sockets)
         gc.collect()
@@ -47,7 +46,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to serve."""
-        self._bell.close()
+        self._job_events.close()
         await super().shutdown(sockets)
 
 

@@ -24,8 +24,7 @@ from service.application.schemas.brief import BriefPlanAnswer
 from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
 from service.application.schemas.question import Format, PlanBody, PlanQuery
 from service.application.services import Services
-from service.application.text.commands import COMMANDS
-from service.application.text.table import render_plan
+from service.application.text.plan_text import plan_text
 
 router = APIRouter(tags=["plan"])
 
@@ -92,13 +91,9 @@ def _dear(question: PlanRequest) -> bool:
 
 
 def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
-    match form:
-        case "table":
-            return text_response(render_plan(plan))
-        case "json":
-            return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
-        case "command" | "docker" | "kubernetes":
-            return text_response(COMMANDS[form](plan))
+    if form != "json":
+        return text_response(plan_text(plan, form))
+    return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
 
 
 def _whole(plan: Plan) -> Response:

@@ -1,4 +1,4 @@
-"""Probes: asked for, looked at, followed, cancelled."""
+"""Routes of operators: ask for a probe, look at it, follow it, cancel it."""
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -10,21 +10,18 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from service.api.auth import Operator, Reader
 from service.api.dependencies import AllTurns, Parts, TurnOf
 from service.api.responses import json_response
-from service.application.probe_jobs import spec_of
+from service.application import probe_jobs
 from service.application.schemas.probe import (
     ProbeAnswer,
     ProbeBody,
     ProbeList,
     ProbeQuery,
 )
-from service.calibration.measurement import digest
 from service.probes.lifecycle import Job
 
 router = APIRouter(tags=["probes"])
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-POLL_SECONDS: Final = 1.0
-"""How long a change by another replica may go unseen."""
 
 ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32, description="Id of the probe")]
 Key = Annotated[
@@ -46,10 +43,7 @@ async def create_probe(
 ) -> ProbeAnswer:
     """Queue a probe for a worker on a node that has the GPU."""
     del operator
-    spec = await spec_of(body, services)
-    job, new = await services.probes.jobs.add(spec, key, digest(body.model_dump(mode="json")))
-    if new:
-        services.probes.job_events.ring()
+    job = await probe_jobs.queue_probe(body, key, services)
     response.headers["Location"] = f"/probes/{job.id}"
     return ProbeAnswer.of(job)
 
@@ -67,13 +61,13 @@ async def list_probes(
 
 @router.get("/probes/{probe_id}", summary="Look at a probe")
 async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> ProbeAnswer:
-    """Say where a probe stands, and what it measured."""
+    """Describe a probe: its state, and what it measured."""
     del reader
     return ProbeAnswer.of(await services.probes.jobs.get(probe_id))
 
 
 async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllTurns) -> AsyncIterator[Job]:
-    # Asked before the stream begins, while there still can be a problem in place of it.
+    # Read before the stream begins: after that no problem can be answered any more.
     with turns.streams.taken("" if reader is None else reader.id):
         yield await services.probes.jobs.get(probe_id)
 
@@ -84,22 +78,13 @@ async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllT
 async def follow_probe(
     services: Parts, job: Annotated[Job, Depends(_found)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send the probe whenever it changes; the last event is its end, unless the service ends before it."""
-    specified = None
-    while True:
-        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != specified:
-            specified = current
-            yield ServerSentEvent(event="probe", data=ProbeAnswer.of(job))
-        if job.ended or services.probes.job_events.closed:
-            return
-        await services.probes.job_events.heard(POLL_SECONDS)
-        job = await services.probes.jobs.get(job.id)
+    """Send the probe now and after each change, until it has ended or the service stops."""
+    async for changed in probe_jobs.follow_probe(job, services.probes):
+        yield ServerSentEvent(event="probe", data=ProbeAnswer.of(changed))
 
 
 @router.delete("/probes/{probe_id}", status_code=HTTPStatus.ACCEPTED, summary="Cancel a probe")
 async def cancel_probe(probe_id: ProbeId, services: Parts, operator: Operator) -> ProbeAnswer:
-    """Cancel a probe in the queue at once; a worker that has it is told with its next heartbeat."""
+    """Cancel a queued probe at once; a worker that has it is told by the answer to its next heartbeat."""
     del operator
-    job = await services.probes.jobs.cancel(probe_id)
-    services.probes.job_events.ring()
-    return ProbeAnswer.of(job)
+    return ProbeAnswer.of(await probe_jobs.cancel_probe(probe_id, services.probes))

@@ -229,7 +229,9 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 """Where each flat parameter stands in the body."""
 
 
-Format = Literal["json", "table", "command", "docker", "kubernetes"]
+CommandFormat = Literal["command", "docker", "kubernetes"]
+TextFormat = Literal["table", CommandFormat]
+Format = Literal["json", TextFormat]
 """What a plan can be written as: JSON, a table, or a command for a shell, Docker or Kubernetes."""
 
 

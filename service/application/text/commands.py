@@ -7,6 +7,7 @@ from typing import Any, Final
 import yaml
 
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
+from service.application.schemas.question import CommandFormat
 
 IMAGE: Final = "vllm/vllm-openai"
 """The engine's own image, tagged by release."""
@@ -35,12 +36,12 @@ def render_kubernetes(plan: Plan) -> str:
     )
 
 
-COMMANDS: Final[Mapping[str, Callable[[Plan], str]]] = {
+COMMANDS: Final[Mapping[CommandFormat, Callable[[Plan], str]]] = {
     "command": render_commands,
     "docker": render_docker,
     "kubernetes": render_kubernetes,
 }
-"""By the name of the format."""
+"""Writers of commands by format."""
 
 
 def _written(plan: Plan, write: Callable[[Candidate], list[str]]) -> str:
