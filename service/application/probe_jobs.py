@@ -156,7 +156,8 @@ def _alloc(candidate: Candidate, gpu: GpuType) -> Alloc:
 def ending_of(job: Job, node: str, given: ResultInput, reporter: str, now: float) -> JobEnding:
     """Return how a worker says that its job ended.
 
-    ``witness``: the token that it came with. ``now``: seconds since the epoch by the service's own clock.
+    ``reporter``: id of the token that the result came with.
+    ``now``: seconds since the epoch, by the service's own clock.
 
     Raises:
         InvalidRequest: a measurement is missing, or came where none was asked for; the result is too large.
@@ -191,6 +192,6 @@ def _measurement(job: Job, node: str, given: ResultInput, reporter: str, now: fl
         "release": work.release,
         "flags": work.flags,
         "model": work.model,
-        "witness": reporter,
+        "reporter": reporter,
     }
     return MEASUREMENT.validate_python({**given.measurement.model_dump(), **known})

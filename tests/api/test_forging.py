@@ -179,7 +179,7 @@ async def test_the_service_writes_down_when_and_by_whose_token(bearer: Bearer, l
     (line,) = (await lab.operator.get("/measurements")).text.splitlines()
     kept = json.loads(line)
     assert started <= kept["measured_at"] <= time.time()
-    assert kept["witness"] == worker.headers["authorization"].split("_")[1]
+    assert kept["reporter"] == worker.headers["authorization"].split("_")[1]
     assert kept["device"]["name"] == H100
 
 
