@@ -11,7 +11,7 @@ from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services
 from service.calibration.from_logs import (
-    CROWDED,
+    CONTAMINATED,
     LogNotStored,
     StoredLog,
     known_start,
@@ -58,7 +58,7 @@ async def store_log(
     measurement = replace(logged, reporter=sender.token)
     new = await services.probes.measurements.add([measurement])
     await services.probes.learned.refresh()
-    return StoredLog(identity(measurement), new > 0, CROWDED if measurement.contaminated else "")
+    return StoredLog(identity(measurement), new > 0, CONTAMINATED if measurement.contaminated else "")
 
 
 async def _model(request: PlanRequest, body: ExplainBody, services: Services) -> MeasuredModel:

@@ -1,1 +1,1 @@
-"""Measurements, and what is learned from them for later plans."""
+"""Measurements of real starts, and the residuals that are learned from them for later plans."""

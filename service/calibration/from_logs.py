@@ -1,4 +1,4 @@
-"""From an explained startup log to a measurement of the weaker class, or why it is none."""
+"""Converts an explained startup log to a measurement, or says why it cannot be one."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -25,10 +25,10 @@ from service.memory.budget import MemoryBudget
 from service.startup_log.log import StartupLog
 from service.units import GIB, gib_text
 
-FARTHEST_WEIGHTS: Final = 0.25
-"""Weights that are further by share from the planned ones are those of another model, or of other flags."""
+MAX_WEIGHTS_DEVIATION: Final = 0.25
+"""If the logged weights differ from the planned ones by more than this share, the start is another one."""
 FOREIGN_BYTES: Final = 2 * GIB
-"""More than that taken before the engine began, its own context included, is another's."""
+"""If more was in use before the engine began (its own context included), another process used the GPU."""
 FIGURES: Final[Mapping[str, str]] = {
     "free_before": "initial_free_gib",
     "weights": "model_loading_gib",
@@ -38,40 +38,43 @@ FIGURES: Final[Mapping[str, str]] = {
     "graphs": "cuda_graph_gib",
     "available_kv": "available_kv_gib",
 }
-"""A rank's readings by what the log calls them."""
-CROWDED: Final = "something else was on the GPU when it started: it is kept, and nothing is learned from it"
+"""Names of the log's figures for a rank's readings."""
+CONTAMINATED: Final = (
+    "another process used the GPU at the start: the log is stored, but nothing is learned from it"
+)
 NEEDED: Final[Mapping[str, str]] = {
     "weights": "Model loading took",
     "available_kv": "Available KV cache memory",
 }
-"""Readings without which a log teaches nothing, by the engine's words."""
+"""Readings that a log must have, with the engine's words for them."""
 
 
 class LogNotStored(Exception):
-    """The log is no evidence, and why."""
+    """The log cannot be stored as evidence; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """What became of a log as evidence."""
+    """Whether a log was stored as evidence."""
 
     digest: str | None
-    """Of its figures and of the start that they are of; ``None`` if it is not kept."""
+    """Digest of its figures and of the start; ``None`` if it was not stored."""
     new: bool
+    """Whether the same log was not stored before."""
     why: str
-    """Why it is not kept, or why nothing is learned from it; empty otherwise."""
+    """Why it was not stored, or why nothing is learned from it; empty otherwise."""
 
 
 def measurement_of_log(
     explanation: Explanation, model: MeasuredModel, *, reporter: str, now: float
 ) -> Measurement:
-    """Return what a log measured; of its text nothing is in it but numbers and flags that plans know.
+    """Return the measurement in a log. It contains only numbers and known flags, no other text of the log.
 
-    ``witness``: who sent it, whose logs of one day are one voice.
-    ``now``: seconds since the epoch; logs tell no year.
+    ``reporter``: who sent it; all logs of one reporter and day count as one observation.
+    ``now``: seconds since the epoch, used as the time of the start because logs state no year.
 
     Raises:
-        NotKept: it tells too little, or what it tells cannot be, or is not what was planned.
+        LogNotStored: the log has too few facts, its numbers are impossible, or they contradict the plan.
     """
     request = known_start(explanation)
     _check_flags(explanation, request)
@@ -94,35 +97,33 @@ def known_start(explanation: Explanation) -> PlanRequest:
     """Return the start that was logged.
 
     Raises:
-        NotKept: it is not known well enough to be told from others.
+        LogNotStored: the log does not state enough to identify the start.
     """
     if explanation.request is None:
         raise LogNotStored("; ".join(f"{each.field}: {each.why}" for each in explanation.missing))
     if doubted := [each for each in explanation.assumptions if not each.certain]:
         fields = ", ".join(each.field for each in doubted)
-        raise LogNotStored(f"tell {fields} beside it: {'; '.join(each.why for each in doubted)}")
+        raise LogNotStored(f"give {fields} in the request: {'; '.join(each.why for each in doubted)}")
     return explanation.request
 
 
 def _check_flags(explanation: Explanation, request: PlanRequest) -> None:
     flags = request.serve
     if explanation.unmodelled:
-        raise LogNotStored(
-            f"no plan heeds flags that it was started with: {'; '.join(explanation.unmodelled)}"
-        )
+        raise LogNotStored(f"a plan does not model flags of this start: {'; '.join(explanation.unmodelled)}")
     if request.engine.doubt is not None:
         raise LogNotStored(request.engine.doubt)
     if request.engine.patches:
-        raise LogNotStored("it is of a patched engine, and not of a release")
+        raise LogNotStored("the engine was patched, so the log is not evidence for the release")
     if flags.pipeline_parallel_size > 1:
-        raise LogNotStored("it does not say of which pipeline stage its numbers are")
+        raise LogNotStored("the log does not say to which pipeline stage its numbers belong")
     if flags.kv_cache_memory_bytes is not None:
-        raise LogNotStored("--kv-cache-memory-bytes gives the memory that is to be learned")
+        raise LogNotStored("--kv-cache-memory-bytes sets the memory that would have to be measured")
     if flags.speculative_config is not None:
-        raise LogNotStored("starts that guess tokens are not learned from")
+        raise LogNotStored("starts with speculative decoding are not learned from")
     if not explanation.log.flags_logged and flags.gpu_memory_utilization is None:
         raise LogNotStored(
-            "tell serve.gpu_memory_utilization beside it: it holds neither command nor arguments"
+            "give serve.gpu_memory_utilization in the request: the log has neither command nor arguments"
         )
 
 
@@ -131,7 +132,7 @@ def _utilization(request: PlanRequest) -> float:
     try:
         start = dry_start(request.model.architecture, request.serve, rules, request.gpus[0])
     except (EngineRefusal, UnmodelledCacheDtype) as refusal:
-        raise LogNotStored(f"by the plan it does not start: {refusal}") from refusal
+        raise LogNotStored(f"according to the plan the engine does not start: {refusal}") from refusal
     return start.engine_config.gpu_memory_utilization
 
 
@@ -147,39 +148,45 @@ def _flags(request: PlanRequest) -> dict[str, Any]:
 
 
 def _readings(log: StartupLog) -> dict[str, TermReading]:
-    specified = {name: log.number(figure) for name, figure in FIGURES.items()}
-    if missing := [words for name, words in NEEDED.items() if specified[name] is None]:
-        raise LogNotStored(f"it does not tell: {', '.join(missing)}")
-    return {
-        name: TermReading(round(gib * GIB), "parsed") for name, gib in specified.items() if gib is not None
-    }
+    sizes = {name: log.number(figure) for name, figure in FIGURES.items()}
+    if missing := [words for name, words in NEEDED.items() if sizes[name] is None]:
+        raise LogNotStored(f"the log does not contain: {', '.join(missing)}")
+    return {name: TermReading(round(gib * GIB), "parsed") for name, gib in sizes.items() if gib is not None}
 
 
 def _checked(measurement: Measurement) -> Measurement:
-    """Return a measurement that agrees with its plan as far as it must."""
+    """Return the measurement if its numbers are possible and fit the plan, else raise LogNotStored."""
     if (reason := implausible(measurement)) is not None:
-        raise LogNotStored(f"its numbers cannot be: {reason}")
+        raise LogNotStored(f"the numbers are impossible: {reason}")
     try:
         budget = predict(measurement).budget
     except NotPredicted as reason:
         raise LogNotStored(f"the start cannot be planned: {reason}") from reason
     rank = measurement.fullest
     weights = rank.weights
-    if weights is None or abs(weights.bytes - budget.weights.bytes) > FARTHEST_WEIGHTS * budget.weights.bytes:
+    if (
+        weights is None
+        or abs(weights.bytes - budget.weights.bytes) > MAX_WEIGHTS_DEVIATION * budget.weights.bytes
+    ):
         raise LogNotStored(
-            f"it loaded {gib_text(weights.bytes if weights else 0)} GiB of weights where the plan has "
-            f"{gib_text(budget.weights.bytes)}: another model, or flags that it does not tell"
+            f"the log has {gib_text(weights.bytes if weights else 0)} GiB of weights where the plan has "
+            f"{gib_text(budget.weights.bytes)} GiB: it is another model, or the log omits flags"
         )
-    crowded = rank.free_before is not None and _taken_before(measurement, rank.free_before) > FOREIGN_BYTES
-    return replace(measurement, ranks=(_set_aside(rank, budget),), contaminated=crowded)
+    contaminated = (
+        rank.free_before is not None and _used_before(measurement, rank.free_before) > FOREIGN_BYTES
+    )
+    return replace(measurement, ranks=(_with_graphs(rank, budget),), contaminated=contaminated)
 
 
-def _taken_before(measurement: Measurement, free: TermReading) -> int:
+def _used_before(measurement: Measurement, free: TermReading) -> int:
     return measurement.device.total_bytes - free.bytes
 
 
-def _set_aside(rank: RankReadings, budget: MemoryBudget) -> RankReadings:
-    """Return the readings with graphs as the release counts them: some estimate and set none aside."""
+def _with_graphs(rank: RankReadings, budget: MemoryBudget) -> RankReadings:
+    """Return the readings with the graphs as the release counts them.
+
+    Some releases log an estimate of the graphs but do not subtract it; for these the term is zero.
+    """
     if budget.cuda_graphs.high:
         return rank
     return replace(rank, graphs_estimated=TermReading(0, "derived"))

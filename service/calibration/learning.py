@@ -1,15 +1,19 @@
-"""From measurements to residuals: robust, forgetful, and never moved far by a single voice.
+"""Computes residuals from measurements: robust against outliers, and no single reporter can move them far.
 
-In a cell (what starts of one level have in common) a token has one voice a day, the median of what it handed
-in, whatever it calls its nodes; what lies far from all others is kept but not used; what is old counts less.
-Beside other tokens one counts as one voice, on however many days it spoke, and what it says is held within
-the spread of the others. Of two tokens the one that spoke first stands, and the other is held near it. A
-change of the driver's branch, of CUDA or of torch on a node makes void what was measured on that node before,
-and on no other. What a revoked token measured counts where no other one measured anything.
+A cell is the set of measurements whose starts are equal at one level. In a cell:
 
-Startup logs are the weaker witnesses: one weighs a quarter of a probe, and where probes have spoken all logs
-together weigh half as much as those, so that the middle stays between what probes measured, however many logs
-there are.
+- Each reporter (a token) contributes at most one observation per day: the median of its measurements of that
+  day, whatever names it gives its nodes.
+- Outliers are stored but not used. Older observations have less weight (half after `HALF_LIFE_DAYS`).
+- If there are several reporters, each has the total weight of one observation, on however many days it
+  reported, and its values are clamped to the spread of the others. Of two reporters the earlier one is not
+  changed, and the values of the other are clamped to a range around it.
+- If a node changes the branch of its driver, CUDA or torch, older measurements of that node are not used.
+- Measurements of a revoked token are used only if no other token has measurements.
+
+Startup logs are weaker evidence than probes. A log has a quarter of a probe's weight. If there are probes,
+all logs together have at most half the weight of the probes, so that the median stays between the values of
+the probes, however many logs there are.
 """
 
 from collections import defaultdict
@@ -39,17 +43,22 @@ from service.memory.calibration import (
 from service.units import MIB
 
 MAD_TO_SIGMA: Final = 1.4826
-"""A normal distribution's standard deviation in median absolute deviations."""
+"""Standard deviation of a normal distribution, in median absolute deviations (MAD)."""
 OUTLYING_MADS: Final = 5
+"""A value further from the median than this many MADs is an outlier."""
 LEAST_DEVIATION: Final = 20 * MIB
-"""The engine's logs have two decimals of a GiB; less than two of their units is no deviation."""
-ENOUGH_TO_OUTLIE: Final = 3
+"""Least MAD that is used. The engine's logs have two decimals of a GiB: smaller deviations are rounding."""
+LEAST_FOR_OUTLIERS: Final = 3
+"""Least number of values among which outliers are looked for."""
 HALF_LIFE_DAYS: Final = 90
 LEAST_WEIGHT: Final = 0.05
-"""Less than that is forgotten: one measurement after more than a year."""
+"""Observations with less weight in total are not used: one measurement reaches it after more than a year."""
 ORIGIN_WEIGHTS: Final = {Origin.PROBE: 1.0, Origin.LOG: 0.25}
-LOGS_BESIDE_PROBES: Final = 0.5
-"""What all logs of a cell weigh at most, of what its probes weigh: never the half that a middle needs."""
+LOGS_TO_PROBES: Final = 0.5
+"""Weight of all logs of a cell at most, as a share of the weight of its probes.
+
+It is below one, so that the weighted median stays between the values of the probes.
+"""
 EPOCH: Final = date(1970, 1, 1)
 
 Branch = tuple[str | None, str | None, str | None]
@@ -57,69 +66,70 @@ Branch = tuple[str | None, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement beside what is computed for it."""
+    """The residuals of one measurement."""
 
     circumstances: Circumstances
     residuals: Mapping[Term, int]
-    """Bytes measured above those computed."""
+    """Measured minus computed bytes, by term."""
     node: str
     day: int
     """Days since the epoch."""
     origin: Origin = Origin.PROBE
     branch: Branch = (None, None, None)
     lumped: frozenset[Term] = frozenset()
-    """Terms that were not told one by one, but in their sum alone."""
+    """Terms of which only the sum was measured; it is apportioned among them."""
     reporter: str = ""
-    """The token that answers for it; empty if that is not known."""
+    """Id of the token that reported it; empty if unknown."""
     measured_at: float = 0.0
     """Seconds since the epoch."""
     revoked: bool = False
-    """Whether the token is worthless by now."""
+    """Whether the token has been revoked."""
 
     @property
-    def speaker(self) -> str:
-        """Who answers for it: a token, or else a node."""
+    def reporter_or_node(self) -> str:
+        """Who reported it: the token, else the node."""
         return self.reporter or self.node
 
     @property
     def age(self) -> tuple[int, float]:
-        """What tells the earlier of two."""
+        """Sort key by time, the earliest first."""
         return self.day, self.measured_at
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What one cell says of one term, for people."""
+    """The residual of one term in one cell, as it is shown to people."""
 
     level: Level
     gpu: str | None
+    """Name of the GPU; None at the level of a release."""
     release: str
     model: str | None
-    """Class of the model, where it matters."""
+    """Class of the model; None except at the exact level."""
     tensor_parallel: bool | None
-    """On several ranks, where it matters."""
+    """Whether there are several ranks; None at the level of a release."""
     term: Term
     residual: Residual
     set_aside: int
-    """Voices that were not used: outliers, and those of an older stack."""
+    """Observations that were not used: outliers, and those of an older software stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What one token says on one day."""
+    """One reporter's value of one day."""
 
     value: float
     day: int
     weight: float
     origin: Origin
-    speaker: str
+    reporter_or_node: str
     first: float
-    """When it was said first, in seconds since the epoch."""
+    """Time of the reporter's first measurement of that day, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Testimony:
-    """What one token says on all days."""
+class _Report:
+    """All observations of one reporter in a cell."""
 
     observations: tuple[_Observation, ...]
 
@@ -136,23 +146,23 @@ class _Testimony:
         return _spread(self.observations)
 
     @property
-    def seniority(self) -> tuple[int, float, float, float]:
-        """What the first of several has least of; of two at one moment the nearer to what is computed."""
+    def order(self) -> tuple[int, float, float, float]:
+        """Sort key: the earliest reporter first; at equal times the one nearest to the computed value."""
         day, first = min((observation.day, observation.first) for observation in self.observations)
         return day, first, abs(self.middle), self.middle
 
-    def once(self) -> "_Testimony":
-        """Return it with the weight of a single voice."""
+    def with_unit_weight(self) -> "_Report":
+        """Return the same observations, with the total weight of the heaviest one."""
         share = max(observation.weight for observation in self.observations) / self.weight
-        return _Testimony(
+        return _Report(
             tuple(
                 replace(observation, weight=observation.weight * share) for observation in self.observations
             )
         )
 
-    def within(self, low: float, high: float) -> "_Testimony":
-        """Return it with values between two others."""
-        return _Testimony(
+    def clamped(self, low: float, high: float) -> "_Report":
+        """Return the same observations with their values clamped to an interval."""
+        return _Report(
             tuple(
                 replace(observation, value=min(max(observation.value, low), high))
                 for observation in self.observations
@@ -161,14 +171,17 @@ class _Testimony:
 
 
 def sample_of(measurement: Measurement, prediction: Prediction) -> Sample | None:
-    """Return a measurement as something to learn from; ``None`` where it must not be, or says nothing."""
-    specified = _residuals(measurement.fullest, prediction)
-    if measurement.contaminated or implausible(measurement) or not specified:
+    """Return the residuals of a measurement.
+
+    ``None`` if the measurement is contaminated or implausible, or has none of the terms.
+    """
+    residuals = _residuals(measurement.fullest, prediction)
+    if measurement.contaminated or implausible(measurement) or not residuals:
         return None
-    lumped = _lumped(measurement.fullest, prediction, specified)
+    lumped = _lumped(measurement.fullest, prediction, residuals)
     return Sample(
         circumstances=prediction.circumstances,
-        residuals={**specified, **lumped},
+        residuals={**residuals, **lumped},
         node=measurement.node,
         day=measurement.day,
         origin=measurement.origin,
@@ -194,40 +207,40 @@ def _residuals(rank: RankReadings, prediction: Prediction) -> dict[Term, int]:
     }
 
 
-def _lumped(rank: RankReadings, prediction: Prediction, specified: Mapping[Term, int]) -> dict[Term, int]:
-    """Return the residuals of terms that were not told one by one, by what is left for the cache.
+def _lumped(rank: RankReadings, prediction: Prediction, measured: Mapping[Term, int]) -> dict[Term, int]:
+    """Return the residuals of the terms that were not measured one by one.
 
-    That is what is requested less all terms, so that it tells their sum; of what they differ by together each
-    is given a part, the more the less sure it is.
+    The memory left for the cache is the requested memory minus all terms, so it gives the sum of the terms
+    that are missing. The residual of this sum is apportioned by the width of each term's interval.
     """
-    unset = [term for term in (Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS) if term not in specified]
-    if rank.available_kv is None or Term.WEIGHTS not in specified or not unset:
+    missing = [term for term in (Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS) if term not in measured]
+    if rank.available_kv is None or Term.WEIGHTS not in measured or not missing:
         return {}
     budget = prediction.budget
-    rest = budget.available_kv.bytes - rank.available_kv.bytes - sum(specified.values())
-    doubts = {term: _doubt(getattr(budget, term.value)) for term in unset}
-    parts = {term: rest * doubt // (sum(doubts.values()) or 1) for term, doubt in doubts.items()}
-    return {**parts, unset[0]: parts[unset[0]] + rest - sum(parts.values())}
+    rest = budget.available_kv.bytes - rank.available_kv.bytes - sum(measured.values())
+    widths = {term: _width(getattr(budget, term.value)) for term in missing}
+    parts = {term: rest * width // (sum(widths.values()) or 1) for term, width in widths.items()}
+    return {**parts, missing[0]: parts[missing[0]] + rest - sum(parts.values())}
 
 
-def _doubt(estimate: Estimate) -> int:
+def _width(estimate: Estimate) -> int:
     return estimate.high - estimate.low
 
 
 def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Learned, ...]]:
-    """Return what samples say about later starts, and the same for people.
+    """Return the calibration learned from samples, and its residuals as they are shown to people.
 
-    ``today``: days since the epoch.
+    ``today``: days since the epoch. A day after today counts as today.
     """
     cells: dict[tuple[Level, Hashable], list[Sample]] = defaultdict(list)
-    for specified in samples:
-        sample = replace(specified, day=min(specified.day, today))
+    for each in samples:
+        sample = replace(each, day=min(each.day, today))
         for level in Level:
             cells[level, sample.circumstances.key(level)].append(sample)
     residuals: dict[tuple[Level, Hashable], dict[Term, Residual]] = {}
     learned = []
     for (level, key), members in cells.items():
-        current = _of_newest_stacks(_standing(members))
+        current = _of_newest_stack(_not_revoked(members))
         for term in sorted(LEARNED_AT[level]):
             residual, set_aside = _residual(level, term, current, today)
             if residual is not None:
@@ -237,163 +250,165 @@ def learn(samples: Iterable[Sample], today: int) -> tuple[Calibration, tuple[Lea
     return Calibration(residuals), tuple(sorted(learned, key=_order))
 
 
-def _standing(members: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of tokens that are not revoked, or all where there are no others."""
+def _not_revoked(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of tokens that are not revoked; all samples if every token is revoked."""
     return [sample for sample in members if not sample.revoked] or list(members)
 
 
-def _of_newest_stacks(members: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of the latest software of each node, and those that do not tell theirs.
+def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of each node's latest software stack, and those whose stack is unknown.
 
-    What a token says of its own node voids nothing that another one measured.
+    Nodes are told apart by reporter too, so that a reporter cannot remove the samples of another one.
     """
     newest: dict[tuple[str, str], Sample] = {}
     for sample in sorted(members, key=lambda each: each.age):
         if any(sample.branch):
-            newest[sample.speaker, sample.node] = sample
+            newest[sample.reporter_or_node, sample.node] = sample
     return [
         sample
         for sample in members
-        if not any(sample.branch) or sample.branch == newest[sample.speaker, sample.node].branch
+        if not any(sample.branch) or sample.branch == newest[sample.reporter_or_node, sample.node].branch
     ]
 
 
 def _residual(level: Level, term: Term, members: Sequence[Sample], today: int) -> tuple[Residual | None, int]:
-    # What several terms differ by together depends on the GPU where one of them does.
-    alone = [member for member in members if level is not Level.RELEASE or term not in member.lumped]
-    observations = _observations(term, alone, today)
-    heard = _inliers(observations, FLOORS[level])
-    weight = sum(observation.weight for observation in heard)
+    # A lumped residual contains terms that depend on the GPU, so it is not used for all GPUs of a release.
+    usable = [member for member in members if level is not Level.RELEASE or term not in member.lumped]
+    observations = _observations(term, usable, today)
+    inliers = _inliers(observations, FLOORS[level])
+    weight = sum(observation.weight for observation in inliers)
     if weight < LEAST_WEIGHT:
         return None, len(observations)
-    middle = _weighted_median(heard)
-    newest = max(observation.day for observation in heard)
+    middle = _weighted_median(inliers)
+    newest = max(observation.day for observation in inliers)
     evidence = Evidence(
         level,
-        len(heard),
+        len(inliers),
         str(EPOCH + timedelta(days=newest)),
         age_days=max(0, today - newest),
-        logs=sum(observation.origin is Origin.LOG for observation in heard),
+        logs=sum(observation.origin is Origin.LOG for observation in inliers),
     )
-    residual = Residual(
-        middle, _spread(heard), weight, evidence, _borne_out(observations, heard, FLOORS[level])
-    )
-    return residual, len(observations) - len(heard)
+    confirmed = _confirmed_range(observations, inliers, FLOORS[level])
+    residual = Residual(middle, _spread(inliers), weight, evidence, confirmed)
+    return residual, len(observations) - len(inliers)
 
 
 def _observations(term: Term, members: Sequence[Sample], today: int) -> list[_Observation]:
-    said: dict[tuple[str, int, Origin], list[Sample]] = defaultdict(list)
+    groups: dict[tuple[str, int, Origin], list[Sample]] = defaultdict(list)
     for sample in members:
         if term in sample.residuals:
-            said[sample.speaker, sample.day, sample.origin].append(sample)
+            groups[sample.reporter_or_node, sample.day, sample.origin].append(sample)
     return [
         _Observation(
             median(sample.residuals[term] for sample in samples),
             day,
             ORIGIN_WEIGHTS[origin] * 0.5 ** ((today - day) / HALF_LIFE_DAYS),
             origin,
-            speaker,
+            reporter_or_node,
             min(sample.measured_at for sample in samples),
         )
-        for (speaker, day, origin), samples in sorted(said.items())
+        for (reporter_or_node, day, origin), samples in sorted(groups.items())
     ]
 
 
-def _inliers(observations: Sequence[_Observation], honest: float) -> list[_Observation]:
-    """Return the voices that count, each with the value and the weight that it has beside the others.
+def _inliers(observations: Sequence[_Observation], deviation_floor: float) -> list[_Observation]:
+    """Return the observations that are used, with the values and weights that they have among the others.
 
-    ``honest``: standard deviation from one honest start to another.
+    ``deviation_floor``: standard deviation in bytes from one correct measurement to another.
     """
     probes = [observation for observation in observations if observation.origin is Origin.PROBE]
     logs = [observation for observation in observations if observation.origin is Origin.LOG]
     if not probes:
-        return _agreed(logs, honest)
-    agreed = _agreed(probes, honest)
-    beside = _near(logs, agreed)
-    most = LOGS_BESIDE_PROBES * sum(observation.weight for observation in agreed)
-    share = min(1.0, most / sum(observation.weight for observation in beside)) if beside else 1.0
-    return [*agreed, *(replace(observation, weight=observation.weight * share) for observation in beside)]
+        return _balanced(logs, deviation_floor)
+    balanced = _balanced(probes, deviation_floor)
+    near = _inliers_of(logs, balanced)
+    most = LOGS_TO_PROBES * sum(observation.weight for observation in balanced)
+    share = min(1.0, most / sum(observation.weight for observation in near)) if near else 1.0
+    return [*balanced, *(replace(observation, weight=observation.weight * share) for observation in near)]
 
 
-def _agreed(observations: Sequence[_Observation], honest: float) -> list[_Observation]:
-    """Return the voices of one origin so that no token has more than its part in them.
+def _balanced(observations: Sequence[_Observation], deviation_floor: float) -> list[_Observation]:
+    """Return the observations of one origin, balanced so that each reporter has the weight of one.
 
-    ``honest``: standard deviation from one honest start to another.
+    ``deviation_floor``: standard deviation in bytes from one correct measurement to another.
     """
-    specified = [_consistent(each) for each in _by_speaker(observations)]
-    specified = [each for each in specified if each.weight >= LEAST_WEIGHT] or specified
-    if len(specified) >= ENOUGH_TO_OUTLIE:
-        specified = _near_each_other(specified)
-    if len(specified) > 1:
-        specified = _held_together([each.once() for each in specified], honest)
-    return [observation for each in specified for observation in each.observations]
+    reports = [_without_own_outliers(each) for each in _reports(observations)]
+    reports = [each for each in reports if each.weight >= LEAST_WEIGHT] or reports
+    if len(reports) >= LEAST_FOR_OUTLIERS:
+        reports = _without_outliers(reports)
+    if len(reports) > 1:
+        reports = _clamp_to_others([each.with_unit_weight() for each in reports], deviation_floor)
+    return [observation for each in reports for observation in each.observations]
 
 
-def _held_together(specified: Sequence[_Testimony], honest: float) -> list[_Testimony]:
-    """Return tokens, each within the spread of the others; of two the first stands as it is."""
-    first, *others = sorted(specified, key=lambda each: each.seniority)
+def _clamp_to_others(reports: Sequence[_Report], deviation_floor: float) -> list[_Report]:
+    """Return the reports, each clamped to the spread of the others; of two, the earlier is not changed."""
+    first, *others = sorted(reports, key=lambda each: each.order)
     if len(others) == 1:
-        return [first, _held_near(others[0], [first.middle], max(first.spread, honest))]
-    middles = [each.middle for each in specified]
+        return [first, _clamp(others[0], [first.middle], max(first.spread, deviation_floor))]
+    middles = [each.middle for each in reports]
     return [
-        _held_near(each, middles[:number] + middles[number + 1 :], honest)
-        for number, each in enumerate(specified)
+        _clamp(each, middles[:number] + middles[number + 1 :], deviation_floor)
+        for number, each in enumerate(reports)
     ]
 
 
-def _held_near(specified: _Testimony, others: Sequence[float], honest: float) -> _Testimony:
+def _clamp(report: _Report, others: Sequence[float], deviation_floor: float) -> _Report:
+    """Return a report with its values clamped to one standard deviation around the median of others."""
     middle = median(others)
-    most = max(MAD_TO_SIGMA * median(abs(other - middle) for other in others), honest)
-    return specified.within(middle - most, middle + most)
+    most = max(MAD_TO_SIGMA * median(abs(other - middle) for other in others), deviation_floor)
+    return report.clamped(middle - most, middle + most)
 
 
-def _by_speaker(observations: Sequence[_Observation]) -> list[_Testimony]:
-    said: dict[str, list[_Observation]] = defaultdict(list)
+def _reports(observations: Sequence[_Observation]) -> list[_Report]:
+    groups: dict[str, list[_Observation]] = defaultdict(list)
     for observation in observations:
-        said[observation.speaker].append(observation)
-    return [_Testimony(tuple(said[speaker])) for speaker in sorted(said)]
+        groups[observation.reporter_or_node].append(observation)
+    return [_Report(tuple(groups[reporter_or_node])) for reporter_or_node in sorted(groups)]
 
 
-def _consistent(specified: _Testimony) -> _Testimony:
-    """Return what a token says without what lies far from all that it says else."""
-    if len(specified.observations) < ENOUGH_TO_OUTLIE:
-        return specified
-    return _Testimony(tuple(_near(specified.observations, specified.observations)))
+def _without_own_outliers(report: _Report) -> _Report:
+    """Return a report without the observations that are outliers among its own."""
+    if len(report.observations) < LEAST_FOR_OUTLIERS:
+        return report
+    return _Report(tuple(_inliers_of(report.observations, report.observations)))
 
 
-def _near_each_other(specified: Sequence[_Testimony]) -> list[_Testimony]:
-    """Return tokens without those that lie far from the others, each counting once."""
-    middle = median(each.middle for each in specified)
-    deviation = max(median(abs(each.middle - middle) for each in specified), LEAST_DEVIATION)
-    return [each for each in specified if abs(each.middle - middle) <= OUTLYING_MADS * deviation]
+def _without_outliers(reports: Sequence[_Report]) -> list[_Report]:
+    """Return the reports without those whose median is an outlier; each report counts with_unit_weight."""
+    middle = median(each.middle for each in reports)
+    deviation = max(median(abs(each.middle - middle) for each in reports), LEAST_DEVIATION)
+    return [each for each in reports if abs(each.middle - middle) <= OUTLYING_MADS * deviation]
 
 
-def _borne_out(
-    observations: Sequence[_Observation], heard: Sequence[_Observation], honest: float
+def _confirmed_range(
+    observations: Sequence[_Observation], inliers: Sequence[_Observation], deviation_floor: float
 ) -> tuple[float, float]:
-    """Return how far below and above what is computed at least two of the tokens that are heard measured.
+    """Return how far below and above the computed value at least two reporters of inliers measured, in bytes.
 
-    ``honest``: by how much the two may differ.
+    ``deviation_floor``: by how much the two may differ, in bytes.
     """
-    speakers = {observation.speaker for observation in heard}
+    reporters = {observation.reporter_or_node for observation in inliers}
     middles = sorted(
-        each.middle for each in _by_speaker(observations) if each.observations[0].speaker in speakers
+        each.middle for each in _reports(observations) if each.observations[0].reporter_or_node in reporters
     )
-    if len(middles) < 2:  # noqa: PLR2004 - two tokens
+    if len(middles) < 2:  # noqa: PLR2004 - two reporters
         return 0.0, 0.0
-    return min(0.0, middles[1] - honest), max(0.0, middles[-2] + honest)
+    return min(0.0, middles[1] - deviation_floor), max(0.0, middles[-2] + deviation_floor)
 
 
 def _spread(observations: Sequence[_Observation]) -> float:
-    """Return the standard deviation of voices around their middle, robustly."""
+    """Return the standard deviation of observations around their weighted median, computed from the MAD."""
     middle = _weighted_median(observations)
     return MAD_TO_SIGMA * median(abs(observation.value - middle) for observation in observations)
 
 
-def _near(observations: Sequence[_Observation], reporters: Sequence[_Observation]) -> list[_Observation]:
-    """Return the voices without those that lie far from what witnesses say."""
-    middle = median(observation.value for observation in reporters)
-    deviation = max(median(abs(observation.value - middle) for observation in reporters), LEAST_DEVIATION)
+def _inliers_of(
+    observations: Sequence[_Observation], reference: Sequence[_Observation]
+) -> list[_Observation]:
+    """Return the observations that are not outliers by the median and the MAD of a reference."""
+    middle = median(observation.value for observation in reference)
+    deviation = max(median(abs(observation.value - middle) for observation in reference), LEAST_DEVIATION)
     return [
         observation
         for observation in observations
@@ -402,7 +417,7 @@ def _near(observations: Sequence[_Observation], reporters: Sequence[_Observation
 
 
 def _weighted_median(observations: Sequence[_Observation]) -> float:
-    """Return the value with as much weight below it as above."""
+    """Return the weighted median: the value with as much weight below it as above it."""
     ordered = sorted(observations, key=lambda observation: observation.value)
     half, below = sum(observation.weight for observation in ordered) / 2, 0.0
     for index, observation in enumerate(ordered):

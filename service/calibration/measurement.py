@@ -1,4 +1,4 @@
-"""What was measured, with everything that it depends on."""
+"""Measurement: the memory figures of one engine start, with everything that they depend on."""
 
 import hashlib
 import json
@@ -12,15 +12,15 @@ SECONDS_PER_DAY: Final = 86_400
 
 
 class Origin(StrEnum):
-    """Who says so."""
+    """The source of a measurement."""
 
     PROBE = "probe"
     LOG = "log"
-    """A log that a person sent; a weaker witness, since what ran beside it is not known."""
+    """A log that a person sent. It is weaker evidence, since other processes on the GPU are not known."""
 
 
 class MeasurementOutcome(StrEnum):
-    """How a probe ended."""
+    """The outcome of a probe."""
 
     MEASURED = "measured"
     OUT_OF_MEMORY = "out_of_memory"
@@ -34,7 +34,7 @@ How = Literal["measured", "parsed", "derived"]
 
 @dataclass(frozen=True, slots=True)
 class TermReading:
-    """A number of bytes, and how it was had."""
+    """A number of bytes and how it was obtained: measured, parsed from a log, or derived from others."""
 
     bytes: int
     how: How = "measured"
@@ -42,35 +42,37 @@ class TermReading:
 
 @dataclass(frozen=True, slots=True)
 class RankReadings:
-    """What one rank of the engine said of its memory; ``None`` where the release does not tell."""
+    """The memory figures of one rank; ``None`` where the release does not report a figure."""
 
     free_before: TermReading | None = None
-    """Free memory when the engine took its first look, CUDA's context already there."""
+    """Free memory at the engine's first snapshot, when the CUDA context already exists."""
     requested: TermReading | None = None
+    """Total memory times the utilization."""
     weights: TermReading | None = None
     activation: TermReading | None = None
     non_torch: TermReading | None = None
     graphs_estimated: TermReading | None = None
-    """What the release set aside for CUDA graphs before it sized the cache."""
+    """Memory that the release subtracts for CUDA graphs before it sizes the cache."""
     graphs: TermReading | None = None
-    """What the graphs took."""
+    """Memory that the captured graphs use."""
     available_kv: TermReading | None = None
+    """Memory left for the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDevice:
-    """The GPU that it was measured on."""
+    """The GPU of the measurement."""
 
     name: str
     compute_capability: str
     total_bytes: int
-    """CUDA's total."""
+    """Total memory as CUDA reports it (cudaMemGetInfo)."""
     uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The software below the engine; ``None`` where it is not known."""
+    """The versions of the software below the engine; ``None`` where unknown."""
 
     driver: str | None = None
     cuda: str | None = None
@@ -79,7 +81,7 @@ class Stack:
 
     @property
     def branch(self) -> tuple[str | None, str | None, str | None]:
-        """What a change of makes older measurements void: driver branch, CUDA and torch."""
+        """Driver branch, CUDA and torch. If one of them changes, older measurements are not used any more."""
         return (self.driver.partition(".")[0] if self.driver else None, self.cuda, self.torch)
 
 
@@ -89,23 +91,24 @@ class MeasuredModel:
 
     id: str
     config: Mapping[str, Any]
-    """Its config.json, so that what was expected can be computed again by later rules."""
+    """Its config.json, so that later rules can compute the prediction again."""
     checkpoint_bytes: int | None = None
+    """Bytes of all tensors of the checkpoint; None where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCache:
-    """The cache that the engine made of the memory."""
+    """The cache that the engine allocated."""
 
     num_blocks: int
-    """Before any override."""
+    """Number of blocks before an override."""
     bytes_per_block: int
     groups: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One start of an engine, measured."""
+    """The memory figures of one engine start."""
 
     node: str
     measured_at: float
@@ -113,21 +116,23 @@ class Measurement:
     device: MeasuredDevice
     release: str
     flags: Mapping[str, Any]
-    """Flags by the engine's own names; a flag left out had the release's default."""
+    """Flags by the engine's own names; a missing flag had the release's default."""
     utilization: float
-    """``gpu_memory_utilization`` that it ran with."""
+    """The effective ``gpu_memory_utilization``."""
     model: MeasuredModel
     ranks: tuple[RankReadings, ...]
     stack: Stack = Stack()
     cache: MeasuredCache | None = None
     origin: Origin = Origin.PROBE
     contaminated: bool = False
-    """Something else used the GPU meanwhile: kept, and never learned from."""
+    """Another process used the GPU meanwhile: the measurement is stored but never learned from."""
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds by phase."""
     reporter: str = ""
-    """The token that it was handed in with, which the service itself writes down; empty if that is not known.
-    A worker chooses the name of its node, but not its token."""
+    """Id of the token that reported it, set by the service; empty if unknown.
+
+    A worker chooses the name of its node, but not its token.
+    """
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -136,14 +141,9 @@ class Measurement:
 
     @property
     def fullest(self) -> RankReadings:
-        """The rank with the least room, by which the engine sizes every cache."""
-        specified = [rank for rank in self.ranks if rank.available_kv is not None]
-        return min(specified, key=_room) if specified else self.ranks[0]
-
-    @property
-    def speaker(self) -> str:
-        """Who answers for it: a token, or else a node."""
-        return self.reporter or self.node
+        """The rank with the least memory for the cache; the engine sizes the caches of all ranks by it."""
+        reported = [rank for rank in self.ranks if rank.available_kv is not None]
+        return min(reported, key=_room) if reported else self.ranks[0]
 
     @property
     def day(self) -> int:
@@ -152,7 +152,7 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """Digest of everything that the numbers depend on, the utilization aside."""
+        """Digest of everything that the figures depend on, except the utilization."""
         return digest(
             {
                 "config": self.model.config,
@@ -169,20 +169,20 @@ def _room(rank: RankReadings) -> int:
 
 
 def digest(document: object) -> str:
-    """Return the SHA-256 of a JSON document, however its keys are ordered."""
+    """Return the SHA-256 of a JSON document in hexadecimal; the order of its keys does not matter."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=dict)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a worker hands in."""
+    """The result that a worker reports."""
 
     outcome: MeasurementOutcome
     detail: str = ""
-    """Why, where nothing was measured."""
+    """Why nothing was measured; empty if something was."""
     measurement: Measurement | None = None
     inventory: tuple[Mapping[str, Any], ...] = ()
     allocation: Mapping[str, Any] = field(default_factory=dict)
-    """What the allocation probe took, in bytes by name."""
+    """Figures of an allocation probe in bytes, by name."""
     log_excerpt: str = ""

@@ -1,4 +1,4 @@
-"""What is computed for a start that was measured, so that the two can be held against each other."""
+"""Computes the memory budget of a start that was measured, so that the two can be compared."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -26,31 +26,31 @@ from service.memory.calibration import Circumstances
 
 
 class NotPredicted(Exception):
-    """The start that was measured is none that can be planned."""
+    """The measured start cannot be planned; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is computed for one start."""
+    """The computed budget of one start."""
 
     circumstances: Circumstances
     budget: MemoryBudget
-    """Without any calibration."""
+    """The budget without calibration."""
 
 
 def predict(measurement: Measurement) -> Prediction:
     """Plan the start that was measured.
 
     Raises:
-        NotPredicted: by our rules the engine would not have started, or they do not know it.
+        NotPredicted: according to the rules the engine does not start, or the rules do not cover the start.
     """
     if measurement.flags.get("speculative_config") is not None:
-        raise NotPredicted("what guesses tokens is not told by the model's config alone")
+        raise NotPredicted("the model's config alone does not describe the draft model")
     try:
         rules = rules_for(find_release(measurement.release))
-        specified = measurement.model
-        architecture = read_architecture(read_document(dict(specified.config)))
-        model = Model(specified.id, None, "measured", architecture, specified.checkpoint_bytes)
+        measured = measurement.model
+        architecture = read_architecture(read_document(dict(measured.config)))
+        model = Model(measured.id, None, "measured", architecture, measured.checkpoint_bytes)
         flags, gpu = _flags(measurement), _gpu(measurement.device)
         request = PlanRequest(model, (gpu,), serve=flags)
         start = dry_start(architecture, flags, rules, gpu)
@@ -90,7 +90,7 @@ def _frozen(value: Any) -> Any:  # noqa: ANN401 - any flag's value
 
 
 def _gpu(device: MeasuredDevice) -> GpuType:
-    """Return the GPU type with the memory that this very device has."""
+    """Return the GPU type of a device, with the memory that was measured on this device."""
     known = next((gpu for gpu in gpu_catalog() if gpu.name == device.name and gpu.modelled), None)
     if known is None:
         return inline_gpu(device.name, device.total_bytes, device.compute_capability)

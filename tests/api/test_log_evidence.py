@@ -185,10 +185,10 @@ async def test_a_probe_outranks_a_log(bearer: Bearer) -> None:
     ("loading", "available", "words"),
     [
         ("0.00", "10.52", "0.00 GiB of weights"),
-        ("900.0", "10.52", "that it was granted"),
+        ("900.0", "10.52", "were requested"),
         ("61.29", "-3.20", "-3.20 GiB for the cache"),
         ("61.29", "0.00", "0.00 GiB for the cache"),
-        ("61.29", "5000.00", "that it was granted"),
+        ("61.29", "5000.00", "were requested"),
         ("15.27", "56.40", "where the plan has"),
     ],
 )
@@ -210,9 +210,9 @@ async def test_an_absurd_log_moves_nothing(bearer: Bearer, loading: str, availab
         ({"log": "Available KV cache memory: 10.52 GiB"}, "Model loading took"),
         ({"log": "Model loading took 61.29 GiB"}, "Available KV cache memory"),
         ({"model": None}, "model: "),
-        ({"engine": {}}, "tell engine.version"),
-        ({"gpu": None}, "tell gpu"),
-        ({"serve": {}}, "tell serve"),
+        ({"engine": {}}, "give engine.version"),
+        ({"gpu": None}, "give gpu"),
+        ({"serve": {}}, "give serve"),
         ({"serve": {"max_model_len": 4096}}, "serve.gpu_memory_utilization"),
         ({"engine": {"version": "0.24.0", "patches": ["vllm#40391"]}}, "patched"),
         ({"engine": {"version": "0.34.0"}}, "newer than"),
@@ -244,7 +244,7 @@ async def test_a_crowded_gpu_is_kept_and_teaches_nothing(bearer: Bearer) -> None
     operator = await bearer(Scope.OPERATOR)
     became = await kept(operator, "Initial free memory: 75.30 GiB\n" + log_of("s0485"), GPT_OSS)
     assert became["new"]
-    assert "something else was on the GPU" in became["why"]
+    assert "another process used the GPU" in became["why"]
     (document,) = await documents(operator)
     assert document["contaminated"]
     assert (await operator.get("/calibrations")).json() == {"calibrations": []}

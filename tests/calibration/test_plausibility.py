@@ -26,12 +26,12 @@ def test_every_real_start_can_be(measured: object) -> None:
         (replace(RANK, weights=TermReading(0)), "0.00 GiB of weights"),
         (replace(RANK, weights=TermReading(-GIB)), "-1.00 GiB of weights"),
         # More than the whole card.
-        (replace(RANK, weights=TermReading(200 * GIB)), "that it was granted"),
+        (replace(RANK, weights=TermReading(200 * GIB)), "were requested"),
         (replace(RANK, available_kv=TermReading(0)), "for the cache"),
         (replace(RANK, available_kv=TermReading(-3 * GIB)), "for the cache"),
-        (replace(RANK, activation=TermReading(-2 * GIB)), "less than nothing"),
-        (replace(RANK, non_torch=TermReading(1 << 60)), "that it was granted"),
-        (replace(RANK, graphs_estimated=TermReading(GIB)), "that it was granted"),
+        (replace(RANK, activation=TermReading(-2 * GIB)), "negative"),
+        (replace(RANK, non_torch=TermReading(1 << 60)), "were requested"),
+        (replace(RANK, graphs_estimated=TermReading(GIB)), "were requested"),
     ],
 )
 def test_what_cannot_be_teaches_nothing(rank: RankReadings, words: str) -> None:
