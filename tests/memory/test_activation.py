@@ -101,7 +101,8 @@ def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str
         max_model_len=40_960,
     )
 
-    peak = activation(architecture, constants_at(Version(release)), run)
+    constants = constants_at(Version(release))
+    peak = activation(architecture, constants.activation, constants.encoders, run)
 
     logits = 1024 * 151_936 * (4 * low_copies + 2)
     assert peak.low / logits == pytest.approx(1.05, abs=0.15)

@@ -191,9 +191,9 @@ def test_captured_sizes_are_bounded_by_the_batch_and_the_flag() -> None:
 @pytest.mark.parametrize(("release", "sizes"), [("0.11.0", 67), ("0.13.0", 51)])
 def test_as_many_sizes_are_captured_as_a_log_counts(release: str, sizes: int) -> None:
     """Logs of Qwen3-VL-30B-A3B count up to 67 PIECEWISE graphs, later to 51."""
-    constants = constants_at(Version(release))
+    constants = constants_at(Version(release)).graphs
 
-    assert len(capture_sizes(CAPTURE, constants.largest_capture.others, constants.capture_step)) == sizes
+    assert len(capture_sizes(CAPTURE, constants.largest.others, constants.step)) == sizes
 
 
 @pytest.mark.parametrize(
@@ -205,15 +205,11 @@ def test_graphs_are_reserved_as_the_release_and_runner_say(
 ) -> None:
     capture = replace(CAPTURE, v2_model_runner=second)
 
-    size = cuda_graphs(bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), capture)
+    constants, model = constants_at(Version(release)).graphs, bundled("Qwen/Qwen3-8B")
+    size = cuda_graphs(model, constants, capture)
 
     assert (size.bytes > 0) is reserves
-    assert (
-        cuda_graphs(
-            bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), replace(capture, largest=0)
-        ).bytes
-        == 0
-    )
+    assert cuda_graphs(model, constants, replace(capture, largest=0)).bytes == 0
 
 
 @pytest.mark.parametrize(("low", "size", "high"), [(2, 1, 3), (1, 4, 3)])

@@ -17,6 +17,7 @@ from service.memory.weights.resident_weights import (
     rotary_bytes,
     turboquant_buffers,
 )
+from service.memory.weights.weight_layout import weight_layout_at
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 
@@ -43,7 +44,9 @@ TABLES = (
 def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> None:
     architecture = bundled(row.model)
 
-    size = rotary_bytes(architecture, constants_at(Version(row.release)), range(len(architecture.layers)))
+    release, layers = Version(row.release), range(len(architecture.layers))
+    layout = weight_layout_at(release).stages
+    size = rotary_bytes(architecture, constants_at(release).resident, layout, layers)
 
     assert size / MIB == pytest.approx(row.mib, abs=1.1)
 
@@ -71,7 +74,7 @@ def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:
 
     def buffers(release: str) -> int:
         stage = WeightStage(shards, range(64), sequences=1024, turboquant_layers=frozenset(range(2, 62)))
-        return turboquant_buffers(architecture, constants_at(Version(release)), stage)
+        return turboquant_buffers(architecture, constants_at(Version(release)).resident, stage)
 
     assert buffers("0.20.2") / MIB == pytest.approx(31_937.501 - 10, abs=0.01)
     assert buffers("0.19.0") == buffers("0.21.0") == 0
@@ -104,7 +107,8 @@ def _stored(model: str, release: str, capability: tuple[int, int]) -> WeightsEst
     stage = WeightStage(
         deployment.shards, range(len(architecture.layers)), sequences=256, compute_capability=capability
     )
-    return resident_weights(architecture, constants_at(version), parameters, stage)
+    layout = weight_layout_at(version).stages
+    return resident_weights(architecture, constants_at(version).resident, layout, parameters, stage)
 
 
 @pytest.mark.parametrize("row", MXFP4_LOGS, ids=lambda row: f"{row.model}-{row.release}-{row.capability}")

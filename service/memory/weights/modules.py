@@ -75,11 +75,11 @@ Modules: TypeAlias = Iterator[Module]
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How one rank's share follows from the parallel sizes."""
+    """The parallel sizes that decide which part of each module one rank has."""
 
     tensor_parallel_size: int = 1
     expert_parallel_size: int = 1
-    """1 splits every expert; else whole experts are dealt out."""
+    """1 splits every expert over the ranks; with more, each rank has whole experts."""
     data_parallel_size: int = 1
     """Replicas of attention, over whose ranks every expert is split as well."""
 
