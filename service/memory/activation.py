@@ -51,7 +51,7 @@ GATHERED: Final = (
     "and on --all2all-backend, and no start with several data parallel ranks was measured"
 )
 COMPRESSED_CHUNK: Final = 4
-"""Prompts whose keys compressed attention gathers at once."""
+"""Number of prompts whose keys compressed attention gathers at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,10 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
 
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
-    """Return the larger of the forward pass and, where it runs, the sampler."""
+    """Return the peak of the forward pass or of the sampler, whichever is larger.
+
+    ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
+    """
     layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
@@ -193,9 +196,9 @@ def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
 
 
 def _frees_work_space(architecture: ModelArchitecture) -> bool:
-    """Whether the experts' kernel gives its work space back before the sampler runs.
+    """Whether the experts' kernel frees its work space before the sampler runs.
 
-    The logs of gpt-oss on 0.19.0 show none, those of other mixtures do.
+    Logs of gpt-oss on 0.19.0 show no work space at that time, those of other mixtures of experts do.
     """
     quantization = architecture.quantization
     return quantization is not None and any(

@@ -34,7 +34,7 @@ class BudgetInputs:
 
     release: Version
     total: Estimate
-    """What CUDA reports as the device's memory."""
+    """The device's total memory as CUDA reports it."""
     compute_capability: tuple[int, int]
     gpu_memory_utilization: float
     max_num_batched_tokens: int
@@ -46,30 +46,30 @@ class BudgetInputs:
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
     max_cudagraph_capture_size: int | None = None
-    """Tokens of the largest CUDA graph; the release's own choice when ``None``."""
+    """Tokens of the largest CUDA graph; ``None``: the release's default."""
     speculative_tokens: int = 0
     """Draft tokens of one request in one step."""
     v2_model_runner: bool = False
     """The V2 model runner runs the model."""
     unified_memory: bool = False
-    """The GPU's memory is the host's."""
+    """The GPU shares the host's memory."""
     language_model_only: bool = False
     free_memory_bytes: int | None = None
     """Bytes that are free when the engine starts, as given by the caller."""
     kv_cache_memory_bytes: int | None = None
     """Bytes of the cache per rank, as set by the caller."""
     dtype: str | None = None
-    """Type the engine runs in; the config's own when ``None``."""
+    """The model's dtype in the engine; ``None``: the config's."""
     quantization: str | None = None
     """The flag ``--quantization``, which quantizes an unquantized checkpoint while it loads."""
     turboquant_layers: frozenset[int] = frozenset()
     """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
-    """Bytes of all tensors of the checkpoint, where known."""
+    """Bytes of all tensors of the checkpoint; ``None``: unknown."""
 
     @property
     def deployment(self) -> Parallelism:
-        """What the weights depend on."""
+        """The inputs that decide which weights a rank has."""
         return Parallelism(
             tensor_parallel_size=self.tensor_parallel_size,
             pipeline_parallel_size=self.pipeline_parallel_size,

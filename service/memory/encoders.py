@@ -15,7 +15,7 @@ from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange
 
 FRAMES_OF_A_PATCH: Final = 2
-"""Frames of a video that one patch spans (Qwen2-VL's ``temporal_patch_size``)."""
+"""Frames of a video in one patch (Qwen2-VL's ``temporal_patch_size``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class EncoderConstants:
 
 @dataclass(frozen=True, slots=True)
 class EncodedItems:
-    """The largest items that one step can encode, of the modality that takes more."""
+    """The largest items that one step can encode, of the modality with more tokens."""
 
     items: int
     tokens: int

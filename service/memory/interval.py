@@ -17,7 +17,7 @@ _LEAST_CERTAIN_LAST: Final = (
 
 
 def exact(size: int, basis: Basis, source: str) -> Estimate:
-    """Return a term that is known to the byte."""
+    """Return a term without uncertainty."""
     return Estimate(size, size, size, basis, source)
 
 
@@ -33,7 +33,7 @@ def from_range(value: MibRange, basis: Basis, source: str) -> Estimate:
 
 
 def worst_basis(terms: Iterable[Estimate]) -> Basis:
-    """Return the least certain basis among terms."""
+    """Return the least certain basis of several terms."""
     return max((term.basis for term in terms), key=_LEAST_CERTAIN_LAST.index)
 
 

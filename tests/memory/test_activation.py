@@ -78,7 +78,7 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
     assert width(mixer, 8) == 2 * 8 * 512 + 1024
     copies = replace(MODEL, hyper_connections=bundled("deepseek-ai/DeepSeek-V4-Flash").hyper_connections)
     layer = DecoderLayer(mixer, NoFeedForward())
-    # Four copies of the hidden state stand instead of one.
+    # There are four copies of the hidden state instead of one.
     assert layer_width(layer, copies, Shards(1)) - layer_width(layer, MODEL, Shards(1)) == 3 * RESIDUAL
 
 
@@ -86,7 +86,7 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
 def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str, low_copies: float) -> None:
     """vLLM 0.11.0, TopKTopPSampler: logits, masked logits and probabilities in 32 bits, with the model's own.
 
-    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable asks for FlashInfer.
+    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable selects FlashInfer.
     """
     architecture, shards = bundled("Qwen/Qwen3-32B"), Shards(tensor_parallel_size=8)
     run = ProfileRun(

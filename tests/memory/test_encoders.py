@@ -118,7 +118,7 @@ def test_a_video_of_qwen2_5_vl_has_as_many_frames_as_the_context_holds(
 def test_outputs_spread_over_the_encoder_cache_stay() -> None:
     """0.11.0, by hand, where the decoder's own peak is far above the tower's.
 
-    Kept: 153,600 places and once more 12,288 tokens, of 2048 x (1 + 3) elements of 2 bytes, and the pixels of
+    153,600 places and 12,288 tokens more, of 2048 x (1 + 3) elements of 2 bytes, and the pixels of
     49,152 patches of 3 x 2 x 16 x 16: 2,516,582,400 + 201,326,592 + 150,994,944.
     """
     (added,) = encoders(
@@ -202,7 +202,7 @@ def test_logged_starts_lie_inside(
 
 
 @pytest.mark.parametrize(("release", "encodes"), [("0.26.0", False), ("0.27.0", True)])
-def test_the_second_runner_encodes_since_0_27(release: str, encodes: bool) -> None:
+def test_the_v2_model_runner_encodes_since_0_27(release: str, encodes: bool) -> None:
     inputs = replace(_inputs(release, 79.25, (9, 0), 0.9), v2_model_runner=True)
     budget = estimate_budget(bundled(QWEN3_VL), inputs)
     blind = estimate_budget(bundled(QWEN3_VL), replace(inputs, language_model_only=True))

@@ -120,7 +120,7 @@ class ModuleBytes:
         return None
 
     def _builds(self, scheme: WeightScheme) -> bool:
-        """Whether a mixed ModelOpt checkpoint's layer is quantized; other checkpoints' always are."""
+        """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""
         if self.quantization is None or self.quantization.method != "modelopt_mixed":
             return True
         if scheme.format is WeightFormat.MXFP8:
