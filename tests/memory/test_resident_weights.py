@@ -10,6 +10,7 @@ from service.memory.budget import WeightsEstimate
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters
+from service.memory.weights.parameters import parameter_bytes
 from service.memory.weights.resident_weights import (
     WeightStage,
     deep_feature_bytes,
@@ -134,3 +135,19 @@ def test_marlins_layout_is_known_to_half_a_percent() -> None:
 
     assert resident.parameter_bytes - plain.parameter_bytes == elements // 2 + elements // 32 + biases
     assert resident.high - resident.low < 0.01 * resident.bytes
+
+
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+def test_thor_builds_experts_and_routers_as_gpus_outside_the_data_center_do(release: str) -> None:
+    """Compute capability 11.0 is in no family with data center Blackwell (10.0).
+
+    vLLM 0.28.0, GateLinear: no kernel computes routers in 32 bits from a matrix of 16; 0.31.0,
+    TrtLlmBf16Experts: the kernel that experts are rounded up for does not run.
+    """
+    model = bundled("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16")
+    thor, desktop, data_center = (
+        parameter_bytes(model, Parallelism(compute_capability=capability), Version(release))
+        for capability in ((11, 0), (12, 0), (10, 0))
+    )
+    assert thor == desktop
+    assert thor != data_center
