@@ -11,6 +11,8 @@ A table of changes has one key for each release that changed the value, oldest f
 of a map (an added entry may replace one), or items of an ordered list. In a list, ``before`` names the item
 that the new ones precede; without it they are appended.
 ``none = true`` says that there is no value; the annotation must then allow ``None``.
+
+A dataclass may have a field ``sources``, which has no table: it receives the source of each value by field.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,6 +30,7 @@ Parser: TypeAlias = Callable[[Any], Any]
 T = TypeVar("T")
 
 SUMMARY: Final = "summary"
+SOURCES: Final = "sources"
 KEYS: Final = frozenset({"value", "none", "add", "remove", "before", "source"})
 SCALARS: Final = frozenset({bool, int, float, str, date})
 
@@ -57,7 +60,7 @@ def read_timelines(name: str, tables: Mapping[str, Any], record: type) -> Mappin
     Raises:
         InvalidTimeline: a field has no table, a table has no field, or a change is invalid.
     """
-    annotations = get_type_hints(record)
+    annotations = {field: kind for field, kind in get_type_hints(record).items() if field != SOURCES}
     if unknown := sorted(tables.keys() ^ annotations.keys()):
         raise InvalidTimeline(
             f"{name}: tables without a field of {record.__name__}, or the reverse: {unknown}"
@@ -74,7 +77,11 @@ def record_at(record: Callable[..., T], timelines: Mapping[str, Timeline[Any]], 
     Raises:
         LookupError: the release is older than the first dated change.
     """
-    return record(**{field: timeline.at(release) for field, timeline in timelines.items()})
+    changes = {field: timeline.change_at(release) for field, timeline in timelines.items()}
+    values = {field: change.value for field, change in changes.items()}
+    if SOURCES in get_type_hints(record):
+        values[SOURCES] = {field: change.source for field, change in changes.items()}
+    return record(**values)
 
 
 def parse_value(annotation: object, raw: object) -> Any:  # noqa: ANN401 - of the annotated type

@@ -1,27 +1,27 @@
-"""What each byte of a rank goes to, and how sure that is."""
+"""The memory budget of one rank: its terms in bytes, and how certain each is."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Basis(StrEnum):
-    """Where a number comes from."""
+    """How a number was obtained."""
 
     MEASURED = "measured"
     CALIBRATED = "calibrated"
     COMPUTED = "computed"
     ASSUMED = "assumed"
     GIVEN = "given"
-    """The caller said so."""
+    """The caller gave it."""
 
 
 class Level(StrEnum):
-    """How near to what is planned the measurements are that a term was learned from."""
+    """How similar the measured starts are to the planned one."""
 
     EXACT = "exact"
     """The same model, flags, release and GPU type."""
     GPU = "gpu_and_release"
-    """Other models on the same GPU type with the same minor release, on one rank or on several alike."""
+    """Other models on the same GPU type with the same minor release, both on one rank or both on several."""
     RELEASE = "release"
     """Other GPU types with the same minor release and model runner."""
 
@@ -32,22 +32,26 @@ class Evidence:
 
     level: Level
     count: int
-    """Measurements, at most one for each token and day."""
+    """Number of measurements, at most one for each token and day."""
     newest: str
     """Day of the latest one, as in ``2026-05-01``."""
     age_days: int
     logs: int = 0
-    """Of these, startup logs: weaker evidence than probes."""
+    """How many of them are startup logs, which are weaker evidence than probes."""
 
     @property
     def by_logs_alone(self) -> bool:
-        """Whether no probe measured it."""
+        """Whether all measurements are startup logs, none a probe."""
         return self.logs == self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes with their 10th and 90th percentile."""
+    """Bytes with their 10th and 90th percentile.
+
+    Raises:
+        ValueError: the bytes are not between the percentiles.
+    """
 
     bytes: int
     low: int
@@ -55,7 +59,7 @@ class Estimate:
     basis: Basis
     source: str
     evidence: Evidence | None = field(default=None, kw_only=True)
-    """``None`` where nothing was measured."""
+    """``None``: no measurement was used."""
 
     def __post_init__(self) -> None:
         if not self.low <= self.bytes <= self.high:
@@ -64,7 +68,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class WeightsEstimate(Estimate):
-    """Weights of the fullest rank."""
+    """Weights of the fullest rank, after post-load repacking."""
 
     parameter_bytes: int = 0
     """What the rank allocates before post-load repacking."""
@@ -72,20 +76,21 @@ class WeightsEstimate(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Memory of one rank while the engine starts, in the order it is taken."""
+    """Memory of one rank while the engine starts, in the order of allocation."""
 
     total: Estimate
     """What CUDA reports as the device's total."""
     requested: Estimate
-    """The share that ``gpu_memory_utilization`` grants to the engine."""
+    """The part of the total that ``gpu_memory_utilization`` grants to the engine."""
     free: Estimate
-    """What is free when the engine starts: it must not be less than what is requested."""
+    """Free memory when the engine starts; the engine refuses to start if it is less than ``requested``."""
     weights: WeightsEstimate
     activation: Estimate
     non_torch: Estimate
     cuda_graphs: Estimate
-    """Set aside before the cache is sized; zero in releases that do not."""
+    """Memory set aside before the cache is sized; zero in releases that set nothing aside."""
     captured_graphs: Estimate
-    """What graphs take in the end, once the cache stands: beyond the request where nothing is set aside."""
+    """Memory of the captured graphs. They are captured after the cache is allocated, so a release that sets
+    nothing aside exceeds ``requested`` by them."""
     available_kv: Estimate
-    """What is left for the cache; may be negative."""
+    """Memory that remains for the cache; may be negative."""

@@ -1,7 +1,6 @@
 """The memory budget of the fullest rank while the engine starts."""
 
 from dataclasses import dataclass, replace
-from math import ceil, floor
 from typing import Final
 
 from packaging.version import Version
@@ -14,14 +13,10 @@ from service.memory.budget import (
     MemoryBudget,
     WeightsEstimate,
 )
-from service.memory.constants import Constants, constants_at
+from service.memory.constants import MemoryConstants, constants_at
+from service.memory.device import DeviceConstants, free_memory, non_torch_growth, requested_memory
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
-from service.memory.interval import (
-    difference,
-    exact,
-    from_range,
-    total,
-)
+from service.memory.interval import difference, exact, total
 from service.memory.offloading import Offload, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
@@ -37,11 +32,11 @@ REMAINDER: Final = "requested less weights, activation, non-torch growth and CUD
 
 @dataclass(frozen=True, slots=True)
 class BudgetInputs:
-    """What the budget depends on beside the model, every default resolved."""
+    """What the budget depends on besides the model, with every default resolved."""
 
     release: Version
     total: Estimate
-    """What CUDA reports as the device's memory."""
+    """The device's total memory as CUDA reports it."""
     compute_capability: tuple[int, int]
     gpu_memory_utilization: float
     max_num_batched_tokens: int
@@ -53,32 +48,32 @@ class BudgetInputs:
     enable_expert_parallel: bool = False
     enforce_eager: bool = False
     max_cudagraph_capture_size: int | None = None
-    """Tokens of the largest CUDA graph; the release's own choice when ``None``."""
+    """Tokens of the largest CUDA graph; ``None``: the release's default."""
     speculative_tokens: int = 0
-    """Tokens guessed for one request in one step."""
+    """Draft tokens of one request in one step."""
     v2_model_runner: bool = False
-    """The engine's second model runner runs the model."""
+    """The V2 model runner runs the model."""
     unified_memory: bool = False
-    """The GPU's memory is the host's."""
+    """The GPU shares the host's memory."""
     language_model_only: bool = False
     free_memory_bytes: int | None = None
-    """Bytes that the caller finds free when the engine starts."""
+    """Bytes that are free when the engine starts, as given by the caller."""
     kv_cache_memory_bytes: int | None = None
-    """Bytes for the cache that the caller pins, per rank."""
+    """Bytes of the cache per rank, as set by the caller."""
     dtype: str | None = None
-    """Type the engine runs in; the config's own when ``None``."""
+    """The model's dtype in the engine; ``None``: the config's."""
     quantization: str | None = None
-    """The flag: quantizes an unquantized checkpoint while it loads."""
+    """The flag ``--quantization``, which quantizes an unquantized checkpoint while it loads."""
     turboquant_layers: frozenset[int] = frozenset()
     """Numbers of the layers whose cache is in a TurboQuant type."""
     checkpoint_bytes: int | None = None
-    """Bytes of all tensors of the checkpoint, where known."""
+    """Bytes of all tensors of the checkpoint; ``None``: unknown."""
     offload: Offload | None = None
     """Which weights lie in the host's memory; ``None``: none do."""
 
     @property
     def deployment(self) -> Parallelism:
-        """What the weights depend on."""
+        """The inputs that decide which weights a rank has."""
         return Parallelism(
             tensor_parallel_size=self.tensor_parallel_size,
             pipeline_parallel_size=self.pipeline_parallel_size,
@@ -91,13 +86,13 @@ class BudgetInputs:
 
 
 def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> MemoryBudget:
-    """Return the budget of the pipeline stage with the least room for the cache.
+    """Return the budget of the pipeline stage with the least memory left for the cache.
 
     Raises:
         LookupError: the release is older than the dated constants.
     """
     stored = quantized_online(architecture, inputs.quantization)
-    # What the engine changes itself no longer compares with the checkpoint.
+    # The checkpoint's size says nothing about weights that the engine converts while it loads.
     unchanged = stored is architecture and inputs.dtype is None
     checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
     start = _Start(stored, inputs, constants_at(inputs.release))
@@ -116,50 +111,56 @@ def _room(budget: MemoryBudget) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """One start of the engine, seen from each pipeline stage."""
+    """One start of the engine, whose budget is computed stage by stage."""
 
     architecture: ModelArchitecture
     inputs: BudgetInputs
-    constants: Constants
+    constants: MemoryConstants
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
-        requested = _requested(inputs, self.constants)
+        requested = _requested(inputs, self.constants.device)
         weights = self._weights(parameters, layers)
-        peak = activation(self.architecture, self.constants, self._profile(layers))
+        peak = activation(
+            self.architecture, self.constants.activation, self.constants.encoders, self._profile(layers)
+        )
         non_torch = self._non_torch()
         capture = self._capture(layers)
-        graphs = cuda_graphs(self.architecture, self.constants, capture)
+        graphs = cuda_graphs(self.architecture, self.constants.graphs, capture)
         left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
-            free=_free(inputs, self.constants),
+            free=_free(inputs, self.constants.device),
             weights=weights,
             activation=peak,
             non_torch=non_torch,
             cuda_graphs=graphs,
-            captured_graphs=captured_graphs(self.architecture, self.constants, capture),
+            captured_graphs=captured_graphs(self.architecture, self.constants.graphs, capture),
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
 
     def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
         inputs = self.inputs
-        packed = inputs.turboquant_layers.intersection(layers)
-        encodes = layers.start == 0 or weight_layout_at(inputs.release).towers_on_every_stage
+        layout = weight_layout_at(inputs.release).stages
+        encodes = layers.start == 0 or layout.towers_on_every_stage
         stage = WeightStage(
             shards=inputs.deployment.shards,
             layers=layers,
             sequences=inputs.max_num_seqs,
-            turboquant_layers=packed,
+            turboquant_layers=inputs.turboquant_layers.intersection(layers),
             encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
             compute_capability=inputs.compute_capability,
         )
-        kept = resident_weights(self.architecture, self.constants, parameters, stage)
-        return kept if inputs.offload is None else self._resident(kept, layers, inputs.offload)
+        resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)
+        return (
+            resident if inputs.offload is None else self._without_offloaded(resident, layers, inputs.offload)
+        )
 
-    def _resident(self, kept: WeightsEstimate, layers: range, offload: Offload) -> WeightsEstimate:
+    def _without_offloaded(
+        self, resident: WeightsEstimate, layers: range, offload: Offload
+    ) -> WeightsEstimate:
         """Return what the GPU holds of a stage's weights."""
         inputs = self.inputs
         tensors = layer_tensors(self.architecture, inputs.deployment, inputs.release)
@@ -167,10 +168,10 @@ class _Start:
             tensors[layers.start : layers.stop],
             offload,
             quantized=self.architecture.quantization is not None,
-            stays=self.constants.offload_survives_repacking,
+            stays=self.constants.resident.offload_survives_repacking,
         )
         left = difference(
-            kept, (moved,), f"{kept.source}; less what lies in the host's memory: {moved.source}"
+            resident, (moved,), f"{resident.source}; less what lies in the host's memory: {moved.source}"
         )
         return WeightsEstimate(
             left.bytes,
@@ -178,7 +179,7 @@ class _Start:
             left.high,
             left.basis,
             left.source,
-            parameter_bytes=kept.parameter_bytes - moved.bytes,
+            parameter_bytes=resident.parameter_bytes - moved.bytes,
         )
 
     def _profile(self, layers: range) -> ProfileRun:
@@ -212,41 +213,30 @@ class _Start:
         )
 
     def _non_torch(self) -> Estimate:
-        if self.inputs.unified_memory:
-            return from_range(self.constants.unified, Basis.ASSUMED, self.constants.sources["unified"])
-        growth = self.constants.growth
-        reached = [least for least in growth if least <= self.inputs.compute_capability]
-        one, many = growth[max(reached, default=min(growth))]
-        several = self.inputs.tensor_parallel_size > 1
-        return from_range(many if several else one, Basis.CALIBRATED, self.constants.sources["growth"])
+        inputs = self.inputs
+        return non_torch_growth(
+            inputs.compute_capability,
+            self.constants.device,
+            several_ranks=inputs.tensor_parallel_size > 1,
+            unified_memory=inputs.unified_memory,
+        )
 
 
-def _requested(inputs: BudgetInputs, constants: Constants) -> Estimate:
-    cut = ceil if constants.rounds_up else floor
-    total, share = inputs.total, inputs.gpu_memory_utilization
-    return Estimate(
-        cut(total.bytes * share),
-        cut(total.low * share),
-        cut(total.high * share),
-        total.basis,
-        f"total x {share:g}; {constants.sources['rounds_up']}",
-    )
+def _requested(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
+    return requested_memory(inputs.total, inputs.gpu_memory_utilization, constants)
 
 
-def _free(inputs: BudgetInputs, constants: Constants) -> Estimate:
+def _free(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
     specified = inputs.free_memory_bytes
     if specified is not None:
         return exact(specified, Basis.GIVEN, "free_memory_bytes")
-    one, many = constants.context
-    several = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
-    source = constants.sources["context"]
-    context = from_range(many if several else one, Basis.CALIBRATED, source)
-    return difference(inputs.total, (context,), f"total less the CUDA context; {source}")
+    several_ranks = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
+    return free_memory(inputs.total, constants, several_ranks=several_ranks)
 
 
 def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
-    """Return the budget of the same start on a device with another total, which takes the same."""
-    constants = constants_at(inputs.release)
+    """Return the budget of the same start on a device with another total; the other terms do not change."""
+    constants = constants_at(inputs.release).device
     requested = _requested(inputs, constants)
     taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
     left = budget.available_kv

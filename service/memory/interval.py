@@ -1,11 +1,11 @@
-"""Putting uncertain terms together."""
+"""Adds and subtracts terms that are known within an interval."""
 
 from collections.abc import Iterable
 from math import sqrt
 from typing import Final
 
 from service.memory.budget import Basis, Estimate
-from service.memory.constants import Range
+from service.memory.ranges import MibRange
 
 _LEAST_CERTAIN_LAST: Final = (
     Basis.GIVEN,
@@ -17,23 +17,23 @@ _LEAST_CERTAIN_LAST: Final = (
 
 
 def exact(size: int, basis: Basis, source: str) -> Estimate:
-    """Return a term that is known to the byte."""
+    """Return a term without uncertainty."""
     return Estimate(size, size, size, basis, source)
 
 
 def around(middle: float, low: float, high: float, basis: Basis, source: str) -> Estimate:
-    """Return a term from floating point bounds, in whole bytes."""
+    """Return a term with its middle and bounds rounded to whole bytes."""
     size = round(middle)
     return Estimate(size, min(size, round(low)), max(size, round(high)), basis, source)
 
 
-def from_range(value: Range, basis: Basis, source: str) -> Estimate:
-    """Return a dated constant as a term."""
-    return around(value.middle, value.low, value.high, basis, source)
+def from_range(value: MibRange, basis: Basis, source: str) -> Estimate:
+    """Return a constant in MiB as a term in bytes."""
+    return Estimate(*value.bytes, basis, source)
 
 
 def worst_basis(terms: Iterable[Estimate]) -> Basis:
-    """Return the least certain basis among terms."""
+    """Return the least certain basis of several terms."""
     return max((term.basis for term in terms), key=_LEAST_CERTAIN_LAST.index)
 
 
@@ -47,7 +47,7 @@ def total(terms: Iterable[Estimate], source: str) -> Estimate:
 
 
 def difference(whole: Estimate, parts: Iterable[Estimate], source: str) -> Estimate:
-    """Return what is left of a whole; a part's excess is the remainder's lack."""
+    """Subtract terms from a whole: the more a part takes, the less remains."""
     terms = tuple(parts)
     size = whole.bytes - sum(part.bytes for part in terms)
     below = sqrt((whole.bytes - whole.low) ** 2 + sum((part.high - part.bytes) ** 2 for part in terms))

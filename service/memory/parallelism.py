@@ -1,4 +1,4 @@
-"""How a model is spread over ranks."""
+"""How a model is distributed over ranks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ELEMENT_BYTES: Final[Mapping[str, int]] = {"bfloat16": 2, "float16": 2, "float32
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How the model is spread, and on what."""
+    """The parallel sizes, and what else decides which weights a rank has."""
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
@@ -21,13 +21,13 @@ class Parallelism:
     enable_expert_parallel: bool = False
     compute_capability: tuple[int, int] = (9, 0)
     language_model_only: bool = False
-    """Leave the towers out."""
+    """The engine does not build the towers."""
     dtype: str | None = None
-    """Type the engine runs in; the config's own when ``None``."""
+    """The model's dtype in the engine; ``None``: the config's."""
 
     @property
     def shards(self) -> Shards:
-        """How one rank's share follows."""
+        """The sizes by which modules are split over ranks."""
         experts = self.tensor_parallel_size * self.data_parallel_size if self.enable_expert_parallel else 1
         return Shards(self.tensor_parallel_size, experts, self.data_parallel_size)
 

@@ -1,4 +1,4 @@
-"""The forward pass by which the engine learns what it takes besides weights and cache."""
+"""The forward pass with which the engine measures its memory besides weights and cache."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from service.memory.weights.modules import Shards
 
 @dataclass(frozen=True, slots=True)
 class ProfileRun:
-    """What one rank runs to learn its peak."""
+    """The profile run of one rank."""
 
     shards: Shards
     element_bytes: int
@@ -18,8 +18,8 @@ class ProfileRun:
     encodes: bool
     """The rank runs the towers."""
     v2_model_runner: bool
-    """The engine's second model runner runs it."""
+    """The V2 model runner runs it."""
     draft_tokens: bool
-    """Tokens are guessed ahead."""
+    """The engine proposes draft tokens."""
     max_model_len: int
     data_parallel_size: int = 1

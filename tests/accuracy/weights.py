@@ -22,6 +22,7 @@ from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.online_quantization import quantized_online
 from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
+from service.memory.weights.weight_layout import weight_layout_at
 from tests.accuracy.oracle import (
     architecture_of,
     asked_architecture,
@@ -92,7 +93,8 @@ def _stages(
     *others, last = parameter_bytes_per_stage(architecture, deployment, engine_config.release)
     if architecture.draft is not None:
         last += draft_parameters(architecture, deployment, engine_config.release).bytes
-    constants = constants_at(engine_config.release)
+    constants = constants_at(engine_config.release).resident
+    layout = weight_layout_at(engine_config.release).stages
     packed = frozenset(
         index
         for index, mixer in architecture.attention_layers
@@ -103,7 +105,7 @@ def _stages(
         for layers in deployment.stages(architecture)
     )
     beside = [
-        rotary_bytes(architecture, constants, stage.layers)
+        rotary_bytes(architecture, constants, layout, stage.layers)
         + turboquant_buffers(architecture, constants, stage)
         for stage in stages
     ]

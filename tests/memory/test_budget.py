@@ -123,10 +123,10 @@ def test_the_share_is_rounded_as_the_release_does(release: str, requested: int) 
 
 def test_quantizing_while_loading_halves_the_linear_layers() -> None:
     plain = inputs_of(LLAMA)
-    kept = estimate_budget(bundled(LLAMA["config"]), replace(plain, quantization="fp8")).weights
+    resident = estimate_budget(bundled(LLAMA["config"]), replace(plain, quantization="fp8")).weights
 
     # A log of 0.19.0: "Model loading took 8.49 GiB" for Llama-3.1-8B with --quantization fp8.
-    assert kept.low - HALF_DIGIT <= 8.49 * GIB <= kept.high + HALF_DIGIT
+    assert resident.low - HALF_DIGIT <= 8.49 * GIB <= resident.high + HALF_DIGIT
 
 
 def test_bitsandbytes_stores_half_a_byte_and_a_scale_for_64() -> None:

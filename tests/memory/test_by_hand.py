@@ -85,7 +85,7 @@ def layer_bytes(class_name: str, fields: dict[str, object], ranks: int = 1) -> i
         # grok1.py: four norms; a dense network beside the experts where residuals say so.
         ("Grok1ForCausalLM", MOE, ATTENTION + ROUTED + 2 * NORMS),
         ("Grok1ForCausalLM", {**MOE, "residual_moe": True}, ATTENTION + ROUTED + NETWORK + 2 * NORMS),
-        # bailing_moe.py: two shared experts, as wide as a routed one or as told.
+        # bailing_moe.py: two shared experts, as wide as a routed one or as configured.
         (
             "BailingMoeForCausalLM",
             {**MOE, "num_shared_experts": 2},
@@ -108,7 +108,7 @@ def layer_bytes(class_name: str, fields: dict[str, object], ranks: int = 1) -> i
             },
             ATTENTION + QKV + NETWORK + NORMS + 2 * (64 + 64),
         ),
-        # sarvam.py: a shared expert unless told; the biases of experts are in 32 bits, two elements each.
+        # sarvam.py: a shared expert by default; the biases of experts are in 32 bits, two elements each.
         (
             "SarvamMLAForCausalLM",
             {**LATENT, **MOE},

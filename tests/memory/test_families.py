@@ -35,8 +35,8 @@ def deployment_of(row: dict[str, Any]) -> Parallelism:
     )
 
 
-def kept(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
-    """Return what the engine's specification of a layer says, or nothing for a layer without a cache."""
+def cached(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
+    """Return what the engine's specification of a layer states; ``None`` for a layer without a cache."""
     if isinstance(mixer, MultiHeadLatentAttention):
         return ("mla_attention", 1, mixer.head_size, 0, None, None)
     if not isinstance(mixer, Attention):
@@ -62,7 +62,7 @@ def kept(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
 def layers_of(architecture: ModelArchitecture, deployment: Parallelism) -> list[Counter[Any]]:
     ranks = deployment.tensor_parallel_size
     return [
-        Counter(spec for index in stage if (spec := kept(architecture.layers[index].mixer, ranks)))
+        Counter(spec for index in stage if (spec := cached(architecture.layers[index].mixer, ranks)))
         for stage in deployment.stages(architecture)
     ]
 

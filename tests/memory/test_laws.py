@@ -80,11 +80,11 @@ def test_each_stage_of_a_tied_model_that_needs_the_embedding_has_it() -> None:
 def test_stages_take_every_layer_once_and_the_last_is_never_the_fullest(layers: int, stages: int) -> None:
     if stages > layers:
         return
-    dealt = stage_layers(layers, stages)
+    assigned = stage_layers(layers, stages)
 
-    assert [index for stage in dealt for index in stage] == list(range(layers))
-    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
-    assert len(dealt[-1]) == min(map(len, dealt))
+    assert [index for stage in assigned for index in stage] == list(range(layers))
+    assert max(map(len, assigned)) - min(map(len, assigned)) <= 1
+    assert len(assigned[-1]) == min(map(len, assigned))
 
 
 @pytest.mark.parametrize(
@@ -191,29 +191,23 @@ def test_captured_sizes_are_bounded_by_the_batch_and_the_flag() -> None:
 @pytest.mark.parametrize(("release", "sizes"), [("0.11.0", 67), ("0.13.0", 51)])
 def test_as_many_sizes_are_captured_as_a_log_counts(release: str, sizes: int) -> None:
     """Logs of Qwen3-VL-30B-A3B count up to 67 PIECEWISE graphs, later to 51."""
-    constants = constants_at(Version(release))
+    constants = constants_at(Version(release)).graphs
 
-    assert len(capture_sizes(CAPTURE, constants.largest_capture.others, constants.capture_step)) == sizes
+    assert len(capture_sizes(CAPTURE, constants.largest.others, constants.step)) == sizes
 
 
 @pytest.mark.parametrize(
-    ("release", "second", "reserves"),
+    ("release", "v2", "reserves"),
     [("0.19.1", False, False), ("0.20.0", False, True), ("0.28.0", True, False), ("0.29.0", True, True)],
 )
-def test_graphs_are_reserved_as_the_release_and_runner_say(
-    release: str, second: bool, reserves: bool
-) -> None:
-    capture = replace(CAPTURE, v2_model_runner=second)
+def test_graphs_are_reserved_as_the_release_and_runner_say(release: str, v2: bool, reserves: bool) -> None:
+    capture = replace(CAPTURE, v2_model_runner=v2)
 
-    size = cuda_graphs(bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), capture)
+    constants, model = constants_at(Version(release)).graphs, bundled("Qwen/Qwen3-8B")
+    size = cuda_graphs(model, constants, capture)
 
     assert (size.bytes > 0) is reserves
-    assert (
-        cuda_graphs(
-            bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), replace(capture, largest=0)
-        ).bytes
-        == 0
-    )
+    assert cuda_graphs(model, constants, replace(capture, largest=0)).bytes == 0
 
 
 @pytest.mark.parametrize(("low", "size", "high"), [(2, 1, 3), (1, 4, 3)])

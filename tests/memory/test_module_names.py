@@ -94,7 +94,7 @@ def test_the_expressions_of_real_checkpoints_are_safe(pattern: str) -> None:
     assert is_safe(pattern)
 
 
-# Names that a greedy engine takes very long to tell that they do not fit.
+# Names that a backtracking engine takes very long to reject.
 HOSTILE = [".?" * 60 + "Z", "(.|.)" * 8 + "Z", ".*" * 200 + "Z", ".*l.*l.*l.*l.*Z", "(.?.?|.?)" * 7 + "Z"]
 
 

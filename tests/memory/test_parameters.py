@@ -58,7 +58,7 @@ CAUSAL_MASKS = {"openai-community/gpt2": 12 * 1024 * 1024}
 """Elements of the masks that a checkpoint stores beside its weights, one square per layer."""
 
 IN_32_BITS = {"MiniMaxAI/MiniMax-M1-80k": 200_064 * 6144 + 80 * 32 * 6144}
-"""Elements of the output and the routers that the engine keeps in twice the checkpoint's width."""
+"""Elements of the output and the routers that the engine stores in twice the checkpoint's width."""
 
 
 ROUND = 1_000_000

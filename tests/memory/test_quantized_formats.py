@@ -107,7 +107,7 @@ def test_nemotrons_mixed_checkpoints_have_the_published_size(name: str, publishe
 
 
 def test_nemotrons_8_bit_checkpoint_takes_a_byte_for_most_of_its_parameters() -> None:
-    """123.6 billion parameters, of which embeddings, attention and latent projections keep 16 bits."""
+    """Of 123.6 billion parameters embeddings, attention and the experts' latent projections have 16 bits."""
     stored = bytes_of(bundled_architecture("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"), "0.20.2")
 
     assert 0.98 * 123.6 * GB < stored < 1.05 * 123.6 * GB

@@ -23,7 +23,7 @@ from tests.accuracy.recorded import (
 
 
 def has_host_tables(model: ModelArchitecture) -> bool:
-    """Whether layers look up tables that the rows count, though they stand in the host's memory."""
+    """Whether layers look up tables that the rows count, though they are in the host's memory."""
     return any(layer.before is not None for layer in model.layers)
 
 

@@ -1,4 +1,4 @@
-"""What loading keeps beside the parameters, against what real releases allocate on the meta device."""
+"""What loading allocates beside the parameters, against what real releases allocate on the meta device."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from service.memory.budget import WeightsEstimate
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters
+from service.memory.weights.parameters import parameter_bytes
 from service.memory.weights.resident_weights import (
     WeightStage,
     deep_feature_bytes,
@@ -17,6 +18,7 @@ from service.memory.weights.resident_weights import (
     rotary_bytes,
     turboquant_buffers,
 )
+from service.memory.weights.weight_layout import weight_layout_at
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 
@@ -43,7 +45,9 @@ TABLES = (
 def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> None:
     architecture = bundled(row.model)
 
-    size = rotary_bytes(architecture, constants_at(Version(row.release)), range(len(architecture.layers)))
+    release, layers = Version(row.release), range(len(architecture.layers))
+    layout = weight_layout_at(release).stages
+    size = rotary_bytes(architecture, constants_at(release).resident, layout, layers)
 
     assert size / MIB == pytest.approx(row.mib, abs=1.1)
 
@@ -61,7 +65,7 @@ def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -
     assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), stage) == 0
 
 
-def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:
+def test_turboquant_layers_have_buffers_for_the_splits_of_every_sequence() -> None:
     """Qwen3-32B on 0.20.2: two ranks, 1,024 sequences, the first and last two of 64 layers left out.
 
     32 heads x 33 x 129 floats = 544,896 bytes a sequence; 60 layers of 1,024 are 31,927.5 MiB, and the
@@ -71,7 +75,7 @@ def test_turboquant_layers_keep_room_for_the_splits_of_every_sequence() -> None:
 
     def buffers(release: str) -> int:
         stage = WeightStage(shards, range(64), sequences=1024, turboquant_layers=frozenset(range(2, 62)))
-        return turboquant_buffers(architecture, constants_at(Version(release)), stage)
+        return turboquant_buffers(architecture, constants_at(Version(release)).resident, stage)
 
     assert buffers("0.20.2") / MIB == pytest.approx(31_937.501 - 10, abs=0.01)
     assert buffers("0.19.0") == buffers("0.21.0") == 0
@@ -90,7 +94,7 @@ MXFP4_LOGS = (
     Logged("openai/gpt-oss-120b", "0.10.2", (8, 0), 65.97),
     Logged("openai/gpt-oss-20b", "0.12.0", (8, 9), 13.7194),  # an RTX 4090
     Logged("openai/gpt-oss-20b", "0.13.0", (12, 1), 13.7193),  # a GB10
-    # Triton on an H100, whose scales stay twice: issue 33155 and llm-d-planner's logs.
+    # Triton on an H100, which stores the scales twice: issue 33155 and llm-d-planner's logs.
     Logged("openai/gpt-oss-120b", "0.14.1", (9, 0), 64.38),
     Logged("openai/gpt-oss-20b", "0.19.0", (9, 0), 13.64),
     Logged("openai/gpt-oss-120b", "0.25.1", (9, 0), 61.29),
@@ -104,16 +108,17 @@ def _stored(model: str, release: str, capability: tuple[int, int]) -> WeightsEst
     stage = WeightStage(
         deployment.shards, range(len(architecture.layers)), sequences=256, compute_capability=capability
     )
-    return resident_weights(architecture, constants_at(version), parameters, stage)
+    layout = weight_layout_at(version).stages
+    return resident_weights(architecture, constants_at(version).resident, layout, parameters, stage)
 
 
 @pytest.mark.parametrize("row", MXFP4_LOGS, ids=lambda row: f"{row.model}-{row.release}-{row.capability}")
-def test_mxfp4_experts_keep_what_their_kernels_layout_takes(row: Logged) -> None:
-    kept = _stored(row.model, row.release, row.capability)
+def test_mxfp4_experts_take_what_their_kernels_layout_needs(row: Logged) -> None:
+    resident = _stored(row.model, row.release, row.capability)
 
-    assert kept.low / GIB <= row.gib <= kept.high / GIB
+    assert resident.low / GIB <= row.gib <= resident.high / GIB
     marlin = row.capability != (9, 0)
-    assert kept.bytes / GIB == pytest.approx(row.gib, rel=0.002 if marlin else 0.02)
+    assert resident.bytes / GIB == pytest.approx(row.gib, rel=0.002 if marlin else 0.02)
 
 
 def test_marlins_layout_is_known_to_half_a_percent() -> None:
@@ -121,12 +126,28 @@ def test_marlins_layout_is_known_to_half_a_percent() -> None:
 
     gpt-oss-120b: 36 layers of 128 experts whose three matrices are 2,944 by 3,072 instead of 2,880 by 2,880.
     """
-    kept, plain = (
+    resident, plain = (
         _stored("openai/gpt-oss-120b", "0.24.0", (8, 0)),
         _stored("openai/gpt-oss-120b", "0.24.0", (9, 0)),
     )
     elements = 36 * 128 * 3 * (2944 * 3072 - 2880 * 2880)
     biases = 36 * 128 * (2 * (2944 - 2880) + 3072 - 2880) * 2
 
-    assert kept.parameter_bytes - plain.parameter_bytes == elements // 2 + elements // 32 + biases
-    assert kept.high - kept.low < 0.01 * kept.bytes
+    assert resident.parameter_bytes - plain.parameter_bytes == elements // 2 + elements // 32 + biases
+    assert resident.high - resident.low < 0.01 * resident.bytes
+
+
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+def test_thor_builds_experts_and_routers_as_gpus_outside_the_data_center_do(release: str) -> None:
+    """Compute capability 11.0 is in no family with data center Blackwell (10.0).
+
+    vLLM 0.28.0, GateLinear: no kernel computes routers in 32 bits from a matrix of 16; 0.31.0,
+    TrtLlmBf16Experts: the kernel that experts are rounded up for does not run.
+    """
+    model = bundled("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16")
+    thor, desktop, data_center = (
+        parameter_bytes(model, Parallelism(compute_capability=capability), Version(release))
+        for capability in ((11, 0), (12, 0), (10, 0))
+    )
+    assert thor == desktop
+    assert thor != data_center

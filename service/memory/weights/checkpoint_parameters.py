@@ -1,4 +1,4 @@
-"""Parameters of a rank with their doubt: in closed form, and held against the checkpoint's size."""
+"""Parameters of a rank with their uncertainty: the closed form, compared with the checkpoint's size."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -15,16 +15,17 @@ from service.memory.weights.parameters import parameter_bytes_per_stage
 
 FORMULA = "closed form from the config"
 AGREEMENT = 0.08
-"""Relative difference that spare heads and duplicated embeddings of a checkpoint explain."""
+"""Relative difference that unused heads and duplicated embeddings of a checkpoint explain."""
 UNKNOWN_LOW = 0.2
-"""The least share of its unquantized size that an unknown quantization may leave."""
+"""The least size of an unknown quantization, relative to the unquantized size."""
 UNKNOWN_TOWERS = 0.1
+"""The most bytes of unknown towers without a checkpoint's size, relative to the other parameters."""
 UNCHECKED = 0.1
-"""Relative doubt of a closed form that was not held against the engine."""
+"""Relative uncertainty of a closed form that was not compared with the engine."""
 
 
 def needs_checkpoint_bytes(architecture: ModelArchitecture) -> bool:
-    """Whether the parameters are only as sure as the checkpoint's size makes them."""
+    """Whether the checkpoint's size makes the estimate of the parameters more certain."""
     quantization = architecture.quantization
     unreadable = quantization is not None and not _readable(quantization)
     return unreadable or not architecture.weights_checked or not architecture.media.towers_known
@@ -33,7 +34,13 @@ def needs_checkpoint_bytes(architecture: ModelArchitecture) -> bool:
 def stage_parameters(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version, checkpoint_bytes: int | None
 ) -> tuple[Estimate, ...]:
-    """Return the parameters of each pipeline stage."""
+    """Return the bytes of parameters of tensor parallel rank 0 on each pipeline stage.
+
+    ``checkpoint_bytes``: bytes of all tensors of the checkpoint; ``None`` if unknown.
+
+    Raises:
+        LookupError: the release is older than the dated layout.
+    """
     sizes = parameter_bytes_per_stage(architecture, deployment, release)
     whole, untied = _whole_bytes(architecture, deployment.dtype, release)
     if checkpoint_bytes is not None:
@@ -43,7 +50,10 @@ def stage_parameters(
 
 @lru_cache(maxsize=64)
 def _whole_bytes(architecture: ModelArchitecture, dtype: str | None, release: Version) -> tuple[int, int]:
-    """Return the bytes on one rank, and with an output apart: some checkpoints of tied models store it."""
+    """Return the bytes on one rank, with the output tied as the config says, and with an output of its own.
+
+    Some checkpoints of tied models store the output too.
+    """
     alone, untied = Parallelism(dtype=dtype), replace(architecture, tie_word_embeddings=False)
     return (
         sum(parameter_bytes_per_stage(architecture, alone, release)),
@@ -72,7 +82,7 @@ def _parameters(
 
 def _unchecked(size: int, whole: int, checkpoint_bytes: int | None) -> Estimate:
     middle = size if checkpoint_bytes is None else size * checkpoint_bytes / whole
-    source = f"{FORMULA}, which was not held against the engine for this class"
+    source = f"{FORMULA}, which was not compared with the engine for this class"
     return around(middle, middle * (1 - UNCHECKED), middle * (1 + UNCHECKED), Basis.ASSUMED, source)
 
 
@@ -86,5 +96,5 @@ def _unknown_layout(size: int, whole: int, checkpoint_bytes: int | None, method:
         source = f"{FORMULA} as if unquantized: the layout of {method} is not known"
         return around(size * 0.5, size * UNKNOWN_LOW, size, Basis.ASSUMED, source)
     scaled = size * checkpoint_bytes / whole
-    source = f"the checkpoint's size, shared out as if unquantized: the layout of {method} is not known"
+    source = f"the checkpoint's size, split as if unquantized: the layout of {method} is not known"
     return around(scaled, scaled * 0.95, scaled * 1.15, Basis.ASSUMED, source)

@@ -31,7 +31,7 @@ def compressed_modules(mixer: CompressedAttention, hidden: int, name: str, shard
 
 
 def _compressor(mixer: CompressedAttention, size: int, hidden: int) -> Modules:
-    """Yield what compresses groups into vectors of some size, which every rank has in full."""
+    """Yield the compressor of groups into vectors of ``size`` elements; every rank has it in full."""
     width = (2 if mixer.overlaps else 1) * size
     yield PlainModule(mixer.compress_ratio * width, FLOAT32_BYTES)
     yield PlainModule(2 * width * hidden)

@@ -1,8 +1,8 @@
-"""The modules of a decoder layer, family by family of layers."""
+"""The modules of a decoder layer, by its kind of mixer and feed-forward network."""
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import assert_never
+from typing import Self, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
 from service.architecture.layers.compressed_attention import CompressedAttention
@@ -12,6 +12,7 @@ from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedFor
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import LinearAttention, Recurrence
 from service.architecture.layers.sparse_indexers import RegionIndexer
+from service.engines.rules.specs import SpecRules
 from service.memory.weights.compressed_modules import compressed_modules
 from service.memory.weights.modules import (
     Experts,
@@ -21,24 +22,36 @@ from service.memory.weights.modules import (
     Shards,
 )
 from service.memory.weights.recurrent_modules import recurrent_modules
+from service.memory.weights.weight_layout import DecoderLayout
 
 FLOAT32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a release builds of a layer."""
+    """Which modules of a layer a release builds on a GPU."""
 
     shared_projections: bool
-    """Layers that read another one's cache have key and value projections all the same."""
+    """Layers that read another layer's cache have key and value projections of their own."""
     fused_indexer_keys: bool
     """An indexer's key and weight projections are one matrix, which is never quantized."""
     reused_selection_needs_none: bool
-    """Layers that take another one's picks have no indexer."""
+    """Layers that use the tokens which another layer selected have no indexer."""
     widened_experts: bool
-    """Experts that name a least width have it on every rank that splits them."""
-    wide_routers: bool
-    """Routers that compute in 32 bits are kept in them: no kernel of the GPU takes 16."""
+    """Experts with a least width have it on every rank that tensor parallelism splits them over."""
+    float32_routers: bool
+    """The matrix of a router that computes in 32 bits is stored in 32 bits."""
+
+    @classmethod
+    def of(cls, layout: DecoderLayout, rules: SpecRules, capability: tuple[int, int]) -> Self:
+        """Return what a release builds on GPUs of a compute capability."""
+        return cls(
+            shared_projections=layout.shared_cache_projections,
+            fused_indexer_keys=layout.fused_indexer_keys,
+            reused_selection_needs_none=rules.reused_selection_needs_no_indexer,
+            widened_experts=layout.widened_experts,
+            float32_routers=layout.float32_routers(capability),
+        )
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -61,9 +74,9 @@ def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: B
 
 
 def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
-    """Yield what a layer adds to a block that others run too: vLLM 0.32.0, models/zamba2.py."""
+    """Yield what a layer adds to a block that it shares with others: vLLM 0.32.0, models/zamba2.py."""
     rank = shards.share(block.adapter_rank)
-    # The norm of the state space that stands beside.
+    # The norm of the state space layer that runs beside the block.
     yield PlainModule(hidden)
     yield Linear(f"{name}.linear", hidden, (hidden,))
     if block.attention_adapters and isinstance(layer.mixer, Attention):
@@ -106,7 +119,7 @@ def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: B
     return _attention(mixer, hidden, name, shards, built.shared_projections)
 
 
-def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_shared: bool) -> Modules:
+def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, projects_shared: bool) -> Modules:
     weights = mixer.weights
     heads = shards.share(mixer.num_heads)
     kv_heads = shards.kv_heads(mixer.num_kv_heads)
@@ -116,7 +129,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
         yield PlainModule(weights.shared_query)
         yield Linear(f"{name}.wq", weights.shared_query, (queries,))
         queries = weights.shared_query
-    whole = mixer.shares_cache_of is None or keeps_shared
+    whole = mixer.shares_cache_of is None or projects_shared
     outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
     parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
     if weights.value_experts:
@@ -148,7 +161,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, keeps_s
 
 
 def _indexer_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
-    """Return what the one matrix of queries, keys and values yields for an indexer beside.
+    """Return the outputs that the fused matrix of queries, keys and values has for an indexer.
 
     Source: vLLM 0.33.0, MinimaxM3QKVParallelLinearWithIndexer splits its queries as keys are and has its key
     on every rank; Qwen4ExpQSAQKVIndexerLinear has both on every rank.
@@ -162,7 +175,7 @@ def _indexer_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
 def _region_indexer(
     mixer: Attention, indexer: RegionIndexer, hidden: int, name: str, shards: Shards
 ) -> Modules:
-    """Yield what picks regions: queries go with key heads, key and its companion are on every rank.
+    """Yield the indexer that selects regions: its queries are split as the key heads are, its keys are not.
 
     Source: vLLM 0.33.0, Step5FusedQKVIndexerLinear, Step5SparseIndexerIndexTPLinear and Step5Attention.
     """
@@ -178,7 +191,7 @@ def _indexer_norms(mixer: Attention) -> int:
 
 
 def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Shards) -> Modules:
-    """Yield short convolutions, and what scores distances (vLLM 0.33.0, InklingAttention)."""
+    """Yield short convolutions and relative position scores (vLLM 0.33.0, InklingAttention)."""
     if mixer.convolutions is not None:
         yield PlainModule((cached + 2 * shards.share(hidden)) * mixer.convolutions.kernel)
     relative = mixer.weights.relative
@@ -195,7 +208,7 @@ def _value_experts(count: int, hidden: int, name: str, values: int) -> Modules:
 
 
 def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
-    """Return the elements of the model's type that weigh queries and keys."""
+    """Return the elements of the norms of queries and keys, in units of the model's dtype."""
     size, heads, kv_heads = mixer.head_size, mixer.num_heads, mixer.num_kv_heads
     return {
         QueryKeyNorm.NONE: 0,
@@ -227,7 +240,7 @@ def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards
     if weights.rotary_norm:
         yield PlainModule(mixer.qk_rope_head_dim)
     if mixer.sinks:
-        # Kernels that know sinks take them in 32 bits; layers that look at all tokens have no such kernel.
+        # Sparse kernels take sinks in 32 bits; layers without an indexer store them in the model's dtype.
         yield PlainModule(heads, None if mixer.indexer is None else FLOAT32_BYTES)
     yield PlainModule(mixer.kv_lora_rank)
     yield mla_expansion(mixer, name, shards)
@@ -235,7 +248,7 @@ def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards
 
 
 def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Built) -> Modules:
-    """Yield what picks tokens, which every rank has in full (vLLM 0.24.0, Indexer)."""
+    """Yield the indexer that selects tokens; every rank has it in full (vLLM 0.24.0, Indexer)."""
     indexer = mixer.indexer
     if indexer is None or (indexer.reuses_selection and built.reused_selection_needs_none):
         return
@@ -308,14 +321,14 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, 
 def routed_experts(
     network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
 ) -> Modules:
-    """Yield a router, its experts, and what leads to them and back where they see narrower vectors."""
+    """Yield a router and its experts, with projections to and from them where their vectors are narrower."""
     weights = network.weights
     choices = network.num_experts + weights.zero_experts
-    wide = weights.router_float32 or (weights.router_computes_float32 and built.wide_routers)
+    wide = weights.router_float32 or (weights.router_computes_float32 and built.float32_routers)
     yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None)
     if weights.router_bias:
         yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
-    # Gemma 4 keeps its experts in a module of their own, beside the dense network.
+    # Gemma 4 has its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(
         f"{routed}.experts",
@@ -332,7 +345,7 @@ def routed_experts(
 
 
 def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:
-    """Yield a dense network beside the experts, with the norms and scales that this takes.
+    """Yield a dense network that runs beside the experts, with its norms and scales.
 
     Source: vLLM 0.24.0, Gemma4DecoderLayer, Gemma4Router and Gemma4MoE.
     """

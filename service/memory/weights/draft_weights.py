@@ -1,4 +1,4 @@
-"""Weights of a draft, which the last pipeline stage holds beside the model's."""
+"""Weights of a draft; the last pipeline stage has them besides the model's."""
 
 from dataclasses import replace
 from typing import Final
@@ -23,17 +23,23 @@ from service.memory.weights.modules import (
     Shards,
 )
 from service.memory.weights.parameters import cache_scales, parameter_bytes_per_stage
-from service.memory.weights.weight_layout import WeightLayout, weight_layout_at
+from service.memory.weights.weight_layout import DraftLayout, weight_layout_at
 from service.units import round_up
 
 TABLE_ENTRY_BYTES: Final = 8
 FLOAT32: Final = 4
 MODELOPT_FP4: Final = "modelopt_fp4"
-UNSET: Final = "closed form from the draft's config, which does not tell whether its embedding is the model's"
+UNSET: Final = (
+    "closed form from the draft's config, which does not say whether it shares the model's embedding"
+)
 
 
 def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> Estimate:
-    """Return the bytes of the draft's parameters on tensor parallel rank 0 of the last stage."""
+    """Return the bytes of the draft's parameters on tensor parallel rank 0 of the last stage.
+
+    Raises:
+        LookupError: the release is older than the dated layout.
+    """
     draft = architecture.draft
     if draft is None:
         return exact(0, Basis.COMPUTED, "no draft")
@@ -44,15 +50,15 @@ def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, r
         return exact(size, Basis.COMPUTED, source)
     sizes = ModuleBytes(
         architecture.quantization if draft.stored_as_model else draft.quantization,
-        weight_layout_at(release),
+        weight_layout_at(release).quantized,
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
     size = sum(map(sizes.module, _modules(draft, deployment, release, sizes)))
     own = sizes.module(PlainModule(deployment.shards.vocabulary(draft.vocab_size) * draft.hidden_size))
     as_stored = draft.embedding is DraftEmbedding.AS_STORED
-    at_hand = as_stored and (architecture.frame.embedding or architecture.tie_word_embeddings)
-    if deployment.pipeline_parallel_size > 1 and not at_hand:
+    loaded = as_stored and (architecture.frame.embedding or architecture.tie_word_embeddings)
+    if deployment.pipeline_parallel_size > 1 and not loaded:
         return exact(size + own, Basis.COMPUTED, source)
     if as_stored:
         return around(size, size, size + own, Basis.ASSUMED, UNSET)
@@ -60,14 +66,10 @@ def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, r
 
 
 def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: ModuleBytes) -> Modules:
-    shards, layout, hidden = deployment.shards, sizes.layout, draft.hidden_size
-    built = Built(
-        layout.shared_cache_projections,
-        layout.fused_indexer_keys,
-        rules_for(release).specs.reused_selection_needs_no_indexer,
-        layout.widened_experts,
-        layout.widens_routers(deployment.compute_capability),
-    )
+    shards, hidden = deployment.shards, draft.hidden_size
+    whole = weight_layout_at(release)
+    layout = whole.drafts
+    built = Built.of(whole.decoder, rules_for(release).specs, deployment.compute_capability)
     for offset, layer in enumerate(draft.layers):
         name = f"{draft.prefix}.{draft.first_number + offset}"
         modules = layer_modules(layer, hidden, name, shards, built)
@@ -93,7 +95,7 @@ def _key_widths(draft: Draft) -> tuple[int, ...]:
     return tuple(mixer.head_size for mixer in mixers if isinstance(mixer, CompressedAttention))
 
 
-def _markov(head: MarkovHead, hidden: int, shards: Shards, layout: WeightLayout) -> Modules:
+def _markov(head: MarkovHead, hidden: int, shards: Shards, layout: DraftLayout) -> Modules:
     """Yield the tables of a Markov head: vLLM 0.25.1 to 0.32.0, qwen3_dspark.py DSparkMarkovHead."""
     if layout.split_markov_tables:
         rows = shards.vocabulary(head.rows) + shards.vocabulary(head.outputs)
@@ -105,7 +107,7 @@ def _markov(head: MarkovHead, hidden: int, shards: Shards, layout: WeightLayout)
 
 
 def _joined(joint: Joint, hidden: int, deployment: Parallelism, sizes: ModuleBytes) -> Linear:
-    # Checkpoints of this method leave the joint alone, though they do not say so.
+    # Checkpoints of this method store a split joint unquantized, though they do not list it as ignored.
     by_method = sizes.quantization is not None and sizes.quantization.method == MODELOPT_FP4
     outputs = deployment.shards.share(hidden) if joint.split else hidden
     quantizable = joint.quantizable and not (joint.split and by_method)
@@ -113,7 +115,7 @@ def _joined(joint: Joint, hidden: int, deployment: Parallelism, sizes: ModuleByt
 
 
 def _adapted(modules: Modules, draft: Draft, *, widens: bool) -> Modules:
-    """Yield a layer's modules as the draft has them."""
+    """Yield a layer's modules with the input widths and the unquantized names of the draft."""
     for module in modules:
         if not isinstance(module, Linear):
             yield module

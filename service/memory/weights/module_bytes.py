@@ -25,11 +25,11 @@ from service.memory.weights.quantized import (
     plain_experts,
     plain_linear,
 )
-from service.memory.weights.weight_layout import WeightLayout
+from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
 _BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
-"""Formats that leave out a module when an entry names any part of its path."""
+"""Formats that ignore a module when an entry names any part of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class ModuleBytes:
     """Bytes of modules, by the checkpoint's quantization and the release."""
 
     quantization: Quantization | None
-    layout: WeightLayout
+    layout: QuantizedLayout
     element_bytes: int
     compute_capability: tuple[int, int]
 
     @property
     def by_name(self) -> bool:
-        """Whether modules that are alike may be stored in different ways, by their names."""
+        """Whether equal modules may be stored in different schemes, because of their names."""
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return False
@@ -92,18 +92,18 @@ class ModuleBytes:
         )
 
     def _declared_scheme(self) -> WeightScheme | None:
-        """Return how the config says apart that routed experts are stored."""
-        specified = None if self.quantization is None else self.quantization.expert_scheme
+        """Return the scheme that the config states for routed experts alone, if it states one."""
+        declared = None if self.quantization is None else self.quantization.expert_scheme
         if (
-            specified is not None
-            and specified.format is WeightFormat.NVFP4
+            declared is not None
+            and declared.format is WeightFormat.NVFP4
             and not self.layout.declared_nvfp4_experts
         ):
             return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
-        return specified
+        return declared
 
     def _ordered(self, scheme: WeightScheme) -> WeightScheme:
-        return replace(scheme, activation_order=True) if self.layout.order_indices else scheme
+        return replace(scheme, activation_order=True) if self.layout.activation_order_indices else scheme
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
@@ -120,7 +120,7 @@ class ModuleBytes:
         return None
 
     def _builds(self, scheme: WeightScheme) -> bool:
-        """Whether a mixed ModelOpt checkpoint's layer is quantized; other checkpoints' always are."""
+        """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""
         if self.quantization is None or self.quantization.method != "modelopt_mixed":
             return True
         if scheme.format is WeightFormat.MXFP8:
@@ -129,7 +129,7 @@ class ModuleBytes:
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names by which a checkpoint may mean a module."""
+    """Yield the names that a checkpoint may use for a module."""
     name = bare(name)
     yield name
     parent = name.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Which modules a checkpoint's names and patterns mean."""
+"""Matches module names against the names and patterns of a checkpoint's config."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PREFIXES: Final = (
     "backbone.",
     "",
 )
-"""Checkpoints and the engine name the same module differently; the first that fits is cut off."""
+"""Checkpoints and the engine name a module with different prefixes; the first that matches is removed."""
 REGULAR: Final = "re:"
 
 
@@ -33,7 +33,7 @@ def bare(name: str) -> str:
 
 
 def is_safe(pattern: str) -> bool:
-    """Whether a checkpoint's regular expression is of a form that is matched."""
+    """Whether a regular expression is of a form that can be matched in linear time."""
     try:
         runs_of(pattern)
     except UnsafePattern:
@@ -48,15 +48,15 @@ def all_readable(entries: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleNames:
-    """Names and patterns, ready to be asked."""
+    """Parsed names and patterns; ``name in names`` matches."""
 
     names: frozenset[str]
     globs: Expressions
     expressions: Expressions
     prefixed: int
-    """The places in ``expressions`` that are reached after any of the prefixes."""
+    """The positions in ``expressions`` that are reached after any of the prefixes."""
     readable: bool
-    """Whether every entry can be matched; those that cannot match nothing."""
+    """Whether every entry can be matched; an entry that cannot be matched matches no module."""
 
     @classmethod
     def parse(cls, entries: tuple[str, ...]) -> Self:
@@ -96,7 +96,7 @@ class ModuleNames:
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
-    """Return patterns to be followed together, and whether all can be read; none if they are too many."""
+    """Return one automaton of all patterns, empty if they are too many, and whether all could be read."""
     runs: list[Run] = []
     places, readable = 0, True
     for pattern in patterns:
@@ -112,7 +112,7 @@ def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -
     return Expressions.of(runs), readable
 
 
-# The same modules are asked for again with each number of GPUs and each release.
+# Each number of GPUs and each release looks up the same modules again.
 @lru_cache(maxsize=1 << 15)
 def _is_among(names: ModuleNames, name: str) -> bool:
     return names._matched(name)  # noqa: SLF001 - its own cache
@@ -125,5 +125,5 @@ def _is_within(names: ModuleNames, name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def module_names(entries: tuple[str, ...]) -> ModuleNames:
-    """Return the entries ready to be asked."""
+    """Return the parsed entries."""
     return ModuleNames.parse(entries)

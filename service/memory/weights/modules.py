@@ -1,6 +1,6 @@
-"""What a rank of the model is made of: linear layers, experts, embeddings and small weights.
+"""The modules of one rank: linear layers, experts, embeddings and small weights.
 
-Sizes are those of one tensor parallel rank: the producers divide as the engine's parallel layers do.
+Sizes are those of one tensor parallel rank; whoever yields a module divides as the engine's layers do.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ class Linear:
     """A matrix with one output width per projection that the engine fuses into it."""
 
     name: str
-    """Module name from ``layers`` (or the tower) on, as the engine fuses it."""
+    """The engine's name of the fused module, from ``layers`` (or the tower) on."""
     inputs: int
     outputs: tuple[int, ...]
     parts: tuple[str, ...] = ()
-    """Last names of the checkpoint's projections; none when it is not fused."""
+    """Last parts of the names of the checkpoint's projections; empty if the module is not fused."""
     bias: int = 0
     """Elements."""
     quantizable: bool = True
@@ -54,7 +54,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class OutputEmbedding:
-    """The language model head of its own."""
+    """A language model head that is not tied to the embedding."""
 
     rows: int
     hidden_size: int
@@ -66,7 +66,7 @@ class PlainModule:
 
     elements: int
     element_bytes: int | None = None
-    """``None``: the model's own type."""
+    """``None``: those of the model's dtype."""
 
 
 Module: TypeAlias = Linear | Experts | OutputEmbedding | PlainModule
@@ -75,16 +75,16 @@ Modules: TypeAlias = Iterator[Module]
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How one rank's share follows from the parallel sizes."""
+    """The parallel sizes that decide which part of each module one rank has."""
 
     tensor_parallel_size: int = 1
     expert_parallel_size: int = 1
-    """1 splits every expert; else whole experts are dealt out."""
+    """1 splits every expert over the ranks; with more, each rank has whole experts."""
     data_parallel_size: int = 1
-    """Replicas of attention, over whose ranks every expert is split as well."""
+    """Replicas of attention; every expert is split over the ranks of all replicas."""
 
     def share(self, size: int) -> int:
-        """Return this rank's part of a dimension that is divided."""
+        """Return this rank's part of a dimension that is split."""
         return ceil_div(size, self.tensor_parallel_size)
 
     def kv_heads(self, heads: int) -> int:

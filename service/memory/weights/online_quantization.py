@@ -1,4 +1,4 @@
-"""Quantization that the engine does itself while it loads an unquantized checkpoint."""
+"""Online quantization: the engine quantizes an unquantized checkpoint while it loads it."""
 
 from dataclasses import replace
 from typing import Final
@@ -29,14 +29,14 @@ EXPERTS_ONLINE: Final = {
     "int8_per_channel_weight_only": WeightScheme(WeightFormat.INT8, Granularity.CHANNEL),
     "nvfp4_per_token": WeightScheme(WeightFormat.NVFP4, Granularity.GROUP, bits=4, group_size=NVFP4_GROUP),
 }
-"""Those that leave all but routed experts as they are. Source: vLLM 0.27.1, config/quantization.py."""
+"""Methods that quantize only routed experts. Source: vLLM 0.27.1, config/quantization.py."""
 EXPERTS: Final = ("*.experts",)
 
 
 def quantized_online(architecture: ModelArchitecture, method: str | None) -> ModelArchitecture:
-    """Return the architecture as it is stored after loading.
+    """Return the architecture with the quantization that its weights have after loading.
 
-    A quantized checkpoint stays as it is, and so does one under a method that is not known here.
+    Quantized checkpoints do not change. Nor do weights under a ``method`` that is not listed here.
     """
     group = _group(method or "")
     if group is None or architecture.quantization is not None:

@@ -1,4 +1,4 @@
-"""Bytes of parameters that a rank allocates before any repacking, in closed form from the config."""
+"""Bytes of parameters that a rank allocates before repacking, in closed form from the config."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +28,7 @@ from service.memory.weights.modules import (
 )
 from service.memory.weights.quantized import FLOAT32
 from service.memory.weights.tower_modules import tower_modules
-from service.memory.weights.weight_layout import WeightLayout, weight_layout_at
+from service.memory.weights.weight_layout import StageLayout, weight_layout_at
 from service.units import round_up
 
 HALF = 2
@@ -44,9 +44,13 @@ def parameter_bytes(architecture: ModelArchitecture, deployment: Parallelism, re
 def parameter_bytes_per_stage(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[int, ...]:
-    """Return the bytes of parameters of tensor parallel rank 0, stage by stage."""
-    # A GPU matters only by what its kernels round up to.
-    kernels = weight_layout_at(release).rounded_alike(deployment.compute_capability)
+    """Return the bytes of parameters of tensor parallel rank 0 on each pipeline stage.
+
+    Raises:
+        LookupError: the release is older than the dated layout.
+    """
+    # Results are cached. GPUs on which the release builds the same weights share an entry.
+    kernels = weight_layout_at(release).representative(deployment.compute_capability)
     return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
 
 
@@ -95,9 +99,9 @@ def _sizes_per_stage(
     of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
     for layers in deployment.stages(architecture):
         yield chain(
-            map(sizes.module, _before_layers(architecture, layout, deployment.shards, layers, built)),
+            map(sizes.module, _before_layers(architecture, layout.stages, deployment.shards, layers, built)),
             chain.from_iterable(of_layers[layers.start : layers.stop]),
-            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
+            map(sizes.module, _after_layers(architecture, layout.stages, deployment, layers)),
         )
 
 
@@ -107,22 +111,16 @@ def _rules(
     layout = weight_layout_at(release)
     sizes = ModuleBytes(
         architecture.quantization,
-        layout,
+        layout.quantized,
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
-    built = Built(
-        layout.shared_cache_projections,
-        layout.fused_indexer_keys,
-        rules_for(release).specs.reused_selection_needs_no_indexer,
-        layout.widened_experts,
-        layout.widens_routers(deployment.compute_capability),
-    )
+    built = Built.of(layout.decoder, rules_for(release).specs, deployment.compute_capability)
     return sizes, built
 
 
 def _before_layers(
-    architecture: ModelArchitecture, layout: WeightLayout, shards: Shards, layers: range, built: Built
+    architecture: ModelArchitecture, layout: StageLayout, shards: Shards, layers: range, built: Built
 ) -> Modules:
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
     yield from _embeddings(architecture, shards, layout, first=first, last=last)
@@ -130,7 +128,7 @@ def _before_layers(
 
 
 def _after_layers(
-    architecture: ModelArchitecture, layout: WeightLayout, deployment: Parallelism, layers: range
+    architecture: ModelArchitecture, layout: StageLayout, deployment: Parallelism, layers: range
 ) -> Modules:
     if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
         for tower in architecture.media.towers:
@@ -140,16 +138,19 @@ def _after_layers(
 def _layer_sizes(
     architecture: ModelArchitecture, shards: Shards, sizes: ModuleBytes, built: Built
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the bytes of each layer's modules; layers that are one object differ only by their names."""
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    """Return the bytes of each layer's modules.
+
+    Equal layers are computed once, unless a layer's name may decide how it is stored.
+    """
+    computed: dict[tuple[DecoderLayer, int], tuple[int, ...]] = {}
     layers: list[tuple[int, ...]] = []
     for index, layer in enumerate(architecture.layers):
-        key = (id(layer), index if sizes.by_name else 0)
-        if key not in found:
+        key = (layer, index if sizes.by_name else 0)
+        if key not in computed:
             number = architecture.layer_number(index)
             modules = () if layer.repeats else _layer(architecture, layer, number, shards, built)
-            found[key] = tuple(map(sizes.module, modules))
-        layers.append(found[key])
+            computed[key] = tuple(map(sizes.module, modules))
+        layers.append(computed[key])
     return tuple(layers)
 
 
@@ -164,22 +165,22 @@ def _layer(
 
 
 def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:
-    """Yield experts that layers have in common, on every stage: vLLM 0.28.0, InternS2MobiusModel."""
+    """Yield experts that all layers share; every stage has them: vLLM 0.28.0, InternS2MobiusModel."""
     network = architecture.layers[0].feed_forward
     if isinstance(network, MixtureOfExperts):
         for index in range(network.weights.banks):
             yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
-def _is_tied(architecture: ModelArchitecture, layout: WeightLayout) -> bool:
-    """Whether the output shares the embedding, by the config or else by the release's default."""
+def _is_tied(architecture: ModelArchitecture, layout: StageLayout) -> bool:
+    """Whether the output shares the embedding: as the config says, or else by the release's default."""
     return architecture.tie_word_embeddings or (
         not architecture.declared.tying and architecture.class_name in layout.tied_when_unset
     )
 
 
 def _embeddings(
-    architecture: ModelArchitecture, shards: Shards, layout: WeightLayout, *, first: bool, last: bool
+    architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, first: bool, last: bool
 ) -> Modules:
     hidden = architecture.hidden_size
     rows = (
@@ -189,7 +190,7 @@ def _embeddings(
     )
     outputs = shards.vocabulary(architecture.vocab_size)
     tied = _is_tied(architecture, layout)
-    frame = ENDS_ONLY if architecture.class_name in layout.ends_only else architecture.frame
+    frame = ENDS_ONLY if architecture.class_name in layout.transformers_classes else architecture.frame
     ends = architecture.ends
     width = ends.embedding_size or hidden
     if first or (last and tied) or frame.embedding:
@@ -231,7 +232,7 @@ def _per_layer(architecture: ModelArchitecture) -> Modules:
 
 
 def _mixing(architecture: ModelArchitecture) -> Modules:
-    """Yield what mixes the copies of the hidden state in a layer.
+    """Yield the weights that mix the copies of the hidden state in a layer.
 
     Source: vLLM 0.32.0, DeepseekV4DecoderLayer, HYV4HCPreLayer and Qwen4Exp's GatedResidual.
     """
@@ -246,7 +247,7 @@ def _mixing(architecture: ModelArchitecture) -> Modules:
 
 
 def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
-    """Yield what makes one hidden state of the copies after the last layer.
+    """Yield the weights that merge the copies of the hidden state after the last layer.
 
     Source: vLLM 0.32.0, DeepseekV4Model, HYV4HCHeadLayer and Qwen4ExpModel.
     """
@@ -260,7 +261,7 @@ def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
 
 
 def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
-    """Yield what alternating updates add to a layer (vLLM 0.24.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
+    """Yield a layer's alternating updates (vLLM 0.24.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
     updates = architecture.alternating_updates
     if updates is not None:
         hidden, inputs = architecture.hidden_size, updates.num_inputs
@@ -271,10 +272,10 @@ def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
 
 
 def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
-    """Yield the scales of the cache that quantized checkpoints bring room for.
+    """Yield the scales of the KV cache that layers of a quantized checkpoint allocate.
 
-    Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod; only ModelOpt's method
-    creates them for MLA.
+    Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod. Of these methods only
+    ModelOpt's covers MLA.
     """
     method = "" if quantization is None else quantization.method
     mla = isinstance(mixer, MultiHeadLatentAttention)

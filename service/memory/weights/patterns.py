@@ -1,12 +1,12 @@
-"""Patterns of strangers, matched in time linear in the name whatever they are.
+"""Matches regular expressions of untrusted configs in time that is linear in the name.
 
-A checkpoint's config may hold regular expressions. Python's own engine tries every way in which one can
-match, which for some takes longer than anyone waits. Here a pattern becomes one or more runs of atoms (a set
-of characters, and whether it may be left out or repeated), and all runs are followed at once: the places
-that are reached are bits of one number, and a character moves them all by a few operations on it. Source:
-Navarro and Raffinot, Flexible Pattern Matching in Strings, 2002, section 4.3 (extended Shift-And).
+Python's own engine backtracks, and for some expressions that takes exponential time. Here a pattern becomes
+one or more runs of atoms; an atom is a set of characters, and whether it may be missing or repeated. All runs
+are matched at once: the positions reached are bits of one number, and each character of the name updates them
+by a few operations on that number. Source: Navarro and Raffinot, Flexible Pattern Matching in Strings, 2002,
+section 4.3 (extended Shift-And).
 
-What such runs cannot say (repeated groups, look-arounds, back references) is refused.
+Forms that runs cannot express (repeated groups, look-arounds, back references) are refused.
 """
 
 import re
@@ -25,7 +25,7 @@ MAX_DEPTH: Final = 8
 MAX_COUNT: Final = 16
 """The greatest number in braces."""
 MAX_PLACES: Final = 1 << 14
-"""Atoms of all runs that are followed at once; each costs about a nanosecond for a character of a name."""
+"""The most atoms of all runs together; each costs about a nanosecond per character of a name."""
 ALPHABET: Final = frozenset(map(chr, range(32, 127)))
 """Characters of names of modules."""
 
@@ -36,7 +36,7 @@ _TOKEN: Final = re.compile(
 _REPEAT: Final = re.compile(r"([*+?]|\{[0-9]{0,2}(?:,[0-9]{0,2})?\})\??(?![*+?{])")
 _OF_NO_WIDTH: Final = frozenset((r"\A", r"\b", r"\B", r"\Z"))
 _SET_OPERATION: Final = re.compile(r"\[\^?\[|[^\\]\[|--|&&|~~|\|\|")
-"""What may come to mean something else within a set, and what Python warns about."""
+"""Set syntax that later versions of Python may read otherwise; Python warns about it."""
 
 
 class UnsafePattern(ValueError):
@@ -59,10 +59,10 @@ ANYTHING: Final = Atom(ALPHABET, optional=True, repeated=True)
 
 @lru_cache(maxsize=1024)
 def runs_of(pattern: str) -> tuple[Run, ...]:
-    """Return the runs that match what ``re.match`` does with a pattern.
+    """Return the runs that match the same names as ``re.match`` with a pattern.
 
     Raises:
-        UnsafePattern: it is none that runs can say, or too long.
+        UnsafePattern: the pattern is of a form that runs cannot express, or too long.
     """
     if len(pattern) > MAX_PATTERN:
         raise UnsafePattern("it is too long")
@@ -75,13 +75,13 @@ def runs_of(pattern: str) -> tuple[Run, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """A pattern with a place in it."""
+    """A pattern, and the position of the next token in it."""
 
     pattern: str
     at: int = 0
 
     def alternatives(self, depth: int) -> list[Run]:
-        """Read what stands between bars, up to the end of the group."""
+        """Read the alternatives between bars, up to the end of the group."""
         runs: list[Run] = []
         while True:
             runs += self._sequence(depth)
@@ -95,7 +95,7 @@ class _Reader:
         return "" if token is None else str(token.lastgroup)
 
     def _sequence(self, depth: int) -> list[Run]:
-        """Read what stands up to a bar or to the end; outside of groups it goes on with anything."""
+        """Read up to a bar or to the end; outside of groups any further text matches."""
         runs: list[Run] = [()]
         if depth == 0 and self._peek() == "begin":
             self.at += 1
@@ -117,7 +117,7 @@ class _Reader:
         return [(*run, ANYTHING) for run in runs]
 
     def _piece(self, kind: str, depth: int) -> list[Run]:
-        """Read an atom or a group, with how often it may stand."""
+        """Read an atom or a group with its repetition."""
         begin = _TOKEN.match(self.pattern, self.at)
         if begin is None:
             _refuse()
@@ -172,7 +172,7 @@ def _counted(atom: Atom, braces: str) -> Run:
 
 @lru_cache(maxsize=1024)
 def _characters(token: str) -> frozenset[str]:
-    """Return the characters that one token stands for, as Python's own engine says."""
+    """Return the characters that a token matches, according to Python's own engine."""
     if token in _OF_NO_WIDTH or (len(token) > 1 and token[0] == "[" and _SET_OPERATION.search(token)):
         _refuse()
     try:
@@ -192,10 +192,10 @@ def _refuse() -> NoReturn:
 
 
 def run_of_glob(glob: str) -> Run:
-    """Return the run that matches what ``fnmatch`` does with a pattern of a shell.
+    """Return the run that matches the same names as ``fnmatch`` with a shell pattern.
 
     Raises:
-        UnsafePattern: it is too long.
+        UnsafePattern: the pattern is too long.
     """
     if len(glob) > MAX_PATTERN:
         raise UnsafePattern("it is too long")
@@ -224,10 +224,10 @@ def _glob_atoms(glob: str) -> Iterator[Atom]:
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Runs, followed together. Bit 0 of a run is its beginning, bit n that n atoms are passed."""
+    """Runs that are matched together. Bit 0 of a run is its beginning; bit n means that n atoms matched."""
 
     steps: dict[str, tuple[int, int]]
-    """By character: the atoms that take it, and those of them that may take another one."""
+    """By character: the atoms that match it, and those of them that may be repeated."""
     begins: int
     optional: int
     before_optional: int
@@ -236,7 +236,7 @@ class Expressions:
 
     @classmethod
     def of(cls, runs: Iterable[Run]) -> Self:
-        """Lay runs side by side.
+        """Combine runs into one automaton.
 
         Raises:
             UnsafePattern: they have more than ``MAX_PLACES`` atoms together.
@@ -264,7 +264,7 @@ class Expressions:
         return cls(steps, begins, optional, before, last, ends)
 
     def after(self, text: str, reached: int | None = None) -> int:
-        """Return the places that are reached after a text, from others or from the beginning."""
+        """Return the positions reached after a text, from the positions ``reached`` or from the beginning."""
         places = self._passed(self.begins if reached is None else reached)
         for character in text:
             takes, again = self.steps.get(character, (0, 0))
@@ -274,11 +274,11 @@ class Expressions:
         return places
 
     def match(self, places: int) -> bool:
-        """Whether places that are reached hold the end of a run."""
+        """Whether one of the positions is the end of a run."""
         return bool(places & self.ends)
 
     def _passed(self, places: int) -> int:
-        """Return places with those that are reached by leaving atoms out."""
+        """Return positions with those that are reached by skipping optional atoms."""
         filled = places | self.last_optional
         return places | (self.optional & (~(filled - self.before_optional) ^ filled))
 

@@ -1,4 +1,4 @@
-"""The modules of layers that keep a state: vLLM 0.32.0, model_executor/layers/mamba and kda.py."""
+"""The modules of recurrent layers: vLLM 0.32.0, model_executor/layers/mamba and kda.py."""
 
 from typing import assert_never
 
@@ -87,7 +87,7 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
     for part in ("f", "g"):
         yield from _kimi_gate(part, mixer, hidden, width, name)
     yield Linear(f"{name}.b_proj", hidden, (heads,))
-    # The decay's bias and logarithm, and the convolutions, are kept in 32 bits.
+    # The decay's bias and logarithm, and the convolutions, are stored in 32 bits.
     yield PlainModule(width + heads, FLOAT32_BYTES)
     yield PlainModule(3 * width * mixer.conv_kernel, FLOAT32_BYTES)
     yield PlainModule(mixer.head_dim)
@@ -95,7 +95,10 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
 
 
 def _kimi_gate(part: str, mixer: KimiDeltaAttention, hidden: int, width: int, name: str) -> Modules:
-    """Yield what leads to a decay or a gate: vLLM 0.33.0, BailingMoeV3KimiDeltaAttention has it in one."""
+    """Yield the projection to a decay or a gate.
+
+    Most models have two narrow matrices, BailingMoeV3KimiDeltaAttention (vLLM 0.33.0) has one.
+    """
     if mixer.full_rank:
         yield Linear(f"{name}.{part}_proj", hidden, (width,))
         return
@@ -135,7 +138,7 @@ def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
         yield from _projected_mamba2(mixer, mixer.time_step_rank, hidden, name, shards)
         return
     heads, channels = shards.share(mixer.num_heads), shards.share(mixer.intermediate_size)
-    # Groups that the ranks do not divide are repeated until they do.
+    # If the number of groups is no multiple of the ranks, each rank has one group.
     ranks = shards.tensor_parallel_size
     groups = shards.share(mixer.num_groups if mixer.num_groups % ranks == 0 else ranks) * mixer.state_size
     outputs = (channels, channels, groups, groups, heads)
@@ -173,7 +176,7 @@ def _short_convolution(mixer: ShortConvolution, hidden: int, name: str, shards: 
 
 
 def _ngram_convolution(mixer: NgramConvolution, hidden: int, name: str) -> Modules:
-    """Source: vLLM 0.29.0 to 0.33.0, Qwen4ExpPLELayer; its table stands in the host's memory."""
+    """Source: vLLM 0.29.0 to 0.33.0, Qwen4ExpPLELayer; its table is in the host's memory."""
     parts = ("key_proj", "value_proj")
     yield Linear(f"{name}.kv_proj", mixer.embedding_size, (mixer.channels, hidden), parts)
     yield PlainModule((3 + mixer.conv_kernel) * mixer.channels)

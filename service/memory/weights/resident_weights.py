@@ -1,28 +1,59 @@
-"""What a rank keeps of the weights once they are loaded and repacked."""
+"""Weights of a rank after they are loaded and repacked, with the buffers that are allocated with them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget import Basis, Estimate, WeightsEstimate
-from service.memory.constants import Constants
-from service.memory.interval import (
-    around,
-    exact,
-    from_range,
-    total,
-)
+from service.memory.interval import around, exact, from_range, total
+from service.memory.ranges import MibRange, Range, for_capability
 from service.memory.weights.decoder_modules import mla_expansion
 from service.memory.weights.modules import Shards
 from service.memory.weights.quantized import FLOAT32
+from service.memory.weights.weight_layout import StageLayout
 
 BFLOAT16_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Mxfp4Kernel:
+    """The kernel that runs MXFP4 experts on GPUs of some capability."""
+
+    capability: tuple[int, int]
+    """Least compute capability that runs it."""
+    kernel: str
+    """``marlin``, ``triton`` or ``trtllm``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentConstants:
+    """Dated constants of what loading makes of the parameters."""
+
+    interleaved_table_factor: int
+    """Times the positions of the model for which interleaved M-RoPE has a rotary table."""
+    turboquant_splits: int
+    """Splits of a sequence for which every TurboQuant layer has a buffer; 0 where layers have none."""
+    offload_survives_repacking: bool
+    """Quantized weights in the host's memory are moved there again after they were repacked."""
+    mxfp4_kernels: tuple[Mxfp4Kernel, ...]
+    repacking_percent: Mapping[str, Range]
+    """What repacking adds to quantized modules, by format; MXFP4 by its kernel."""
+    slack_mib: MibRange
+    """What the allocator and small buffers add."""
+    sources: Mapping[str, str]
+
+    def repacking(self, weight_format: str, capability: tuple[int, int]) -> Range:
+        """Return the percent that repacking adds to weights of a format on a GPU."""
+        if weight_format == "mxfp4":
+            weight_format = f"mxfp4_{for_capability(self.mxfp4_kernels, capability).kernel}"
+        return self.repacking_percent.get(weight_format, self.repacking_percent["any"])
+
+
+@dataclass(frozen=True, slots=True)
 class WeightStage:
-    """What one rank of a pipeline stage holds."""
+    """The rank of a pipeline stage whose weights are counted."""
 
     shards: Shards
     layers: range
@@ -36,31 +67,42 @@ class WeightStage:
 
 
 def resident_weights(
-    architecture: ModelArchitecture, constants: Constants, parameters: Estimate, stage: WeightStage
+    architecture: ModelArchitecture,
+    constants: ResidentConstants,
+    layout: StageLayout,
+    parameters: Estimate,
+    stage: WeightStage,
 ) -> WeightsEstimate:
-    """Return what a stage keeps of its parameters, and what is allocated with them."""
+    """Return the bytes of a stage's weights after repacking, and of the buffers allocated with them."""
     parts = (
         (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
-        (rotary_bytes(architecture, constants, stage.layers), "rotary tables"),
+        (rotary_bytes(architecture, constants, layout, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
-        (deep_feature_bytes(architecture, stage), "features of an encoder's inner layers"),
+        (deep_feature_bytes(architecture, stage), "buffers for features of an encoder's inner layers"),
     )
-    kept = total(
+    resident = total(
         (
             parameters,
             _repacking(architecture, constants, parameters, stage.compute_capability),
             *(exact(size, Basis.COMPUTED, source) for size, source in parts),
-            from_range(constants.slack, Basis.CALIBRATED, constants.sources["slack"]),
+            from_range(constants.slack_mib, Basis.CALIBRATED, constants.sources["slack_mib"]),
         ),
         parameters.source,
     )
     return WeightsEstimate(
-        kept.bytes, kept.low, kept.high, parameters.basis, kept.source, parameter_bytes=parameters.bytes
+        resident.bytes,
+        resident.low,
+        resident.high,
+        parameters.basis,
+        resident.source,
+        parameter_bytes=parameters.bytes,
     )
 
 
-def turboquant_buffers(architecture: ModelArchitecture, constants: Constants, stage: WeightStage) -> int:
-    """Return the bytes that TurboQuant layers reserve for decoding.
+def turboquant_buffers(
+    architecture: ModelArchitecture, constants: ResidentConstants, stage: WeightStage
+) -> int:
+    """Return the bytes of the buffers in which TurboQuant layers decode.
 
     Source: vLLM 0.20.2, Attention._init_turboquant_buffers: partial results of every split, and their sums.
     """
@@ -85,12 +127,15 @@ def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> i
     return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
 
 
-def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: range) -> int:
-    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit type.
+def rotary_bytes(
+    architecture: ModelArchitecture, constants: ResidentConstants, layout: StageLayout, layers: range
+) -> int:
+    """Return the bytes of all cosine and sine tables; they are stored in the model's 16-bit dtype.
 
-    A draft on the last stage has tables of its own where they differ from the model's.
+    A draft on the last stage has tables of its own where they differ from the model's. The transformers
+    backend has no tables: it computes the angles in each step.
     """
-    if architecture.class_name in constants.run_by_transformers:
+    if architecture.class_name in layout.transformers_classes:
         return 0
     tables = architecture.rotary_tables
     if architecture.draft is not None and layers.stop == len(architecture.layers):
@@ -104,12 +149,12 @@ def rotary_bytes(architecture: ModelArchitecture, constants: Constants, layers: 
     )
 
 
-def _factor(constants: Constants, *, interleaved: bool) -> int:
+def _factor(constants: ResidentConstants, *, interleaved: bool) -> int:
     return constants.interleaved_table_factor if interleaved else 4
 
 
 def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: range) -> int:
-    """Return the bytes of the unquantized copy of MLA's key/value expansion, which decoding uses.
+    """Return the bytes of the key/value expansion of MLA that decoding uses: a second, unquantized copy.
 
     Source: vLLM 0.24.0, MLAAttention.process_weights_after_loading.
     """
@@ -125,7 +170,10 @@ def _second_expansion(architecture: ModelArchitecture, shards: Shards, layers: r
 
 
 def _repacking(
-    architecture: ModelArchitecture, constants: Constants, parameters: Estimate, capability: tuple[int, int]
+    architecture: ModelArchitecture,
+    constants: ResidentConstants,
+    parameters: Estimate,
+    capability: tuple[int, int],
 ) -> Estimate:
     quantization = architecture.quantization
     if quantization is None:

@@ -12,7 +12,7 @@ from service.memory.weights.modules import (
 def tower_modules(tower: Tower, shards: Shards, *, sharded_positions: bool) -> Modules:
     """Yield the modules of one tower.
 
-    ``sharded_positions``: learned positions are split among the ranks.
+    ``sharded_positions``: learned positions are split over the ranks.
     """
     for index in range(tower.depth):
         prefix = f"{tower.name}.{tower.layers}.{index}."
