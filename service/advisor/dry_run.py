@@ -1,4 +1,8 @@
-"""A dry run: the engine's steps for one set of flags on one GPU type, in the engine's order."""
+"""A dry run: the engine's steps for one set of flags on one GPU type, in the engine's order.
+
+``start_engine``: configuration, model and attention backends, then block size, cache specs and groups.
+``dry_run``: memory budget, checks of memory, startup check and size of the cache, graph capture, admission.
+"""
 
 from dataclasses import dataclass
 

@@ -21,9 +21,9 @@ from service.advisor.ranking import (
     service_of,
 )
 from service.advisor.upgrade import upgrades
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
+from service.engines.rules.dtypes import DtypeRules
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
@@ -42,7 +42,7 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
     """
     rules = request.engine.rules
     steps = CachedSteps(request.model, rules) if cache is None else cache.steps(request.model, rules)
-    variants = tuple(map(steps.known, _variants(request.serve, rules)))
+    variants = tuple(map(steps.known, _variants(request.serve, rules.dtypes)))
     plans = tuple(_plan_gpu(request, variants, steps, gpu) for gpu in request.gpus)
     return Plan(
         verdict=_verdict(request, plans),
@@ -120,9 +120,9 @@ def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
     return specified or candidate.error is not None or candidate.fails or not other
 
 
-def _variants(flags: ServeFlags, rules: EngineRules) -> Iterator[ServeFlags]:
+def _variants(flags: ServeFlags, rules: DtypeRules) -> Iterator[ServeFlags]:
     """Yield the flags of every candidate: each cache dtype at each tensor parallel size, unless given."""
-    dtypes = rules.dtypes.accepted if flags.kv_cache_dtype is None else (flags.kv_cache_dtype,)
+    dtypes = rules.accepted if flags.kv_cache_dtype is None else (flags.kv_cache_dtype,)
     specified = flags.tensor_parallel_size
     sizes = TENSOR_PARALLEL_SIZES if specified is None else (specified,)
     for dtype in dtypes:

@@ -8,27 +8,26 @@ from service.advisor.engine_start import Start
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Admission, Waiting
 from service.engines.engine_rules import EngineRules
-from service.kv_cache.admission import RequestAdmission, admit, most_draft_blocks
+from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit, most_draft_blocks
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
 
 
 def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
     """Return how the release's scheduler admits a workload, in an idle engine with this cache."""
-    prompt, length = workload.prompt_tokens, cache.max_model_len
-    request = admit(
-        start.layout.groups, start.engine_config, length, min(prompt, length), workload.output_tokens
+    engine_config, prompt, length = start.engine_config, workload.prompt_tokens, cache.max_model_len
+    request = admit(start.layout.groups, engine_config, length, min(prompt, length), workload.output_tokens)
+    free = cache.num_blocks - 1
+    # A prompt of the maximum length is refused, because it leaves no room for an answer.
+    limit = engine_config.max_num_seqs if prompt < length else 0
+    at_once, completed = min(request.at_once(free), limit), min(request.to_the_end(free), limit)
+    waiting = _waits_for(workload, at_once, engine_config.max_num_seqs, readable=prompt < length)
+    windowed = _windowed(start, request)
+    sentences = (
+        _needs(request, prompt, free),
+        _why(request, workload, at_once, free, waiting),
+        *_preempted(workload, at_once, completed),
     )
-    free, limit = cache.num_blocks - 1, start.engine_config.max_num_seqs
-    readable = prompt < length
-    at_once = min(request.at_once(free), limit) if readable else 0
-    to_the_end = min(request.to_the_end(free), limit) if readable else 0
-    waiting = _waits_for(workload, at_once, limit, readable=readable)
-    windowed = [
-        counted
-        for group, counted in zip(start.layout.groups, request.groups, strict=True)
-        if group.spec.kind in WINDOWED_KINDS
-    ]
     return Admission(
         prompt_tokens=prompt,
         groups=request.groups,
@@ -41,17 +40,20 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
         peak_decode_blocks=request.peak_decode_blocks,
         free_blocks=free,
         admitted_at_once=at_once,
-        admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit) if readable else 0,
-        completed_without_preemption=to_the_end,
+        admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit),
+        completed_without_preemption=completed,
         waits_for=waiting,
-        explanation=" ".join(
-            (
-                _needs(request, prompt, free),
-                _why(request, workload, at_once, free, waiting),
-                *_preempted(workload, at_once, to_the_end),
-            )
-        ),
-        hazards=(*_hazards(start.engine_config.rules, request), *_draft_tokens(start)),
+        explanation=" ".join(sentences),
+        hazards=(*_hazards(engine_config.rules, request), *_draft_tokens(start)),
+    )
+
+
+def _windowed(start: Start, request: RequestAdmission) -> tuple[GroupAdmission, ...]:
+    """Return the groups of sliding windows."""
+    return tuple(
+        counted
+        for group, counted in zip(start.layout.groups, request.groups, strict=True)
+        if group.spec.kind in WINDOWED_KINDS
     )
 
 
@@ -98,12 +100,12 @@ def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int,
     assert_never(waiting)
 
 
-def _preempted(workload: Workload, at_once: int, to_the_end: int) -> Iterator[str]:
+def _preempted(workload: Workload, at_once: int, completed: int) -> Iterator[str]:
     """Say how many requests are preempted while their answers grow."""
     running = min(at_once, workload.concurrent_requests)
-    if to_the_end < running:
+    if completed < running:
         yield (
-            f"Only {to_the_end:,} of these {running:,} finish without preemption: while the answers grow, "
+            f"Only {completed:,} of these {running:,} finish without preemption: while the answers grow, "
             "the engine runs out of blocks, preempts requests and computes them again later."
         )
 

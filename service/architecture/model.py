@@ -1,6 +1,8 @@
 """The facts about a model that a config.json contains, parsed once."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from service.architecture.context_length import ContextLength
@@ -155,23 +157,23 @@ class ModelArchitecture:
     """Index and mixer of the layers with one state per sequence."""
     recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
     """Their mixers, equal ones once."""
+    distinct_layers: tuple[DecoderLayer, ...] = field(init=False, repr=False, compare=False)
+    """The built layers, equal ones once."""
 
     def __post_init__(self) -> None:
-        # Equal layers become one object, and the lists that every step of a plan reads are built once.
-        known: dict[DecoderLayer, DecoderLayer] = {}
-        object.__setattr__(self, "layers", tuple(known.setdefault(layer, layer) for layer in self.layers))
-        built = tuple(enumerate(self.built_layers))
-        attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
-        keeping = tuple(
-            (index, mixer)
-            for index, layer in built
-            for mixer in (layer.before, layer.mixer, layer.beside)
-            if isinstance(mixer, Recurrence)
-        )
-        recurrences = dict.fromkeys(mixer for _, mixer in keeping)
-        object.__setattr__(self, "attention_layers", tuple(attending))
+        # Equal layers become one object, and what every step of a plan needs is found once for each.
+        distinct, places = _distinct(self.built_layers)
+        mixers = [layer.mixer if isinstance(layer.mixer, TokenMixer) else None for layer in distinct]
+        states = [_recurrences(layer) for layer in distinct]
+        built = tuple(enumerate(places))
+        attending = tuple((index, mixer) for index, place in built if (mixer := mixers[place]) is not None)
+        keeping = tuple((index, mixer) for index, place in built for mixer in states[place])
+        own = places[: len(self.layers)]
+        object.__setattr__(self, "layers", tuple(distinct[place] for place in own))
+        object.__setattr__(self, "distinct_layers", distinct)
+        object.__setattr__(self, "attention_layers", attending)
         object.__setattr__(self, "recurrent_layers", keeping)
-        object.__setattr__(self, "recurrences", tuple(recurrences))
+        object.__setattr__(self, "recurrences", tuple(dict.fromkeys(chain.from_iterable(states))))
 
     def __hash__(self) -> int:
         # Caches hash models often: these fields differ between most models, while all layers take too long.
@@ -186,11 +188,6 @@ class ModelArchitecture:
     def built_layers(self) -> tuple[DecoderLayer, ...]:
         """The model's layers, then those of the draft."""
         return self.layers if self.draft is None else self.layers + self.draft.layers
-
-    @property
-    def distinct_layers(self) -> tuple[DecoderLayer, ...]:
-        """The built layers, equal ones once."""
-        return tuple(dict.fromkeys(self.built_layers))
 
     def layer_number(self, index: int) -> int:
         """Return the number in the name of a built layer, which flags refer to."""
@@ -218,3 +215,22 @@ class ModelArchitecture:
     def is_hybrid(self) -> bool:
         """Whether the model has both recurrent layers and attention."""
         return self.is_recurrent and self.lead_attention is not None
+
+
+def _distinct(layers: Iterable[DecoderLayer]) -> tuple[tuple[DecoderLayer, ...], tuple[int, ...]]:
+    """Return the layers, equal ones once, and the place of each layer among them."""
+    known: dict[DecoderLayer, int] = {}
+    places: list[int] = []
+    previous: DecoderLayer | None = None
+    place = 0
+    for layer in layers:
+        # A layer is often the same object as the one before: its place is then known without a hash.
+        if layer is not previous:
+            previous, place = layer, known.setdefault(layer, len(known))
+        places.append(place)
+    return tuple(known), tuple(places)
+
+
+def _recurrences(layer: DecoderLayer) -> tuple[Recurrence, ...]:
+    mixers = (layer.before, layer.mixer, layer.beside)
+    return tuple(mixer for mixer in mixers if isinstance(mixer, Recurrence))
