@@ -1,4 +1,4 @@
-"""The only place where parts are wired together."""
+"""Wires the parts of the service together; nothing else does."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.api.app import create_app
-from service.api.work_lanes import DEAR_LIMIT
+from service.api.work_lanes import LARGE_LIMIT
 from service.application.job_events import JobEvents
 from service.application.maintenance import run_maintenance
 from service.application.services import Probes, Services
@@ -36,10 +36,10 @@ from service.worker.deploy.local_worker import local_worker as run_local_worker
 
 
 def build_database(settings: Settings) -> Database:
-    """Return the database, which nothing touches before it is needed.
+    """Return the database; it is opened when it is first used.
 
     Raises:
-        InvalidDatabase: the address is none of a database that is supported.
+        InvalidDatabase: the address is not one of a supported database.
     """
     return Database(settings.database_url)
 
@@ -47,10 +47,10 @@ def build_database(settings: Settings) -> Database:
 def build_services(
     settings: Settings, http: httpx2.AsyncClient, database: Database | None = None
 ) -> Services:
-    """Wire what answers questions.
+    """Return the parts that use cases work with.
 
     Raises:
-        ValueError: the Hub's endpoint is not a plain http(s) address, or the database's is none.
+        ValueError: the address of the Hub or of the database is not valid.
     """
     database = database or build_database(settings)
     snapshot = BundledSnapshot()
@@ -72,7 +72,7 @@ def build_services(
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Return the Hub that is asked.
+    """Return the address and token of the Hub.
 
     Raises:
         ValueError: its address is not a plain http(s) address.
@@ -86,8 +86,8 @@ def build_app(
     """Build the application; its connections are closed when it shuts down.
 
     ``local_worker``: how to run a worker on this host; ``None`` for none.
-    ``open_reads``: whether callers on this host read without a token where the settings do not say; only who
-    opens the listening socket knows whether strangers can reach it.
+    ``open_reads``: whether callers on this host read without a token, where the settings do not say. Whoever
+    opens the listening socket knows whether other hosts can reach it.
     """
     http = hub_http()
     database = build_database(settings)
@@ -95,7 +95,7 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        services.snapshot.ids()  # read now, and not while others wait
+        services.snapshot.ids()  # read before the first request
         keeping = asyncio.create_task(run_maintenance(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
@@ -111,6 +111,6 @@ def build_app(
         services,
         cors_origins=settings.cors_origins,
         lifespan=lifespan,
-        queue_limit=DEAR_LIMIT if settings.plan_queue_limit is None else settings.plan_queue_limit,
+        queue_limit=LARGE_LIMIT if settings.plan_queue_limit is None else settings.plan_queue_limit,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,
     )

@@ -1,4 +1,4 @@
-"""The application, made of parts that are handed in."""
+"""Builds the FastAPI application from its parts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,19 +24,19 @@ from service.api.problems.handlers import HANDLED_ERRORS, responses
 from service.api.responses import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
 from service.api.routes.probes import IDEMPOTENCY_KEY
-from service.api.work_lanes import DEAR_LIMIT, CallerLeft, Turns
+from service.api.work_lanes import LARGE_LIMIT, CallerLeft, WorkLanes
 from service.application.plan_requests import invalid_request
 from service.application.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 CLIENT_CLOSED_REQUEST: Final = 499
-"""What proxies log for a caller who hung up; nobody receives it."""
+"""Status that proxies log where the caller has closed the connection; nobody receives it."""
 DESCRIPTION: Final = """\
 A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
-says what the engine would do - whether it starts, with which cache, how many tokens - without a GPU.
+says what the engine would do without a GPU: whether it starts, with which cache, how many tokens.
 
-Faults are `application/problem+json` (RFC 9457); their `type` can be fetched and explains itself.
+Errors are `application/problem+json` (RFC 9457); GET on their `type` answers with an explanation.
 """
 
 
@@ -45,13 +45,13 @@ def create_app(
     *,
     cors_origins: Sequence[str] = (),
     lifespan: Lifespan | None = None,
-    queue_limit: int = DEAR_LIMIT,
+    queue_limit: int = LARGE_LIMIT,
     open_reads: bool = False,
 ) -> FastAPI:
-    """Build the application around its parts.
+    """Build the application from its parts.
 
-    ``queue_limit``: how many large questions may wait for their turn; more are refused.
-    ``open_reads``: callers on this very machine need no token to read probes and measurements.
+    ``queue_limit``: number of large requests that may wait; more are refused.
+    ``open_reads``: whether callers on this machine read probes and measurements without a token.
     """
     app = DocumentedApp(
         title="dryserve",
@@ -64,13 +64,13 @@ def create_app(
         lifespan=lifespan,
         redoc_url=None,
     )
-    turns = Turns(queue_limit)
+    lanes = WorkLanes(queue_limit)
     metrics = Metrics()
-    metrics.watch_lane("small", turns.light)
-    metrics.watch_lane("large", turns.dear)
+    metrics.watch_lane("small", lanes.small)
+    metrics.watch_lane("large", lanes.large)
     app.state.services = services
     app.state.metrics = metrics
-    app.state.turns = turns
+    app.state.lanes = lanes
     app.state.open_reads = open_reads
     for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
         app.include_router(routes.router)

@@ -1,9 +1,9 @@
-"""Connections of the server: how many there may be, and how long each may take.
+"""Limits on the server's connections: their number, and the time that each may take.
 
-The server itself sets no limit to the time that a caller takes to send a request or to read an answer, so
-that anybody could hold any number of connections for ever. Here each has a time for the head of a request,
-one for its body, and a least rate at which answers are read. Beyond the number of connections the one that
-has been without a request for longest gives way; where all have one, only operators' routes are answered.
+uvicorn sets no limit to the time in which a caller sends a request or reads an answer, so that anybody could
+hold any number of connections for ever. Here a connection has a time limit for the head of a request, one for
+its body, and a least rate at which the answer must be read. Beyond the limit on their number, the connection
+that has been without a request for longest is closed; where all have one, only operators' routes answer.
 """
 
 import asyncio
@@ -21,30 +21,30 @@ if sys.platform != "win32":
     import resource
 
 RESERVED_FILES: Final = 128
-"""Files that the process opens beside connections of callers: databases, the Hub, its own code."""
+"""Files that the process opens beside callers' connections: databases, the Hub, its own code."""
 OPERATORS_CONNECTIONS: Final = 32
-"""Connections beyond the limit that are still let in, so that operators are answered."""
+"""Connections beyond the limit that are still accepted, so that operators are answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What connections may take. Times are in seconds."""
+    """Limits of one server's connections. Times are in seconds."""
 
     connections: int
     head: float = 10
-    """From the first moment of a connection, or the first byte of a later request, to the end of its head."""
+    """From the start of a connection, or the first byte of a later request, to the end of its head."""
     body: float = 60
     """From the end of the head to the end of the body."""
     drain: float = 30
-    """After so long without enough of an answer being read the connection is cut."""
+    """Time in which the caller must read ``drain_bytes`` of a waiting answer, or the connection is closed."""
     drain_bytes: int = 1 << 20
-    """How much must have been read in that time, unless it was all."""
+    """Bytes to read in that time, or the rest of the answer if that is less."""
 
 
 def connections_allowed(wanted: int) -> int:
-    """Return how many connections there may be, as far as the process may open files.
+    """Return how many of the wanted connections the process can open files for.
 
-    The limit of files is raised as far as the system lets it.
+    The limit on open files is raised for that as far as the system allows.
     """
     if sys.platform == "win32":
         return wanted
@@ -61,7 +61,7 @@ def connections_allowed(wanted: int) -> int:
 
 
 def listens_on_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on an address or name."""
+    """Whether an address or a name to listen on can be reached from this machine alone."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -73,14 +73,14 @@ class LimitedProtocol(H11Protocol):
 
     limits: ClassVar[ConnectionLimits]
     idle: ClassVar[dict["LimitedProtocol", None]]
-    """Connections without a whole request, in the order in which they came to be so."""
+    """Connections without a whole request, the longest idle first."""
     _deadline: asyncio.TimerHandle | None = None
     _awaited: str | None = None
     """What the deadline is for: ``head`` or ``body``."""
     _draining: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new connection, in place of an idle one where there are too many."""
+        """Accept a connection; where there are too many, close the longest idle one."""
         super().connection_made(transport)
         self._plain_state: dict[str, Any] = self.app_state
         over = len(self.connections) - self.limits.connections
@@ -98,7 +98,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the caller sent; the head's time runs from the first byte, and further bytes add none."""
+        """Take what the caller sent; the head's time limit starts with its first byte."""
         if self._awaited is None and self.conn.their_state is h11.IDLE:
             self._expect("head")
         super().data_received(data)
@@ -116,24 +116,24 @@ class LimitedProtocol(H11Protocol):
             self.idle.pop(self, None)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Count the connection as idle until its next request."""
         if not self.transport.is_closing():
             self.idle[self] = None
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Begin to watch that an answer is read."""
+        """Start to check that the answer is read."""
         super().pause_writing()
         self._stop_draining()
         self._watch_draining()
 
     def resume_writing(self) -> None:
-        """Stop to watch: the answer was read."""
+        """Stop checking: the answer was read."""
         self._stop_draining()
         super().resume_writing()
 
     def _expect(self, part: str | None) -> None:
-        """Give the caller a time for a part of its request; the same part is given its time once."""
+        """Start the time limit of a part of the request, unless it has started already."""
         if part == self._awaited:
             return
         if self._deadline is not None:
@@ -143,7 +143,7 @@ class LimitedProtocol(H11Protocol):
         self._deadline = None if part is None else self.loop.call_later(seconds[part], self.transport.abort)
 
     def _displace(self) -> bool:
-        """Close the connection that has been without a request for longest, if there is one."""
+        """Close the longest idle connection; return whether there was one."""
         oldest = next(iter(self.idle), None)
         if oldest is None:
             return False

@@ -1,4 +1,4 @@
-"""What routes find on the application that serves them."""
+"""Dependencies of routes: what the application's state holds for them."""
 
 from dataclasses import replace
 from typing import Annotated, TypeAlias
@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Header, Request
 
 from service.api.metrics import Metrics
-from service.api.work_lanes import Turn, Turns
+from service.api.work_lanes import Runner, WorkLanes
 from service.application.services import Services
 from service.hub.credential import callers_own
 
@@ -14,7 +14,7 @@ HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
 
 
 async def services_of(request: Request) -> Services:
-    """Return the parts that answer."""
+    """Return the parts that routes call."""
     services: Services = request.app.state.services
     return services
 
@@ -25,15 +25,15 @@ async def metrics_of(request: Request) -> Metrics:
     return metrics
 
 
-async def turns_of(request: Request) -> Turns:
-    """Return the application's lanes and seats."""
-    turns: Turns = request.app.state.turns
-    return turns
+async def lanes_of(request: Request) -> WorkLanes:
+    """Return the application's lanes."""
+    lanes: WorkLanes = request.app.state.lanes
+    return lanes
 
 
-async def turn_of(request: Request) -> Turn:
-    """Return what does the work of a request when it is its turn."""
-    return (await turns_of(request)).of(request)
+async def runner_of(request: Request) -> Runner:
+    """Return what runs the CPU-bound work of a request."""
+    return (await lanes_of(request)).of(request)
 
 
 async def services_for_caller(
@@ -47,10 +47,10 @@ async def services_for_caller(
         ),
     ] = None,
 ) -> Services:
-    """Return the parts that answer, which ask the Hub with a caller's own token if it sends one.
+    """Return the parts that routes call; they use the caller's own token of the Hub where it sends one.
 
     Raises:
-        InvalidHubToken: what it sends is none.
+        InvalidHubToken: the header holds no token of the Hub.
     """
     if token is None:
         return services
@@ -60,5 +60,5 @@ async def services_for_caller(
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
 CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]
-AllTurns: TypeAlias = Annotated[Turns, Depends(turns_of)]
-TurnOf: TypeAlias = Annotated[Turn, Depends(turn_of)]
+Lanes: TypeAlias = Annotated[WorkLanes, Depends(lanes_of)]
+RunnerOf: TypeAlias = Annotated[Runner, Depends(runner_of)]

@@ -10,7 +10,7 @@ class MalformedJson(ValueError):
 
 
 class UnsupportedMediaType(ValueError):
-    """The body is sent as something else than JSON."""
+    """The body is not sent as JSON."""
 
     def __init__(self, given: str) -> None:
         shown = quoted(given) if given else "no type"
@@ -18,34 +18,34 @@ class UnsupportedMediaType(ValueError):
 
 
 class ProblemTypeNotFound(LookupError):
-    """No kind of problem has this name."""
+    """No problem type has this name."""
 
     def __init__(self, slug: str) -> None:
-        super().__init__(f"there is no problem {quoted(slug)}")
+        super().__init__(f"there is no problem type {quoted(slug)}")
 
 
 class Unauthorized(Exception):
-    """No token that is known came with the request."""
+    """The request has no token, or one that the service does not know."""
 
     def __init__(self) -> None:
-        super().__init__("this needs a token that the service knows")
+        super().__init__("this needs a valid token")
 
 
 class Forbidden(Exception):
-    """A token came that does not allow this."""
+    """The scope of the request's token does not allow this."""
 
     def __init__(self, scopes: Iterable[str]) -> None:
-        super().__init__(f"this needs a token for: {', '.join(scopes)}")
+        super().__init__(f"this needs a token of scope: {', '.join(scopes)}")
 
 
 class TooManyConnections(Exception):
-    """There are more connections than the service takes.
+    """There are more connections than the service accepts.
 
     Attributes:
-        retry_after: seconds after which asking again makes sense.
+        retry_after: seconds after which to repeat the request.
     """
 
     retry_after = 5
 
     def __init__(self) -> None:
-        super().__init__("too many connections are open: ask again later, on fewer of them")
+        super().__init__("too many connections are open: repeat the request later, on fewer connections")

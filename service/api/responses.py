@@ -1,4 +1,4 @@
-"""How answers and faults are written to the wire."""
+"""Builds HTTP responses: JSON, text and problems."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -16,17 +16,17 @@ TEXT: Final = "text/plain"
 
 
 def json_response(document: BaseModel) -> Response:
-    """Write a document; equal documents give equal bytes."""
+    """Return a document as JSON; equal documents give equal bytes."""
     return Response(document.model_dump_json(), media_type=JSON)
 
 
 def text_response(text: str) -> Response:
-    """Write text for people."""
+    """Return a response with plain text."""
     return Response(text, media_type=TEXT)
 
 
 def problem_response(request: Request, error: Exception) -> Response:
-    """Write a fault as a problem."""
+    """Return an error as a problem."""
     problem = problem_of(error, instance(request))
     headers = {}
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -40,7 +40,7 @@ def problem_response(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> str:
-    # The framework names the methods of the first route with this path alone.
+    # FastAPI names only the methods of the first route with this path.
     operations = request.app.openapi()["paths"].get(getattr(request.scope.get("route"), "path", ""), {})
     return ", ".join(method.upper() for method in operations)
 
@@ -51,7 +51,7 @@ def instance(request: Request) -> str:
 
 
 def negotiated_format(accept: str) -> Format:
-    """Choose between JSON and a table by an Accept header; JSON where it does not mind."""
+    """Choose between JSON and a table by an Accept header; JSON where both suit it."""
     text, other = _preference(accept, TEXT), _preference(accept, JSON)
     return "table" if text > other and text[0] > 0 else "json"
 

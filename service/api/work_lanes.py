@@ -1,8 +1,8 @@
-"""Work of the processor, beside the event loop: small and large work apart, each one after the other.
+"""Runs the CPU-bound work of requests in threads: small work in one lane, large work in another.
 
-Threads of one interpreter share the time of one processor: the more of them work, the longer the event loop
-waits, and each of them holds the memory of its answer. So there are two lanes, one for small work and one for
-large, and each does one piece of work at a time: small work never waits behind large work.
+Each lane does one piece of work at a time, so that small work never waits for large work. There is one thread
+for each lane, and no more: the threads of one interpreter share one processor's time, so that each further
+thread would delay the event loop, and would hold the memory of one more answer.
 """
 
 import asyncio
@@ -18,39 +18,39 @@ from starlette.requests import Request
 
 Result = TypeVar("Result")
 
-LIGHT_LIMIT: Final = 1024
-"""Small pieces of work that may wait; some 30 s of one core."""
-DEAR_LIMIT: Final = 64
-"""Large pieces of work that may wait; one to two minutes of one core."""
+SMALL_LIMIT: Final = 1024
+"""Pieces of small work that may wait: some 30 s of one core."""
+LARGE_LIMIT: Final = 64
+"""Pieces of large work that may wait: one to two minutes of one core."""
 STREAMS: Final = 64
-"""Streams of events that one token may follow at once; each asks the database once a second."""
+"""Streams of events that one token may follow at once; each reads the database once a second."""
 POLLS: Final = 512
 """Workers that may wait for a job under one token."""
-SEAT_PAUSE_SECONDS: Final = 30
+QUOTA_PAUSE_SECONDS: Final = 30
 LONGEST_PAUSE_SECONDS: Final = 120
 FIRST_GUESS_SECONDS: Final = 1.0
 LATEST_SHARE: Final = 1 / 8
-"""How much the latest piece of work counts in the mean of what work takes."""
+"""Weight of the latest piece of work in the mean duration of work."""
 
 
 class TooBusy(Exception):
-    """So much work waits that no more is taken.
+    """So much work waits that no more is accepted.
 
     Attributes:
-        retry_after: seconds after which asking again makes sense.
+        retry_after: seconds after which to repeat the request.
     """
 
     def __init__(self, waiting: int, retry_after: int) -> None:
         self.retry_after = retry_after
-        super().__init__(f"{waiting:,} requests of this kind wait already: ask again later")
+        super().__init__(f"{waiting:,} requests of this kind wait already: repeat the request later")
 
 
 class CallerLeft(Exception):
-    """The caller hung up before its turn came, so that nobody would read the answer."""
+    """The caller closed the connection while its work waited: nobody would read the answer."""
 
 
 class Lane:
-    """Work that is done one piece at a time; callers are served in rotation, each one's work in its order."""
+    """Does one piece of work at a time: of each waiting caller in rotation, the oldest piece."""
 
     def __init__(self, most_waiting: int) -> None:
         self._most_waiting = most_waiting
@@ -61,15 +61,15 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for their turn."""
+        """Number of pieces of work that wait."""
         return sum(map(len, self._waiting.values()))
 
     async def run(self, work: Callable[[], Result], request: Request) -> Result:
-        """Return what work comes to.
+        """Run work in the lane's thread and return its result.
 
         Raises:
             TooBusy: too much work waits already.
-            CallerLeft: the caller hung up while it waited.
+            CallerLeft: the caller closed the connection while its work waited.
         """
         if self.busy:
             await self._turn(request)
@@ -98,7 +98,7 @@ class Lane:
             leaving.cancel()
 
     def _make_room(self, caller: str) -> None:
-        """Refuse the latest work of the caller who has most of it waiting, which may be this caller.
+        """Refuse the newest work of the caller with the most waiting work, which may be this caller.
 
         Raises:
             TooBusy: it is this caller.
@@ -115,7 +115,7 @@ class Lane:
         return min(LONGEST_PAUSE_SECONDS, max(1, ceil(self.waiting * self._mean_seconds)))
 
     def _pass_on(self) -> None:
-        """Let the next caller have its turn."""
+        """Start the oldest work of the next caller."""
         while self._waiting:
             caller = next(iter(self._waiting))
             places = self._waiting.pop(caller)
@@ -128,7 +128,7 @@ class Lane:
         self.busy = False
 
     def _give_up(self, caller: str, place: asyncio.Future[None]) -> None:
-        """Take a place out of the queue; where its turn has come already, pass the turn on."""
+        """Remove work from the queue; where it was just started, start the next work in its place."""
         places = self._waiting.get(caller, deque())
         if place in places:
             places.remove(place)
@@ -138,22 +138,22 @@ class Lane:
             self._pass_on()
 
 
-class Seats:
-    """How many requests of one caller may wait at once for something to happen."""
+class CallerQuota:
+    """Limits how many requests of one caller wait for an event at the same time."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, caller: str) -> Iterator[None]:
-        """Hold a seat for as long as a request waits.
+    def hold(self, caller: str) -> Iterator[None]:
+        """Count a request of a caller for as long as it waits.
 
         Raises:
-            TooBusy: the caller has all of its seats.
+            TooBusy: as many requests of this caller wait already as are allowed.
         """
         if self._taken[caller] >= self._most:
-            raise TooBusy(self._taken[caller], SEAT_PAUSE_SECONDS)
+            raise TooBusy(self._taken[caller], QUOTA_PAUSE_SECONDS)
         self._taken[caller] += 1
         try:
             yield
@@ -163,36 +163,36 @@ class Seats:
                 del self._taken[caller]
 
 
-class Turns:
-    """The lanes of one application, and the seats of those who wait for probes."""
+class WorkLanes:
+    """The lanes of one application, and its limits on requests that wait for probes."""
 
-    def __init__(self, dear_limit: int = DEAR_LIMIT) -> None:
-        """Take how many large pieces of work may wait."""
-        self.light = Lane(LIGHT_LIMIT)
-        self.dear = Lane(dear_limit)
-        self.streams = Seats(STREAMS)
-        self.polls = Seats(POLLS)
+    def __init__(self, large_limit: int = LARGE_LIMIT) -> None:
+        """Make the lanes; ``large_limit`` pieces of large work may wait."""
+        self.small = Lane(SMALL_LIMIT)
+        self.large = Lane(large_limit)
+        self.streams = CallerQuota(STREAMS)
+        self.polls = CallerQuota(POLLS)
 
-    def of(self, request: Request) -> "Turn":
-        """Return what does the work of one request."""
-        return Turn(self, request)
+    def of(self, request: Request) -> "Runner":
+        """Return the runner of one request."""
+        return Runner(self, request)
 
 
-class Turn:
-    """Does the work of one request when it is its turn."""
+class Runner:
+    """Runs the work of one request in the lane of its size."""
 
-    def __init__(self, turns: Turns, request: Request) -> None:
-        self._turns = turns
+    def __init__(self, lanes: WorkLanes, request: Request) -> None:
+        self._lanes = lanes
         self._request = request
 
-    async def __call__(self, work: Callable[[], Result], *, dear: bool = False) -> Result:
-        """Return what work comes to; ``dear``: it takes more than some tenths of a second.
+    async def __call__(self, work: Callable[[], Result], *, large: bool = False) -> Result:
+        """Run work and return its result; ``large``: it takes more than some tenths of a second.
 
         Raises:
             TooBusy: too much work waits already.
-            CallerLeft: the caller hung up while it waited.
+            CallerLeft: the caller closed the connection while its work waited.
         """
-        lane = self._turns.dear if dear else self._turns.light
+        lane = self._lanes.large if large else self._lanes.small
         return await lane.run(work, self._request)
 
 
@@ -203,6 +203,6 @@ def _check(place: asyncio.Future[None]) -> None:
 
 
 async def _left(request: Request) -> None:
-    """Return once the caller has hung up; its body must have been read before."""
+    """Return once the caller has closed the connection; its body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,1 +1,1 @@
-"""The use cases: wire schemas, text for people, plans, logs and probe jobs. Knows no HTTP framework."""
+"""Use cases: plans, logs and probe jobs, their schemas, their text and their errors; without HTTP."""

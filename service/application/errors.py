@@ -1,4 +1,4 @@
-"""Faults of a question that the core does not know of."""
+"""Errors of requests that the core does not raise."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,7 +7,7 @@ from service.gpus.gpu_type import GpuType
 from service.nearest_names import nearest, quoted
 
 MOST_ERRORS: Final = 10
-"""Values at fault that are told one by one; the rest is counted."""
+"""Values at fault that are listed; the rest is counted."""
 
 
 def escaped(key: object) -> str:
@@ -20,11 +20,11 @@ def _and_more(count: int, specified: int) -> str:
 
 
 class InputFault(Exception):
-    """A value inside a question is at fault.
+    """A value inside a request is at fault.
 
     Attributes:
         pointer: JSON pointer of the value in the body.
-        cause: what is wrong with it.
+        cause: the error that the value causes.
     """
 
     def __init__(self, pointer: str, cause: Exception) -> None:
@@ -40,7 +40,7 @@ class InvalidRequest(ValueError):
         errors: JSON pointers with what is wrong there, at most ``MOST_ERRORS``.
 
     Args:
-        errors: all of them, or the first.
+        errors: all JSON pointers with what is wrong there, or the first.
         count: how many there are, where ``errors`` does not hold all.
     """
 
@@ -52,18 +52,17 @@ class InvalidRequest(ValueError):
 
 
 class UnknownFlag(ValueError):
-    """A flag is none of those that are modelled.
+    """A flag is not modelled.
 
     Attributes:
         errors: JSON pointers with what is wrong there.
         nearest: flags that are spelt alike.
 
-    Only the first ``MOST_ERRORS`` names are told, and known ones looked for that are spelt like them: each
-    look takes time.
+    Only the first ``MOST_ERRORS`` names are listed and compared with the known names: comparing takes time.
 
     Args:
         names: the first names that are not known.
-        known: those that are.
+        known: the names that are known.
         section: JSON pointer of the object that holds them.
         count: how many there are, where ``names`` does not hold all.
     """
@@ -98,7 +97,7 @@ class UnknownCacheDtype(ValueError):
 
 
 class UnknownSpeculativeMethod(ValueError):
-    """No release has such a method of guessing tokens.
+    """No release has such a method of speculative decoding.
 
     Attributes:
         nearest: the methods that are spelt alike, or else all.
@@ -112,11 +111,11 @@ class UnknownSpeculativeMethod(ValueError):
 
 
 class GpuNotModelled(ValueError):
-    """The GPU type is known, but nothing is planned on it."""
+    """The GPU type is known, but no plans can be made for it."""
 
     def __init__(self, gpu: GpuType) -> None:
         super().__init__(f"{gpu.id} is not modelled yet: {gpu.unmodelled}")
 
 
 class NotProbeable(ValueError):
-    """What was asked for cannot be measured."""
+    """A probe cannot measure this."""

@@ -1,4 +1,4 @@
-"""Startup logs that are kept as evidence for later plans."""
+"""Stores the figures of startup logs as evidence for later plans."""
 
 import time
 from dataclasses import dataclass, replace
@@ -22,7 +22,9 @@ from service.explanation.explanation_types import Explanation
 from service.serialization import identity
 
 NO_CONFIG: Final = "the model has no config.json"
-CALLERS_OWN: Final = "the config was had with your own token of the Hub, for you alone; send it in `config`"
+CALLERS_OWN: Final = (
+    "the config was fetched with your own token of the Hub, so it is not stored; send it in `config`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,19 @@ class Sender:
 
     name: str
     token: str = ""
-    """Id of the token that it came with; empty on the service's own host."""
+    """Id of the token that the log came with; empty for the command line on the service's own host."""
 
 
 async def store_log(
     explanation: Explanation, body: ExplainBody, services: Services, *, sender: Sender, private: bool = False
 ) -> StoredLog:
-    """Keep what an explained log measured, or say why not.
+    """Store what an explained log measured, or say why not.
 
-    ``private``: the Hub was asked with the caller's own token.
+    ``private``: whether the Hub was asked with the caller's own token.
 
     Raises:
         StoreUnavailable: the database cannot be used.
-        HubError: the model's config could not be had again.
+        HubError: the model's config could not be fetched again.
     """
     if private and body.config is None:
         return StoredLog(None, new=False, why=CALLERS_OWN)
@@ -65,6 +67,6 @@ async def _model(request: PlanRequest, body: ExplainBody, services: Services) ->
     config = await startable_config(body.config, request.model.id, body.revision, services)
     if config is None:
         raise LogNotStored(NO_CONFIG)
-    # A log may name a folder of whoever started the engine; with a config of his own that is nobody's matter.
+    # A log may name a folder of the sender's host, which must not be stored.
     name = request.model.id if body.config is None else body.model or UNNAMED_MODEL
     return MeasuredModel(name, config, request.model.checkpoint_bytes)

@@ -1,4 +1,4 @@
-"""From a log and what is told beside it to the question of a plan."""
+"""Turns a startup log, and what is given beside it, into the request for a plan of the same start."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -21,14 +21,14 @@ from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
 STAND_IN: Final = "h100-sxm-80gb"
-"""The GPU type that stands in where none is told: nothing that depends on its memory is compared."""
+"""The GPU type that is planned where none is given: nothing that depends on its memory is compared."""
 NO_PLAN: Final = (InputFault, InvalidRequest, UnknownFlag, HubError, InvalidConfig, UnknownArchitecture)
-"""Faults of a question; of one that the log itself asks they are a reason to plan nothing."""
+"""Errors of a request; where the log itself is their cause, no plan is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """The start that a log tells of, as far as it can be planned."""
+    """The start that a log describes, as far as it can be planned."""
 
     request: PlanRequest | None
     gpu_specified: bool
@@ -47,11 +47,11 @@ class LogRequest:
 
 
 async def log_request(log: StartupLog, body: ExplainBody, services: Services) -> LogRequest:
-    """Ask what the log asks.
+    """Return the request for a plan of the start that a log describes.
 
     Raises:
-        InputFault: what was told beside the log names what does not exist, or cannot be read.
-        HubError: the config of a model that was told beside the log could not be had.
+        InputFault: what was given beside the log names what does not exist, or cannot be read.
+        HubError: the config of a model that was given beside the log could not be fetched.
     """
     if body.model is None and body.config is None and log.model is None:
         return _unplanned("model", "the log does not name the model")
@@ -92,7 +92,7 @@ def _gpu(log: StartupLog, body: ExplainBody, services: Services) -> tuple[Any, b
         return body.gpu if isinstance(body.gpu, str) else body.gpu.model_dump(), True, ()
     found = gpus_of(log, services.gpus)
     if not found:
-        why = "the log does not tell the GPU; what depends on its memory is not compared"
+        why = "the log does not say which GPU it is; what depends on its memory is not compared"
         return STAND_IN, False, (Assumption("gpu", STAND_IN, why),)
     likeliest = found[0].id
     if len(found) == 1:
@@ -106,7 +106,7 @@ def _only(gpu: str) -> Assumption:
 
 
 def _serve(log: StartupLog, body: ExplainBody) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
-    """Return the flags of the start; what the log holds and no flag can be is passed over, and said."""
+    """Return the flags of the start; logged values that no flag can have are left out, each with a note."""
     specified, assumptions = flags_of(log)
     serve: dict[str, Any] = {}
     dropped = []
@@ -123,7 +123,7 @@ def _serve(log: StartupLog, body: ExplainBody) -> tuple[dict[str, Any], tuple[As
 
 
 def _specified_beside(error: Exception, body: ExplainBody) -> bool:
-    """Whether a fault lies in what the caller told, not in what the log says."""
+    """Whether an error is caused by what the caller gave, and not by what the log says."""
     if not isinstance(error, InputFault):
         return body.model is not None or body.config is not None
     section, *rest = error.pointer.strip("/").split("/")

@@ -1,4 +1,4 @@
-"""What is done from time to time beside answering."""
+"""Work that the service repeats in the background."""
 
 import asyncio
 from typing import Final
@@ -14,9 +14,9 @@ _log: Final = structlog.stdlib.get_logger("dryserve.upkeep")
 
 
 async def run_maintenance(database: Database, probes: Probes, retention_seconds: float) -> None:
-    """Give up on leases that ran out, forget old jobs, and learn from new measurements, for ever.
+    """Until it is cancelled: end leases that ran out, delete old jobs, learn from new measurements.
 
-    ``retention_seconds``: 0 forgets nothing.
+    ``retention_seconds``: age at which jobs that have ended are deleted; 0 deletes none.
     """
     while True:
         if database.exists:

@@ -14,19 +14,19 @@ from service.serialization import MEASUREMENT, written
 LINES: Final = "application/x-ndjson"
 MAX_FAULTS: Final = 20
 CLOCK_SKEW_SECONDS: Final = 300
-"""By how much the clock of another service may be ahead of ours."""
+"""Seconds by which the clock of another service may be ahead of this one."""
 
 
 def written_lines(measurements: Iterable[Measurement]) -> str:
-    """Return one measurement a line."""
+    """Return measurements as JSON, one a line."""
     return "".join(f"{written(MEASUREMENT, each)}\n" for each in measurements)
 
 
 def read_lines(text: bytes) -> tuple[Measurement, ...]:
-    """Read one measurement a line.
+    """Read measurements from JSON, one a line; empty lines are passed over.
 
     Raises:
-        InvalidRequest: a line is none; it names the first of them by their numbers.
+        InvalidRequest: lines that are no measurements; the first ``MAX_FAULTS`` are listed by number.
     """
     found, faults = [], []
     for number, line in enumerate(text.splitlines(), start=1):

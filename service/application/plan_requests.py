@@ -1,4 +1,4 @@
-"""From what a caller wrote to the core's own question."""
+"""Reads the body of a request, and resolves its model, release, GPU types and flags."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -68,21 +68,21 @@ Place: TypeAlias = tuple[int | str, ...]
 """Keys and indices down to a value."""
 
 UNNAMED_MODEL: Final = "./model"
-"""What a config without an id is called, in commands too."""
+"""Name of a config that is sent without an id; commands show it too."""
 DEFAULT_REVISION: Final = "main"
-"""The branch that the engine takes by itself."""
+"""The branch that the engine loads by default."""
 SECTIONS: Final[Mapping[Place, tuple[str, ...]]] = {
     ("serve",): tuple(ServeInput.model_fields),
     ("serve", "speculative_config"): tuple(SpeculativeInput.model_fields),
 }
-"""Objects whose names are the engine's flags, with those that are modelled."""
+"""Objects of the body whose members are flags of the engine, with the flags that are modelled."""
 MAX_COMPARED: Final = 640
-"""GPUs times releases of one question: every type that is known, for as many releases as are compared."""
+"""Most GPU types times releases of one request: every known type, for eight releases."""
 MAX_DETAILED_GPUS: Final = 80
-"""GPUs of one question with details or levers: every type that is known."""
+"""Most GPU types of one request with details or levers: every known type."""
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
-"""Faults of the Hub that another draft, or its config given along, would get past."""
+"""Errors of the Hub that another draft model, or its config in the request, would avoid."""
 
 
 def read_plan_body(document: object) -> PlanBody:
@@ -99,19 +99,19 @@ def read_plan_body(document: object) -> PlanBody:
 
 
 def invalid_request(errors: Sequence[ErrorDetails]) -> InvalidRequest | UnknownFlag:
-    """Name what Pydantic found in a body or among flat parameters."""
+    """Return the error for what Pydantic found in a body or among flat parameters."""
     located = [place for error in errors for place in _places(error)]
     for section, known in SECTIONS.items():
         names = [str(place[-1]) for place, error in located if _is_unknown(error) and place[:-1] == section]
         if names:
-            count = len(names) + sum(_untold(error) for error in errors if _location(error) == section)
+            count = len(names) + sum(_unnamed(error) for error in errors if _location(error) == section)
             return UnknownFlag(names, known, section=_pointer(section), count=count)
     pairs = [(_pointer(place), _message(error)) for place, error in located]
-    return InvalidRequest(pairs, count=len(pairs) + sum(map(_untold, errors)))
+    return InvalidRequest(pairs, count=len(pairs) + sum(map(_unnamed, errors)))
 
 
 def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:
-    """Yield where an error stands; one for many unknown names stands at each of the first of them."""
+    """Yield the place of an error; an error for many unknown names has the place of each of the first."""
     place = _location(error)
     if error["type"] != UNKNOWN_NAMES:
         yield place, error
@@ -120,8 +120,8 @@ def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:
         yield (*place, name), error
 
 
-def _untold(error: ErrorDetails) -> int:
-    """Return how many unknown names an error only counts."""
+def _unnamed(error: ErrorDetails) -> int:
+    """Return the number of unknown names that an error counts without naming them."""
     return error["ctx"]["count"] - len(error["ctx"]["names"]) if error["type"] == UNKNOWN_NAMES else 0
 
 
@@ -136,11 +136,11 @@ def _message(error: ErrorDetails) -> str:
 def _location(error: ErrorDetails) -> Place:
     loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
-    # Tags say which form of a value was read; they are no part of the document.
+    # Tags, which say which form of a value was read, are no part of the document.
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
     if source != "query":
         return place
-    # What is no parameter of ours was meant as a flag.
+    # An unknown parameter is treated as an unknown flag.
     if not place:
         return ("serve",) if error["type"] == UNKNOWN_NAMES else place
     name, *inside = str(place[0]), *place[1:]
@@ -153,12 +153,12 @@ def _pointer(place: Place) -> str:
 
 
 async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
-    """Resolve the names in a question.
+    """Resolve the names in a body: its release with its rules, its GPU types, its model.
 
     Raises:
-        InvalidRequest: there is neither a model nor a config, or more is asked for than is planned at once.
+        InvalidRequest: there is neither a model nor a config, or the request is too large to plan.
         InputFault: a value names what does not exist, or a config cannot be read.
-        HubError: the model's config could not be had.
+        HubError: the model's config could not be fetched.
     """
     _check_work(body)
     flags = body.serve.flags()
@@ -179,10 +179,10 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
 
 
 def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
-    """Plan, which takes milliseconds to a second of one core.
+    """Plan a request: milliseconds to a second of one core.
 
     Raises:
-        InputFault: a flag names what the engine does not have.
+        InputFault: a flag names an attention backend that the release does not have.
     """
     try:
         return services.plan(question)
@@ -191,7 +191,7 @@ def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
 
 
 def _check_work(body: PlanBody) -> None:
-    """Refuse what would keep a core busy for minutes, or be answered by tens of megabytes."""
+    """Refuse requests that would take minutes of a core or tens of megabytes of answer."""
     gpus, releases = len(body.gpus or ()), max(1, len(body.engine.versions))
     if gpus * releases > MAX_COMPARED:
         words = f"are {gpus} for {releases} releases: at most {MAX_COMPARED} are planned, of both together"
@@ -244,13 +244,13 @@ def _speculative_methods() -> tuple[str, ...]:
 
 
 def _check_cache_dtype(given: str | None) -> None:
-    """Refuse what no release has; what only another release has, the engine itself refuses in its answer."""
+    """Refuse a cache dtype that no release has; one of other releases gets the engine's refusal in the plan."""
     if given is not None and given not in _cache_dtypes():
         raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
 
 
 def _check_method(given: SpeculativeConfig | None) -> None:
-    """Refuse a method that no release has, as for cache types."""
+    """Refuse a method that no release has; one of other releases gets the engine's refusal in the plan."""
     if given is None or given.method is None or given.method in _speculative_methods():
         return
     fault = UnknownSpeculativeMethod(given.method, _speculative_methods())
@@ -307,7 +307,7 @@ async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services:
 
     Raises:
         InputFault: the draft's config cannot be read.
-        HubError: it could not be had.
+        HubError: it could not be fetched.
     """
     speculative = flags.speculative_config
     if speculative is None or speculative.model is None or speculative.method in LOOKUPS:
@@ -333,12 +333,12 @@ async def _draft_document(draft_id: str, revision: str | None, services: Service
 
 
 def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Model:
-    """Read a fetched config as a release does; as the newest where none is told.
+    """Read a fetched config by the rules of a release, by default the newest.
 
     Raises:
         InvalidConfig: the config cannot be read as a model.
         UnknownArchitecture: its architecture is not modelled.
-        NotATextModel: it is not, and the Hub says that the model is for another task.
+        NotATextModel: it is not modelled, and the Hub says that the model is for another task.
     """
     try:
         architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]))
@@ -367,7 +367,7 @@ def _architecture(fetched: FetchedConfig, rules: EngineRules) -> ModelArchitectu
 
 
 def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:
-    """Return the config with what ModelOpt keeps in a file of its own, where the config itself is silent.
+    """Return the config with the quantization that ModelOpt writes to a file of its own, if it has none.
 
     Source: vLLM 0.32.0, get_config.
     """

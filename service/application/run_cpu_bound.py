@@ -1,7 +1,7 @@
 """Runs short CPU-bound work beside the event loop.
 
-Threads of one interpreter share the time of one processor: the more of them work, the longer the event loop
-waits. So short work runs in a thread, one piece at a time.
+The threads of one interpreter share one processor's time: the more of them work, the longer the event loop
+waits. So one thread does this work, one piece at a time.
 """
 
 from collections.abc import Callable

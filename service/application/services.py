@@ -1,4 +1,4 @@
-"""The parts that the face calls on."""
+"""The parts that use cases work with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from service.store.tokens import TokenStore
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What probes need; the database behind it is not touched before one is asked for."""
+    """The stores of probes; the database is opened when it is first used."""
 
     jobs: JobStore
     measurements: MeasurementStore
@@ -28,10 +28,10 @@ class Probes:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What answers questions, wired once."""
+    """The parts that use cases work with, wired once by `bootstrap`."""
 
     plan: Callable[[PlanRequest], Plan]
-    """Pure and synchronous: it takes milliseconds to a second of one core."""
+    """Pure and synchronous; takes milliseconds to a second of one core."""
     models: ModelSource
     snapshot: BundledSnapshot
     gpus: GpuCatalog

@@ -1,4 +1,4 @@
-"""`dryserve manifest`: what an operator applies to run workers elsewhere."""
+"""`dryserve manifest`: a Kubernetes manifest or a docker line that starts workers elsewhere."""
 
 from typing import Annotated
 
@@ -18,6 +18,6 @@ def manifest(  # noqa: PLR0913 - one for each option
     label: Annotated[list[str] | None, typer.Option(help="Label that jobs may ask for, repeatable.")] = None,
     secret: Annotated[str, typer.Option(help="Secret whose key `token` is a worker's token.")] = SECRET,
 ) -> None:
-    """Print what starts a worker elsewhere; nothing is sent anywhere."""
+    """Print a manifest or command that starts a worker elsewhere; nothing is sent anywhere."""
     launch = Launch(server, image, gpus, python, tuple(label or ()), secret)
     typer.echo(written(form, launch), nl=False)

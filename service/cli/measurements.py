@@ -1,4 +1,4 @@
-"""`dryserve measurements`: carry measurements from one database to another."""
+"""`dryserve measurements`: copy measurements from one database to another."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from service.cli.exit_codes import ExitCode
 from service.settings import Settings
 from service.store.measurements import MeasurementStore
 
-cli: Final = typer.Typer(name="measurements", help="What was measured, as JSON lines.", no_args_is_help=True)
+cli: Final = typer.Typer(name="measurements", help="Measurements as JSON lines.", no_args_is_help=True)
 
 
 @cli.command("export")
@@ -30,7 +30,7 @@ def import_lines(
         Path, typer.Argument(help="A file that `dryserve measurements export` wrote.", exists=True)
     ],
 ) -> None:
-    """Keep the measurements of a file; those that are there already are passed over."""
+    """Store the measurements of a file, except those that are stored already."""
     try:
         measurements = read_lines(file.read_bytes())
     except InvalidRequest as error:

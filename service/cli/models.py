@@ -1,4 +1,4 @@
-"""`dryserve models`: what is kept of the Hub, for sites that it does not reach."""
+"""`dryserve models`: store files of the Hub, for sites that cannot reach it."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,7 +17,7 @@ from service.hub.transfer import hub_http
 from service.settings import Settings
 
 cli: Final = typer.Typer(
-    name="models", help="Keep models for sites that no Hub reaches.", no_args_is_help=True
+    name="models", help="Store models for sites that cannot reach the Hub.", no_args_is_help=True
 )
 
 
@@ -26,9 +26,9 @@ def pull(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids on the Hub: organisation/name.")],
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit, of all of them.")] = None,
 ) -> None:
-    """Fetch models from the Hub and keep them.
+    """Fetch models from the Hub and store them.
 
-    Exits with 1 when not all of them could be had, 2 when the Hub is not to be asked.
+    Exits with 1 when not all of them could be fetched, 2 when HF_HUB_OFFLINE forbids it.
     """
     settings = Settings()
     if settings.hf_hub_offline:
@@ -41,10 +41,10 @@ def pull(
 def import_(
     folder: Annotated[Path, typer.Argument(help="A cache or a download of the Hub's tools.", exists=True)],
     model_id: Annotated[
-        str | None, typer.Option("--id", help="Id of a model that lies in FOLDER itself.")
+        str | None, typer.Option("--id", help="Id of a model whose files are in FOLDER itself.")
     ] = None,
 ) -> None:
-    """Keep the models that lie in a folder: below `models--org--name`, or in `org/name`.
+    """Store the models of a folder: those below `models--org--name`, or in `org/name`.
 
     Exits with 1 when not all of them could be read, 2 when there are none.
     """
@@ -57,9 +57,9 @@ def import_(
 
 @cli.command()
 def verify() -> None:
-    """Check everything that is kept, and drop what is damaged.
+    """Check everything that is stored, and delete what is damaged.
 
-    Exits with 1 when something was.
+    Exits with 1 when something was damaged.
     """
     raise typer.Exit(asyncio.run(_verify(Settings())))
 
@@ -95,13 +95,13 @@ async def _imported(model: FolderModel, cache: HubCache) -> str | None:
 
 
 async def _specified(model_id: str, keeping: Coroutine[object, object, str | None]) -> bool:
-    """Say what became of a model, and whether it is kept."""
+    """Print what became of a model, and return whether it is stored."""
     try:
         commit = await keeping
     except (HubError, OSError) as error:
         typer.echo(f"{ascii(model_id)[1:-1]}: {error}", err=True)
         return False
-    typer.echo(f"{model_id} at {commit or 'a commit that is not told'}")
+    typer.echo(f"{model_id} at {commit or 'an unknown commit'}")
     return True
 
 

@@ -1,4 +1,4 @@
-"""The options of a command, made from its parameters so that flags are told in one place."""
+"""Makes the options of a command from a schema, so that each flag is described in one place."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -11,20 +11,23 @@ import typer
 from service.application.schemas.serve import FlagsInput
 
 CONFIG: Final = typer.Option(
-    "--config", help="A config.json to plan without any Hub.", exists=True, dir_okay=False
+    "--config",
+    help="A config.json, used in place of the model's own and without the Hub.",
+    exists=True,
+    dir_okay=False,
 )
 FORMAT: Final = typer.Option("--format", help="Left out: a table on a terminal, JSON elsewhere.")
 
 Annotation: TypeAlias = Any
-"""A type as it is written, for which the language has no type of its own."""
+"""A type annotation; Python has no type for it."""
 
 
 def with_options(
     command: Callable[..., None], taken: type[FlagsInput], forms: Annotation, *more: inspect.Parameter
 ) -> Callable[..., None]:
-    """Give a command that takes keywords one option for each parameter that it takes, its own, and ``more``.
+    """Give a command one option for each member of ``taken``, beside its own options and ``more``.
 
-    ``forms`` are the ways in which it can write its answer.
+    ``forms``: type of `--format`, the forms in which the command can write its answer.
     """
     specified = inspect.signature(command).parameters.values()
     own = (parameter for parameter in specified if get_origin(parameter.annotation) is Annotated)
@@ -47,7 +50,7 @@ def _options(taken: type[FlagsInput]) -> Iterator[inspect.Parameter]:
 
 
 def option(name: str, kind: Annotation, how: object, default: object = None) -> inspect.Parameter:
-    """Return one parameter of a command, by Typer's own description of it."""
+    """Return one parameter of a command; ``how``: Typer's description of it."""
     annotation = Annotated[kind, how]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

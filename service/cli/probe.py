@@ -1,4 +1,4 @@
-"""`dryserve probe`: ask a service for a measurement, and follow it."""
+"""`dryserve probe`: request a measurement from a service, and follow it."""
 
 import json
 import uuid
@@ -21,11 +21,11 @@ from service.units import gib_text
 
 TERMS: Final = ("requested", "weights", "activation", "non_torch", "cuda_graphs", "available_kv")
 UNPLANNED: Final = ("context", "library", "nccl", "granularity", "largest")
-"""What an allocation tells beside the plan."""
+"""What an allocation probe measures and no plan computes."""
 MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
 TIMEOUT: Final = httpx2.Timeout(30, read=60)
 PATIENCE_SECONDS: Final = 60
-"""How long a service may be gone while it is followed."""
+"""Seconds for which a service may be unreachable while a probe is followed."""
 PAUSE_SECONDS: Final = 1
 Json = Mapping[str, Any]
 
@@ -39,13 +39,15 @@ def probe(  # noqa: PLR0913 - one for each option
     token_file: Annotated[Path, typer.Option(help="File that holds an operator's token.", exists=True)],
     kind: Annotated[Literal["alloc", "engine"], typer.Option(help="What to measure.")] = "engine",
     label: Annotated[str | None, typer.Option(help="Label of the worker that is to run it.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Run beside others, if the node allows it.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow it to its end.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run beside other processes, if the node allows it.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow it until it has ended.")] = False,
     **flags: Any,  # noqa: ANN401 - checked by PlanParameters
 ) -> None:
     """Measure on a GPU what a plan for MODEL computes; a worker on a node with that GPU runs it.
 
-    Exits with 0 when it is asked for (with --wait: when it has measured), 3 when it did not measure, 2 on bad
+    Exits with 0 when it is queued (with --wait: when it has measured), 3 when it did not measure, 2 on bad
     input.
     """
     with exits_on_bad_input():
@@ -64,7 +66,7 @@ def probe(  # noqa: PLR0913 - one for each option
 
 
 def _requested(http: httpx2.Client, body: Json) -> Json:
-    # The key makes it one probe, should the connection break before the answer is here.
+    # With the key a repeated request makes no second probe.
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     reply = http.post("/probes", json=body, headers=headers)
     if not reply.is_success:
@@ -82,12 +84,10 @@ def _problem(reply: httpx2.Response) -> typer.Exit:
 
 
 def _followed(http: httpx2.Client, requested: Json) -> Json:
-    """Show a probe's progress until it has ended; return it then.
-
-    A service that is gone for a while, to be started anew, is asked again.
+    """Show a probe's progress until it has ended, then return it; a service that restarts is tried again.
 
     Raises:
-        HTTPError: it is gone for longer.
+        HTTPError: the service was unreachable for longer than ``PATIENCE_SECONDS``.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -130,7 +130,7 @@ def _words(specified: Json) -> str:
 
 
 def summary(specified: Json) -> str:
-    """Return what was predicted beside what was measured, in GiB."""
+    """Return a table of predicted and measured memory, in GiB."""
     result = specified["result"]
     lines = [f"probe {specified['id']}: {specified['state']}"]
     if result is None:
@@ -151,7 +151,7 @@ def _compared(predicted: Json, measurement: Json) -> str:
     for term in TERMS:
         estimate, reading = predicted["memory"][term], fullest[MEASURED_AS.get(term, term)]
         between = f"{gib_text(estimate['low'])} to {gib_text(estimate['high'])}"
-        measured = "not told" if reading is None else gib_text(reading["bytes"])
+        measured = "not known" if reading is None else gib_text(reading["bytes"])
         table.add_row(term, gib_text(estimate["bytes"]), between, measured)
     if (cache := measurement["cache"]) is not None:
         table.add_row("blocks", f"{predicted['kv_cache']['num_blocks']:,}", "", f"{cache['num_blocks']:,}")
@@ -159,7 +159,7 @@ def _compared(predicted: Json, measurement: Json) -> str:
 
 
 def _allocated(predicted: Json, allocation: Json) -> str:
-    """Return what was planned beside what was taken, and what nothing plans."""
+    """Return a table of planned and allocated memory, and of what no plan computes, in GiB."""
     table = Table("GiB", "predicted", "measured", "error", box=None)
     cache = predicted["kv_cache"]
     planned = {

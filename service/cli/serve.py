@@ -1,4 +1,4 @@
-"""`dryserve serve`: answer over HTTP."""
+"""`dryserve serve`: run the HTTP service."""
 
 import gc
 import json
@@ -55,13 +55,13 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
     *,
     local_worker: Annotated[
-        bool, typer.Option("--local-worker", help="Run a worker for probes on this host, too.")
+        bool, typer.Option("--local-worker", help="Also run a worker for probes on this host.")
     ] = False,
     worker_python: Annotated[
         Path | None, typer.Option(help="Python that has torch or the engine, for the local worker.")
     ] = None,
 ) -> None:
-    """Answer over HTTP."""
+    """Run the HTTP service."""
     settings = Settings()
     host, port = host or settings.host, settings.port if port is None else port
     configure_logs(settings.log_level)

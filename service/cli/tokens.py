@@ -1,4 +1,4 @@
-"""`dryserve token`: make, list and revoke the tokens of probes."""
+"""`dryserve token`: create, list and revoke the tokens of operators, readers and workers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,16 +11,16 @@ from service.cli.exit_codes import ExitCode
 from service.settings import Settings
 from service.store.tokens import Scope, TokenStore
 
-cli: Final = typer.Typer(name="token", help="Tokens for probes.", no_args_is_help=True)
+cli: Final = typer.Typer(name="token", help="Tokens of operators, readers and workers.", no_args_is_help=True)
 Answer = TypeVar("Answer")
 
 
 @cli.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Whose it is; a worker's jobs are told by this name.")],
+    name: Annotated[str, typer.Argument(help="Name of its owner; a worker's jobs show it.")],
     scope: Annotated[Scope, typer.Option(help="What it allows.")],
 ) -> None:
-    """Make a token and print it; it cannot be shown again."""
+    """Create a token and print it; it cannot be shown again."""
     typer.echo(_requested(lambda tokens: tokens.create(name, scope)))
 
 
@@ -33,7 +33,7 @@ def list_tokens() -> None:
 
 @cli.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list` shows it.")]) -> None:
-    """Make a token worthless."""
+    """Revoke a token: it is no longer accepted."""
     if not _requested(lambda tokens: tokens.revoke(token_id)):
         typer.echo(f"no valid token {token_id}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)

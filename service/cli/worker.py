@@ -32,20 +32,22 @@ def worker(  # noqa: PLR0913 - one for each option
     label: Annotated[list[str] | None, typer.Option(help="Label that jobs may ask for, repeatable.")] = None,
     python: Annotated[Path | None, typer.Option(help="Python that has torch or the engine.")] = None,
     allow_force: Annotated[
-        bool, typer.Option("--allow-force", help="Let jobs that ask for it run beside others on a GPU.")
+        bool,
+        typer.Option("--allow-force", help="Let jobs that ask for it run beside other processes on a GPU."),
     ] = False,
     reserve_gib: Annotated[
-        float | None, typer.Option(help="GiB of every GPU to leave free; left out: 2 or 5 %, the larger.")
+        float | None,
+        typer.Option(help="GiB of every GPU to leave free; left out: 2 GiB or 5 %, whichever is more."),
     ] = None,
     host_memory: Annotated[
-        bool, typer.Option("--host-memory", help="Let the host's memory stand in for a GPU.")
+        bool, typer.Option("--host-memory", help="Use the host's memory in place of a GPU.")
     ] = False,
     tied: Annotated[bool, typer.Option("--tied", help="End when standard input closes.")] = False,
-    state: Annotated[Path | None, typer.Option(help="Folder for locks and results on their way.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder for locks and for results not sent yet.")] = None,
 ) -> None:
-    """Ask a service for probes, run them on this node's GPUs, hand the results in. Nothing listens here."""
+    """Take jobs from a service, run them on this node's GPUs, send the results. Opens no port."""
     configure_logs(Settings().log_level)
-    # Children run in folders of their own, from which a relative path leads nowhere.
+    # Children run in other folders, where a relative path would not be found.
     found = shutil.which(python or sys.executable)
     if found is None:
         typer.echo(f"{python} is no program", err=True)

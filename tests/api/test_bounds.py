@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from service.api.examples import NODE
 from service.api.middleware.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
 from service.api.middleware.body_limit import MAX_BODY_BYTES
-from service.api.work_lanes import Seats, TooBusy
+from service.api.work_lanes import CallerQuota, TooBusy
 from service.store.measurements import BATCH_SIZE
 from service.store.tokens import Scope, TokenStore
 from tests.api.test_probes import (
@@ -72,40 +72,40 @@ async def test_bodies_together_have_a_bound(bearer: Bearer, size: int, together:
     assert (await requested(b" " * size)).status_code == 400
 
 
-def test_seats_are_counted_for_each_caller() -> None:
-    seats = Seats(1)
-    with seats.taken("a"):
-        with pytest.raises(TooBusy), seats.taken("a"):
+def test_waiting_requests_are_counted_for_each_caller() -> None:
+    quota = CallerQuota(1)
+    with quota.hold("a"):
+        with pytest.raises(TooBusy), quota.hold("a"):
             pass
-        with seats.taken("b"):
+        with quota.hold("b"):
             pass
-    with seats.taken("a"):
+    with quota.hold("a"):
         pass
 
 
 async def test_streams_of_one_token_have_a_bound(bearer: Bearer, served: Served) -> None:
-    seats = served[0].state.turns.streams = Seats(1)
+    quota = served[0].state.lanes.streams = CallerQuota(1)
     operator = await bearer(Scope.OPERATOR)
     probe = await queued(operator)
     path = f"/probes/{probe['id']}/events"
     following = asyncio.create_task(operator.get(path))
     async with asyncio.timeout(PATIENCE):
-        while not seats._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
+        while not quota._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
         reply = await operator.get(path)
         assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
         await operator.delete(f"/probes/{probe['id']}")
         assert (await following).status_code == 200
-        # The seat is free again.
+        # Its place is free again.
         assert (await operator.get(path)).status_code == 200
 
 
 async def test_polls_of_one_token_have_a_bound(bearer: Bearer, served: Served) -> None:
-    served[0].state.turns.polls = Seats(1)
+    served[0].state.lanes.polls = CallerQuota(1)
     worker, other = await bearer(Scope.WORKER), await bearer(Scope.WORKER)
     waiting = asyncio.create_task(worker.post("/leases", json={**LEASE, "wait_seconds": 3}))
     async with asyncio.timeout(PATIENCE):
-        while not served[0].state.turns.polls._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
+        while not served[0].state.lanes.polls._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
     refused = await worker.post("/leases", json=LEASE)
     assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-busy")

@@ -136,7 +136,7 @@ def test_the_summary_holds_measured_against_predicted() -> None:
     assert "40.00" in text
     assert "50.00" not in text
     assert "1,001" in text
-    assert "not told" in text
+    assert "not known" in text
 
 
 def test_what_is_kept_and_teaches_nothing_is_no_part_of_an_answer(

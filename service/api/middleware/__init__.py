@@ -1,1 +1,1 @@
-"""ASGI middleware: request log, size limits."""
+"""ASGI middleware: request log, limits on sizes and connections."""

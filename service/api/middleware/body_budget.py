@@ -1,7 +1,7 @@
-"""Bounds the bytes of the bodies of all requests at once.
+"""Limits the bytes of the bodies of all requests at once.
 
-A parsed body takes up to twenty times its bytes in memory, and every request that waits for its turn holds
-its own. Small bodies have a bound of their own, so that a few large ones keep no small request out.
+A parsed body takes up to twenty times its bytes in memory, and every request that waits holds its own. Small
+bodies have a limit of their own, so that a few large bodies do not keep small requests out.
 """
 
 from http import HTTPStatus
@@ -20,10 +20,10 @@ PAUSE_SECONDS: Final = 5
 
 
 class TooManyBodies(HTTPException):
-    """The bodies of all requests at once are more than the service takes.
+    """The bodies of all requests together have more bytes than the service accepts.
 
     Attributes:
-        retry_after: seconds after which asking again makes sense.
+        retry_after: seconds after which to repeat the request.
     """
 
     retry_after: Final = PAUSE_SECONDS
@@ -33,7 +33,7 @@ class TooManyBodies(HTTPException):
 
 
 class BodyBudget:
-    """Counts the bytes of all bodies that are held, and refuses more than the bound."""
+    """Counts the bytes of all bodies in memory, and refuses a body that exceeds the limit."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class BodyBudget:
         """Pass a request on, and count its body while it is read and held.
 
         Raises:
-            TooManyBodies: from within the application's own reading, so that its handlers answer.
+            TooManyBodies: while the application reads the body, so that its handlers answer.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -65,7 +65,7 @@ class BodyBudget:
             self._change(read, 0)
 
     def _change(self, before: int, now: int) -> None:
-        """Count a body that has grown, or that is gone; where it is refused, nothing changes."""
+        """Count a body that has grown or ended; a refused body changes nothing."""
         small = self._small + _if_small(now) - _if_small(before)
         large = self._large + (now - _if_small(now)) - (before - _if_small(before))
         if now > before and (small > SMALL_TOGETHER or large > LARGE_TOGETHER):

@@ -1,4 +1,4 @@
-"""No request is read beyond the size of any question."""
+"""Limits the size of a request: its address, its headers and its body."""
 
 import re
 from http import HTTPStatus
@@ -13,21 +13,21 @@ from service.api.responses import problem_response
 
 MAX_BODY_BYTES: Final = 4 << 20
 MAX_CONTAINERS: Final = 100_000
-"""Objects and lists of a body. Parsed, each takes up to a hundred times the memory that its text does."""
+"""Objects and lists of a body. Each takes up to a hundred times the memory of its text when parsed."""
 MAX_VALUES: Final = 1 << 18
-"""Values of a body: what stands between commas. The index of a model of many experts has some 50,000."""
+"""Values of a body, counted by commas. The weight index of a large mixture of experts has some 50,000."""
 MAX_TARGET_BYTES: Final = 32 << 10
-"""Of a path with its query: 256 GPU types of 100 characters fit."""
+"""Bytes of a path with its query: 256 GPU types of 100 characters fit."""
 MAX_PARAMETERS: Final = 2048
 MAX_HEADER_BYTES: Final = 64 << 10
 MOST_DIGITS: Final = 12
 
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("|\\?)', re.DOTALL)
-"""A string up to the quote that ends it, or else to the end of what was read, with a loose backslash."""
+"""A string up to its closing quote, or else to the end of the text, with a backslash that ends the text."""
 
 
 class BodyLimit:
-    """Counts a body while it is read, and lets nothing announced as too long be read at all."""
+    """Stops reading a body beyond the limits; one announced as too long is not read at all."""
 
     def __init__(self, app: ASGIApp, limit_bytes: int = MAX_BODY_BYTES) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class BodyLimit:
         """Pass a request on, unless its address or its headers are too long.
 
         Raises:
-            HTTPException: from within the application's own reading, so that its handlers answer.
+            HTTPException: while the application reads the body, so that its handlers answer.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -64,7 +64,7 @@ class BodyLimit:
 
 
 class JsonCount:
-    """Counts the values of a JSON text while it is read, without parsing it: what stands in no string."""
+    """Counts the values of a JSON text without parsing it: commas and brackets outside of strings."""
 
     def __init__(self) -> None:
         self._open = b""
@@ -72,10 +72,10 @@ class JsonCount:
         self.values = 0
 
     def add(self, chunk: bytes) -> bool:
-        """Count what was read, and return whether that makes it too many."""
+        """Count a part of the text, and return whether there are too many values now."""
         text = self._open + chunk
         self._open = b""
-        # What stands outside of strings, and between them how each string ends.
+        # Even items stand outside of strings; odd items are the end of each string.
         parts = _STRING.split(text)
         if len(parts) > 1 and parts[-2] != b'"':
             self._open = b'"' + parts[-2]

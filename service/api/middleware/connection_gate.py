@@ -1,4 +1,4 @@
-"""Refuses work while there are too many connections; operators are answered all the same."""
+"""Refuses requests while there are too many connections, except for the operators' routes."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from service.api.middleware.request_log import PROBES
 from service.api.responses import problem_response
 
 OVER_LIMIT: Final = "crowded"
-"""Member of a request's state by which the server says that there are too many connections."""
+"""Member of a request's state in which the server says whether there are too many connections."""
 
 
 class ConnectionGate:
-    """Lets all requests through while there are not too many connections, and those of operators always."""
+    """Passes requests on while there are not too many connections, and those to operators' routes always."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

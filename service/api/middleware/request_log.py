@@ -1,4 +1,4 @@
-"""Sees every request through: its id, its log line, its duration, and an answer even when all fails."""
+"""Gives every request an id, a log line and a duration, and answers errors that nothing else handles."""
 
 import re
 import time
@@ -24,7 +24,7 @@ _log = structlog.stdlib.get_logger("dryserve.http")
 
 
 class RequestLog:
-    """Outermost layer of the application."""
+    """Outermost middleware of the application."""
 
     def __init__(
         self, app: ASGIApp, metrics: Metrics, clock: Callable[[], float] = time.perf_counter
@@ -34,7 +34,7 @@ class RequestLog:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and watch it."""
+        """Pass a request on, and log it when it has been answered."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""Engines and their releases."""
+"""Routes of engines and their releases."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""GPU types."""
+"""Routes of GPU types."""
 
 from typing import Annotated
 

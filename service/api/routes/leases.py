@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from service.api.auth import Worker
-from service.api.dependencies import AllTurns, Parts
+from service.api.dependencies import Lanes, Parts
 from service.api.routes.probes import ProbeId
 from service.application.leases import finish_job, prolong_lease, take_job
 from service.application.schemas.lease import (
@@ -29,10 +29,10 @@ NONE_NOW: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.post("/leases", response_model=LeaseAnswer, responses=NONE_NOW, summary="Take a job")
 async def create_lease(
-    body: LeaseBody, services: Parts, worker: Worker, request: Request, turns: AllTurns
+    body: LeaseBody, services: Parts, worker: Worker, request: Request, lanes: Lanes
 ) -> LeaseAnswer | Response:
     """Lease a job to a worker that can run it, waiting for one for at most `wait_seconds`."""
-    with turns.polls.taken(worker.id):
+    with lanes.polls.hold(worker.id):
         job = await take_job(body, worker, services.probes, request.is_disconnected)
     if job is None:
         return Response(status_code=HTTPStatus.NO_CONTENT)

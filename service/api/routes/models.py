@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from service.api.dependencies import CallersParts, Parts, TurnOf
+from service.api.dependencies import CallersParts, Parts, RunnerOf
 from service.api.responses import json_response
 from service.application.plan_requests import read_model
 from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
@@ -33,12 +33,12 @@ async def get_model(
     org: Org,
     name: Name,
     services: CallersParts,
-    turn: TurnOf,
+    run: RunnerOf,
     revision: Revision = None,
 ) -> Response:
     """Describe a model by its config, layer by layer, with the bytes of a cached token by cache dtype."""
     fetched = await services.models.resolve(f"{org}/{name}", revision)
-    return await turn(lambda: json_response(ExplainedModel.of(read_model(fetched))))
+    return await run(lambda: json_response(ExplainedModel.of(read_model(fetched))))
 
 
 @router.get(
@@ -50,7 +50,7 @@ async def get_weights(  # noqa: PLR0913, PLR0917 - one for each parameter
     org: Org,
     name: Name,
     services: CallersParts,
-    turn: TurnOf,
+    run: RunnerOf,
     revision: Revision = None,
     file: Annotated[
         str | None,
@@ -60,4 +60,4 @@ async def get_weights(  # noqa: PLR0913, PLR0917 - one for each parameter
     """Describe the tensors of a model's safetensors or GGUF files by the headers of those files alone."""
     model_id = f"{org}/{name}"
     commit, weights = await services.models.weights(model_id, revision, file)
-    return await turn(lambda: json_response(ModelWeightsAnswer.of(model_id, commit, weights)))
+    return await run(lambda: json_response(ModelWeightsAnswer.of(model_id, commit, weights)))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
-from service.api.dependencies import CallersParts, Counts, TurnOf
+from service.api.dependencies import CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
 from service.api.responses import (
     JSON,
@@ -18,7 +18,7 @@ from service.api.responses import (
     negotiated_format,
     text_response,
 )
-from service.api.work_lanes import Turn
+from service.api.work_lanes import Runner
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.brief import BriefPlanAnswer
 from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
@@ -37,7 +37,7 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 
 NO_PLANS: Final = '"plans":[]'
 DETAILED_GPUS: Final = 8
-"""More GPU types than this are answered in short, unless details are asked for."""
+"""Plans for more GPU types are answered in short, unless the request asks for details."""
 
 Accept = Annotated[str, Header(include_in_schema=False)]
 
@@ -49,11 +49,11 @@ async def create_plan(
     body: PlanBody,
     services: CallersParts,
     metrics: Counts,
-    turn: TurnOf,
+    run: RunnerOf,
     accept: Accept = "",
 ) -> Response:
     """Say what `vllm serve` would do with a model on each GPU type. Nothing is started or changed."""
-    return await _answer(body, services, metrics, turn, negotiated_format(accept))
+    return await _answer(body, services, metrics, run, negotiated_format(accept))
 
 
 @router.get(
@@ -66,15 +66,17 @@ async def get_plan(
     query: Annotated[PlanQuery, Query()],
     services: CallersParts,
     metrics: Counts,
-    turn: TurnOf,
+    run: RunnerOf,
     accept: Accept = "",
 ) -> Response:
     """Answer as POST does, by flat parameters; left out, each means what it means left out of the body."""
     body = read_plan_body(query.document())
-    return await _answer(body, services, metrics, turn, query.format or negotiated_format(accept))
+    return await _answer(body, services, metrics, run, query.format or negotiated_format(accept))
 
 
-async def _answer(body: PlanBody, services: Services, metrics: Metrics, turn: Turn, form: Format) -> Response:
+async def _answer(
+    body: PlanBody, services: Services, metrics: Metrics, run: Runner, form: Format
+) -> Response:
     question = await plan_request(body, services)
 
     def answer() -> Response:
@@ -82,11 +84,11 @@ async def _answer(body: PlanBody, services: Services, metrics: Metrics, turn: Tu
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
-    return await turn(answer, dear=_dear(question))
+    return await run(answer, large=_is_large(question))
 
 
-def _dear(question: PlanRequest) -> bool:
-    """Whether a question takes some tenths of a second or more of one core."""
+def _is_large(question: PlanRequest) -> bool:
+    """Whether a request takes some tenths of a second or more of one core."""
     return len(question.gpus) > DETAILED_GPUS or len(question.engine.compared) > 1
 
 
@@ -97,9 +99,9 @@ def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
 
 
 def _whole(plan: Plan) -> Response:
-    """Write a plan with every candidate, one GPU type at a time.
+    """Return a plan with every candidate, written one GPU type at a time.
 
-    The writer of JSON lets no other thread run before it has ended; the whole catalog takes it half a second.
+    Pydantic's JSON writer lets no other thread run until it ends: half a second for the whole catalog.
     """
     before, empty, after = PlanAnswer.of(replace(plan, plans=())).model_dump_json().partition(NO_PLANS)
     gpus = ",".join(GpuPlanAnswer.model_validate(gpu).model_dump_json() for gpu in plan.plans)

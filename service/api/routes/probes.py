@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
-from service.api.dependencies import AllTurns, Parts, TurnOf
+from service.api.dependencies import Lanes, Parts, RunnerOf
 from service.api.responses import json_response
 from service.application import probe_jobs
 from service.application.schemas.probe import (
@@ -50,13 +50,13 @@ async def create_probe(
 
 @router.get("/probes", response_model=ProbeList, summary="List probes")
 async def list_probes(
-    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], turn: TurnOf
+    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], run: RunnerOf
 ) -> Response:
     """List probes, the newest first."""
     del reader
     last = None if query.before is None else await services.probes.jobs.get(query.before)
     found = await services.probes.jobs.latest(query.state, query.limit, last)
-    return await turn(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
+    return await run(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
 
 
 @router.get("/probes/{probe_id}", summary="Look at a probe")
@@ -66,9 +66,9 @@ async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> Probe
     return ProbeAnswer.of(await services.probes.jobs.get(probe_id))
 
 
-async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllTurns) -> AsyncIterator[Job]:
+async def _found(probe_id: ProbeId, services: Parts, reader: Reader, lanes: Lanes) -> AsyncIterator[Job]:
     # Read before the stream begins: after that no problem can be answered any more.
-    with turns.streams.taken("" if reader is None else reader.id):
+    with lanes.streams.hold("" if reader is None else reader.id):
         yield await services.probes.jobs.get(probe_id)
 
 

@@ -1,1 +1,1 @@
-"""What callers are told of errors: problem types (RFC 9457), and the problem that describes one error."""
+"""Problem types (RFC 9457), and the problem that describes an error to a caller."""

@@ -1,4 +1,4 @@
-"""The kinds of faults that probes bring."""
+"""Problem types of probes, by the exceptions that they describe."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

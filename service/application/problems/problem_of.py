@@ -75,10 +75,10 @@ def describe(
 
 
 def _bounded(text: str, most_bytes: int) -> str:
-    """Return words that hold what a caller chose: no secret, nothing unprintable, at most so many bytes.
+    """Return a text without secrets and unprintable characters, cut to a number of UTF-8 bytes.
 
-    A lone surrogate, which JSON can carry in, has no UTF-8 to be sent back as, and a control character takes
-    six bytes in JSON.
+    The text may quote what a caller sent. A lone surrogate, which JSON can hold, cannot be encoded in UTF-8,
+    and a control character takes six bytes of JSON.
     """
     text = cut(text, most_bytes)
     if not text.isprintable():

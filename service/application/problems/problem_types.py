@@ -1,4 +1,4 @@
-"""The kinds of faults a caller can meet, and which exception is of which kind."""
+"""Problem types of the use cases, by the exceptions that they describe."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

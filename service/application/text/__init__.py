@@ -1,1 +1,1 @@
-"""Plans as text for people."""
+"""Plans and explanations as text."""

@@ -1,4 +1,4 @@
-"""Plans as what starts them: for a shell, for Docker, for Kubernetes."""
+"""Writes the commands that start what a plan recommends, for a shell, Docker or Kubernetes."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -13,13 +13,13 @@ IMAGE: Final = "vllm/vllm-openai"
 """The engine's own image, tagged by release."""
 REPLICAS: Final = "--data-parallel-size"
 CACHE: Final = "/root/.cache/huggingface"
-"""Where the image keeps models."""
+"""Folder of the image for models."""
 
 
 def render_commands(plan: Plan) -> str:
     """Write the recommended command for each GPU type.
 
-    One GPU type gives the bare command, for a shell to run; several are told apart by comments.
+    For one GPU type it is the command alone, for a shell to run; for several each has a comment above it.
     """
     return _written(plan, lambda best: _for_shell(best.command))
 
@@ -62,14 +62,14 @@ def _lines(plan: GpuPlan, write: Callable[[Candidate], list[str]], *, bare: bool
 
 
 def _for_shell(command: str) -> list[str]:
-    """Return a command; one that holds quotes is kept from a bare ``$(...)``, which would not heed them."""
+    """Return a command; one with quotes gets a comment, so that a bare ``$(...)``, which splits it, fails."""
     if shlex.split(command) == command.split():
         return [command]
     return ['# holds quotes: run it by eval "$(...)"', command]
 
 
 def _in_a_comment(text: str) -> str:
-    """Return a name of the caller's own that cannot leave the comment it stands in."""
+    """Return a name that the caller chose without line breaks, which would end the comment around it."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
@@ -84,7 +84,7 @@ def _shared(best: Candidate) -> list[str]:
 
 
 def _ranks(best: Candidate) -> int:
-    """Return how many GPUs the command takes, of all replicas together."""
+    """Return how many GPUs the command takes, over all replicas."""
     words = shlex.split(best.command)
     replicas = int(words[words.index(REPLICAS) + 1]) if REPLICAS in words else 1
     return best.tensor_parallel_size * best.pipeline_parallel_size * replicas
@@ -95,7 +95,7 @@ def _image(plan: Plan) -> str:
 
 
 def _docker_words(plan: Plan, best: Candidate) -> list[str]:
-    # What the image starts by itself changed over time, so it is always said; ranks share the host's memory.
+    # The image's own entrypoint changed over time, so it is always given; ranks share the host's memory.
     program, *arguments = shlex.split(best.command)
     options = ["--rm", "--gpus", str(_ranks(best)), "--ipc", "host", "-p", "8000:8000", "-e", "HF_TOKEN"]
     return [
@@ -118,5 +118,5 @@ def _container(plan: Plan, best: Candidate) -> str:
 
 
 def _unexpanded(word: str) -> str:
-    """Return an argument in which Kubernetes replaces no ``$(NAME)`` by a variable."""
+    """Return an argument in which Kubernetes does not replace ``$(NAME)`` by a variable."""
     return word.replace("$(", "$$(")

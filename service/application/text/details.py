@@ -1,4 +1,4 @@
-"""What stands below a table: the best candidate in full, and why others do not start."""
+"""Writes the text below a table: the recommended candidate in full, and why others do not start."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -17,7 +17,7 @@ from service.units import gib_text
 
 
 def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
-    """Describe the recommended candidate: what is logged, groups, memory, warnings."""
+    """Yield lines about the recommended candidate: log lines, groups, memory, warnings."""
     yield ""
     yield f"Recommended: {', '.join((best.kv_cache_dtype, f'TP {_ranks(best)}', *best.attention_backends))}"
     if best.kv_cache is not None:
@@ -35,7 +35,7 @@ def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
 
 def _cache_lines(cache: KvCache) -> Iterator[str]:
     yield f"  {cache.num_blocks:,} blocks of {cache.bytes_per_block:,} B"
-    # Groups that are alike are told once.
+    # Equal groups share one line.
     for group, alike in groupby(cache.groups):
         yield f"  {_group_words(group, len(list(alike)))}"
 
@@ -87,7 +87,7 @@ def _waste_lines(waste: Waste) -> Iterator[str]:
 
 
 def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
-    """Tell what single changes would give, one line each, and what each costs."""
+    """Yield one line for each single change: what it gives, and what it costs."""
     if levers:
         yield ""
         yield "Single changes, those that give most first:"
@@ -101,7 +101,7 @@ def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
 
 
 def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
-    """Say in the engine's own words why candidates do not start, or might not, each reason once."""
+    """Yield in the engine's own words why candidates do not start, or might not, each reason once."""
     reasons: dict[tuple[Verdict, Refusal], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.error is not None:

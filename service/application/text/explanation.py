@@ -1,4 +1,4 @@
-"""An explained log, for eyes."""
+"""Writes the explanation of a log as text."""
 
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
@@ -23,7 +23,7 @@ MARKS: Final = {
 
 
 def render_explanation(explanation: Explanation, kept: StoredLog | None = None) -> str:
-    """Write an explanation in fixed width, and what became of the log as evidence."""
+    """Return an explanation as text of fixed width, and what was stored of the log."""
     lines = (*_lines(explanation), *(() if kept is None else _stored(kept)))
     return "".join(f"{line}\n" for line in lines)
 

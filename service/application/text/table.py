@@ -1,4 +1,4 @@
-"""A plan as a table, for a terminal and for curl."""
+"""Writes a plan as a table, for a terminal."""
 
 from io import StringIO
 from math import inf
@@ -28,7 +28,7 @@ RULED: Final = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=Tru
 
 
 def render_plan(plan: Plan) -> str:
-    """Write a plan in fixed width and plain ASCII, commands unbroken."""
+    """Return a plan as ASCII text of fixed width; commands are not wrapped."""
     parts = [_heading(plan)]
     if len(plan.plans) > DETAILED_GPUS:
         parts.append(_comparison(plan))
@@ -69,7 +69,7 @@ def _description(plan: GpuPlan) -> str:
     gpu = plan.gpu
     capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
     table = _table(*COLUMNS)
-    # Those that do not start are told below with their reasons, unless nothing else is there.
+    # Candidates that do not start stand below, with their reasons, unless there are no others.
     alive = [candidate for candidate in plan.candidates if candidate.verdict is not Verdict.REFUSED]
     for candidate in alive or plan.candidates:
         table.add_row(*_cells(candidate))
@@ -106,7 +106,7 @@ def _cells(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _room(candidate: Candidate) -> float:
-    """Return how near a candidate that does not start comes to it."""
+    """Return bytes that are left for the cache of a candidate that does not start; the most is nearest."""
     return candidate.memory.available_kv.bytes if candidate.memory else -inf
 
 

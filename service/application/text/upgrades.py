@@ -1,4 +1,4 @@
-"""What changes between releases, for eyes."""
+"""Writes what changes between releases as text."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -7,7 +7,7 @@ from service.advisor.plan_types import Upgrade, UpgradeOutcome, Verdict
 
 
 def upgrade_text(step: Upgrade, width: int) -> str:
-    """Write one step between releases."""
+    """Return one step between releases as text, wrapped at a width in characters."""
     return "".join(f"{line}\n" for line in _lines(step, width))
 
 

@@ -1,4 +1,4 @@
-"""Work that waits for its turn: the order, the bounds, and those who do not wait for the answer."""
+"""Work that waits for its run: the order, the bounds, and those who do not wait for the answer."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def test_operators_and_small_questions_do_not_wait_behind_large_ones(
 ) -> None:
     async with caller(gated) as client, asyncio.timeout(PATIENCE):
         large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
-        await waits(gated.state.turns.dear, 2)
+        await waits(gated.state.lanes.large, 2)
         for path in ("/livez", "/readyz", "/health", "/gpus", "/engines", "/models", "/problems"):
             assert (await client.get(path)).status_code == 200
         metrics = (await client.get("/metrics")).text
@@ -84,7 +84,7 @@ async def test_operators_and_small_questions_do_not_wait_behind_large_ones(
 async def test_a_full_queue_says_when_to_ask_again(gated: FastAPI, gate: Gate) -> None:
     async with caller(gated) as client, asyncio.timeout(PATIENCE):
         large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
-        await waits(gated.state.turns.dear, 2)
+        await waits(gated.state.lanes.large, 2)
         reply = await client.post("/plan", json=LARGE)
         assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
         assert reply.headers["content-type"] == "application/problem+json"
@@ -96,7 +96,7 @@ async def test_a_full_queue_says_when_to_ask_again(gated: FastAPI, gate: Gate) -
 async def test_a_caller_with_many_questions_makes_room_for_another(gated: FastAPI, gate: Gate) -> None:
     async with caller(gated) as greedy, caller(gated, "10.0.0.2") as other, asyncio.timeout(PATIENCE):
         first, second, third = (asyncio.create_task(greedy.post("/plan", json=LARGE)) for _ in range(3))
-        await waits(gated.state.turns.dear, 2)
+        await waits(gated.state.lanes.large, 2)
         fourth = asyncio.create_task(other.post("/plan", json=LARGE))
         # The latest of the caller who has most waiting.
         assert (await third).status_code == 503
@@ -130,10 +130,10 @@ async def test_the_work_of_a_caller_who_hung_up_is_dropped(gated: FastAPI, gate:
         first = asyncio.create_task(client.post("/plan", json=LARGE))
         await asyncio.to_thread(gate.started.wait, PATIENCE)
         leaving = asyncio.create_task(gated(scope, heard.get, send))
-        await waits(gated.state.turns.dear, 1)
+        await waits(gated.state.lanes.large, 1)
         heard.put_nowait({"type": "http.disconnect"})
         await leaving
-        assert gated.state.turns.dear.waiting == 0
+        assert gated.state.lanes.large.waiting == 0
         gate.opened.set()
         assert (await first).status_code == 200
     assert sent[0]["status"] == 499
