@@ -34,9 +34,9 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
-    """Most open connections, if the limit of open files allows it; beyond it only operators' routes work."""
+    """Most open connections, if the limit of open files allows it; above it only operators' routes work."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Large plan requests (for more than eight GPU types) that may wait in the queue, by default 64."""
+    """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
     open_reads: bool | None = None
     """Whether callers on the service's own host may read probes and measurements without a token.
 

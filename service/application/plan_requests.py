@@ -244,7 +244,7 @@ def _speculative_methods() -> tuple[str, ...]:
 
 
 def _check_cache_dtype(given: str | None) -> None:
-    """Refuse a cache dtype that no release has; one of other releases gets the engine's refusal in the plan."""
+    """Refuse a cache dtype that no release has; for one of another release the plan has the refusal."""
     if given is not None and given not in _cache_dtypes():
         raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
 

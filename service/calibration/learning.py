@@ -258,7 +258,7 @@ def _not_revoked(members: Sequence[Sample]) -> list[Sample]:
 def _of_newest_stack(members: Sequence[Sample]) -> list[Sample]:
     """Return the samples of each node's latest software stack, and those whose stack is unknown.
 
-    Nodes are told apart by reporter too, so that a reporter cannot remove the samples of another one.
+    Nodes of different reporters are different nodes, so that a reporter cannot remove another's samples.
     """
     newest: dict[tuple[str, str], Sample] = {}
     for sample in sorted(members, key=lambda each: each.age):

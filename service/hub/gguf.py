@@ -72,7 +72,7 @@ class InvalidHeader(ValueError):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ByteReader:
     """Reads values from bytes, one after another, beginning at `at`."""
 
     data: bytes
@@ -109,7 +109,7 @@ def read_gguf(beginning: bytes) -> HeaderTensors:
         HeaderTruncated: more bytes are needed.
         InvalidHeader: the file is not a GGUF file, or its version or a type of its tensors is unknown.
     """
-    data = _Reader(beginning)
+    data = _ByteReader(beginning)
     if beginning[: len(_MAGIC)] != _MAGIC[: len(beginning)]:
         raise InvalidHeader("it does not start like a GGUF file")
     data.skip(len(_MAGIC))
@@ -125,7 +125,7 @@ def read_gguf(beginning: bytes) -> HeaderTensors:
     return _tensors(data, tensors)
 
 
-def _skip_value(data: _Reader, kind: int) -> None:
+def _skip_value(data: _ByteReader, kind: int) -> None:
     if kind == _STRING:
         _skip_string(data)
     elif kind in _NUMBERS:
@@ -136,7 +136,7 @@ def _skip_value(data: _Reader, kind: int) -> None:
         raise InvalidHeader(f"the value type {kind} in its header is unknown")
 
 
-def _skip_array(data: _Reader) -> None:
+def _skip_array(data: _ByteReader) -> None:
     kind, count = data.number("I"), data.number("Q")
     if kind in _NUMBERS:
         data.skip(count * struct.calcsize(f"<{_NUMBERS[kind]}"))
@@ -149,11 +149,11 @@ def _skip_array(data: _Reader) -> None:
     _skip_strings(data, count)
 
 
-def _skip_string(data: _Reader) -> None:
+def _skip_string(data: _ByteReader) -> None:
     data.skip(data.number("Q"))
 
 
-def _skip_strings(data: _Reader, count: int) -> None:
+def _skip_strings(data: _ByteReader, count: int) -> None:
     """Skip `count` strings without a call for each: a vocabulary has hundreds of thousands."""
     text, at, length = data.data, data.at, struct.Struct("<Q")
     for _ in range(count):
@@ -166,7 +166,7 @@ def _skip_strings(data: _Reader, count: int) -> None:
     data.skip(at + length.size - data.at)
 
 
-def _tensors(data: _Reader, count: int) -> HeaderTensors:
+def _tensors(data: _ByteReader, count: int) -> HeaderTensors:
     parameters: Counter[str] = Counter()
     stored: Counter[str] = Counter()
     for _ in range(count):

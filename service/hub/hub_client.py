@@ -229,7 +229,7 @@ class HubClient:
         effective = self._credential if credential is None else credential
         offline = HubUnreachable(model_id, "no request was sent")
         fetched, when = await self._from_cache(effective, model_id, revision, offline, inf)
-        return replace(fetched, note=f"this was stored at {when}; the Hub was not asked")
+        return replace(fetched, note=f"this was stored at {when}; no request was sent to the Hub")
 
     async def _stale(
         self, credential: Credential, model_id: str, revision: str, failure: HubError

@@ -1,1 +1,1 @@
-"""Probe jobs: what a worker is asked to run, and the rules by which a job changes its state."""
+"""Probe jobs: the work of a probe, and the rules by which a job changes its state."""

@@ -1,4 +1,4 @@
-"""JobSpec: what a worker is asked to run. The schema is closed; the worker builds every argument from it."""
+"""JobSpec: the work that a worker runs. The schema is closed; the worker builds every argument from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

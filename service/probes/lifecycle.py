@@ -136,7 +136,7 @@ def finished(job: Job, lease: Lease, ending: JobEnding, now: float) -> Job:
 
 
 def cancelled(job: Job, now: float) -> Job:
-    """Return a cancelled job. If it is leased, its worker is asked to stop in the reply to a heartbeat."""
+    """Return a cancelled job. If it is leased, the reply to the next heartbeat stops its worker."""
     if job.ended or job.cancel_requested:
         return job
     if job.state is State.QUEUED:

@@ -1,4 +1,4 @@
-"""What people write of a failure in place of the engine's words: memory needed against memory left."""
+"""Reads a person's description of a failure: the memory that is needed and the memory that is left."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _OF_THE_CACHE: Final = re.compile(r"\bKV\b|max.?model.?len|gpu.?(?:memory.?)?uti
 
 
 def paraphrased_shortage(lines: Sequence[LogLine]) -> tuple[LogLine, Mapping[str, float]] | None:
-    """Return the first sentence that sets a cache needed against less that is left, both in GiB."""
+    """Return the first line that states a needed cache and less available memory, with both values in GiB."""
     for line in lines:
         if not _OF_THE_CACHE.search(line.text):
             continue

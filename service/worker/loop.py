@@ -53,7 +53,7 @@ class Worker:
         """Lease no more jobs, and stop the one that runs."""
         self._stopping.set()
         if self._run is not None:
-            self._run.stop("the worker was asked to stop")
+            self._run.stop("the worker received a stop signal")
 
     async def work(self, *, once: bool = False) -> None:
         """Run jobs until `stop` is called; with ``once``, until one job is done or no job waits.

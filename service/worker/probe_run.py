@@ -96,8 +96,8 @@ class ProbeRun:
         with ExitStack() as held:
             (device,), reserve = await self._claim(1, needed, held)
             largest = self._largest_tensor(device, reserve)
-            wanted = max(needed, largest + CONTEXT_BYTES)
-            fraction = None if device.name == HOST_NAME else min(1.0, wanted / device.total)
+            budget = max(needed, largest + CONTEXT_BYTES)
+            fraction = None if device.name == HOST_NAME else min(1.0, budget / device.total)
             job = {
                 "weights": work.weights,
                 "kv_tensors": work.kv_tensors,
