@@ -9,8 +9,8 @@ from service.engine_config.engine_config import EngineConfig
 from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.memory.budget import MemoryBudget
 from service.memory.budget_estimator import BudgetInputs
+from service.memory.budget_types import MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
 from service.memory.offloading import Offload

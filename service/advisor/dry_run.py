@@ -35,8 +35,8 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheSizing, lay_out
-from service.memory.budget import MemoryBudget
 from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_types import MemoryBudget
 
 
 def dry_run(

@@ -17,7 +17,7 @@ from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheSizing
 from service.kv_cache.formats import UnmodelledCacheDtype
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 
 UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
 """Raised where the engine may start, but what it does is not modelled."""

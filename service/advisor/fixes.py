@@ -21,7 +21,7 @@ from service.engines.releases import (
 )
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
-from service.memory.budget import Estimate
+from service.memory.budget_types import Estimate
 
 MOST: Final = 5
 """Fixes named at most."""

@@ -3,7 +3,7 @@
 from service.advisor.plan_types import Refusal
 from service.engines.refusal import Stage
 from service.engines.rules.capacity import CapacityRules
-from service.memory.budget import Basis, MemoryBudget
+from service.memory.budget_types import Basis, MemoryBudget
 from service.units import GIB, gib_text
 
 FIX = ("lower --gpu-memory-utilization", "stop other processes on the GPU")

@@ -16,7 +16,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.capture import capture_failure
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget import Basis, MemoryBudget
+from service.memory.budget_types import Basis, MemoryBudget
 from service.units import gib_text
 
 FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"

@@ -30,8 +30,8 @@ from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
-from service.memory.budget import Basis, Estimate, MemoryBudget
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
+from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.memory.device import device_total
 
 Result = TypeVar("Result")

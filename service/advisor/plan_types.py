@@ -17,7 +17,7 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.waste import Waste, waste_of
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 
 
 class Verdict(StrEnum):

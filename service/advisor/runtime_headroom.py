@@ -1,7 +1,7 @@
 """Memory for what the engine needs after the cache is set up: CUDA graphs, and steps at full length."""
 
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 from service.units import gib_text
 
 

@@ -105,8 +105,8 @@ class LimitedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         """Begin the requests that have been received."""
-        crowded = len(self.connections) > self.limits.connections
-        self.app_state = {**self._plain_state, OVER_LIMIT: crowded}
+        over_limit = len(self.connections) > self.limits.connections
+        self.app_state = {**self._plain_state, OVER_LIMIT: over_limit}
         super().handle_events()
         state = self.conn.their_state
         if state is h11.SEND_BODY:

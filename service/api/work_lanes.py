@@ -28,7 +28,7 @@ POLLS: Final = 512
 """Workers that may wait for a job under one token."""
 QUOTA_PAUSE_SECONDS: Final = 30
 LONGEST_PAUSE_SECONDS: Final = 120
-FIRST_GUESS_SECONDS: Final = 1.0
+FIRST_ESTIMATE_SECONDS: Final = 1.0
 LATEST_SHARE: Final = 1 / 8
 """Weight of the latest piece of work in the mean duration of work."""
 
@@ -56,7 +56,7 @@ class Lane:
         self._most_waiting = most_waiting
         self._thread = CapacityLimiter(1)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._mean_seconds = FIRST_GUESS_SECONDS
+        self._mean_seconds = FIRST_ESTIMATE_SECONDS
         self.busy = False
 
     @property

@@ -37,8 +37,8 @@ class MarkovHead:
     rows: int
     """Tokens of the model."""
     outputs: int
-    """Tokens that the draft guesses."""
+    """Draft tokens of one block."""
     tells_confidence: bool
-    """Whether a vector in 32 bits tells how sure each guess is."""
+    """Whether a 32-bit vector gives the confidence of each draft token."""
     block: int | None = None
     """Tokens of one block, where the config tells."""

@@ -52,7 +52,7 @@ class Draft:
     float32_weights: int = 0
     """Weights that are kept in 32 bits, in elements."""
     markov: MarkovHead | None = None
-    """What ties each guess of a block to the one before it (DSpark)."""
+    """What links each draft token of a block to the one before it (DSpark)."""
     heads: int = 0
     """Outputs of its own, one per module, which later releases replace by the model's."""
     output_rows: int = 0
@@ -100,7 +100,7 @@ class DraftSources:
     unread: str = ""
     """Why there are none, where that is known."""
     parallel: Draft | None = None
-    """Layers in the model's own checkpoint that guess a block of tokens at once (DSpark)."""
+    """Layers in the model's own checkpoint that draft a block of tokens at once (DSpark)."""
     checkpoint: DraftCheckpoint | None = None
     """The draft that ``speculative_config.model`` names."""
 

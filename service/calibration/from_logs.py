@@ -21,7 +21,7 @@ from service.engines.refusal import EngineRefusal
 from service.explanation.explanation_types import Explanation
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.formats import UnmodelledCacheDtype
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 from service.startup_log.log import StartupLog
 from service.units import GIB, gib_text
 

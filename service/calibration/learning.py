@@ -31,7 +31,7 @@ from service.calibration.measurement import (
 )
 from service.calibration.plausibility import implausible
 from service.calibration.prediction import Prediction
-from service.memory.budget import Estimate, Evidence, Level
+from service.memory.budget_types import Estimate, Evidence, Level
 from service.memory.calibration import (
     FLOORS,
     LEARNED_AT,

@@ -20,8 +20,8 @@ from service.gpus.gpu_type import (
     MemoryBasis,
     inline_gpu,
 )
-from service.memory.budget import MemoryBudget
 from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_types import MemoryBudget
 from service.memory.calibration import Circumstances
 
 

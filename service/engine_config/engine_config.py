@@ -11,7 +11,7 @@ from service.gpus.capability import ComputeCapability
 
 
 @dataclass(frozen=True, slots=True)
-class ParallelSizes:
+class RequestDemand:
     """Token counts that decide the blocks of one request of the maximum length."""
 
     max_model_len: int
@@ -100,10 +100,10 @@ class EngineConfig:
         """Tokens that a sliding window stores in reserve, by the release's rule."""
         return self.max_num_batched_tokens * (1 + self.batches_behind)
 
-    def demand(self, max_model_len: int | None = None) -> ParallelSizes:
+    def demand(self, max_model_len: int | None = None) -> RequestDemand:
         """Return the token counts of one request of the given (or the maximum) length."""
         drafted = self.speculation if self.rules.specs.windows_retain_draft_tokens else None
-        return ParallelSizes(
+        return RequestDemand(
             max_model_len=self.max_model_len if max_model_len is None else max_model_len,
             in_flight_tokens=self.in_flight_tokens,
             encoder_tokens=self.encoder_tokens,

@@ -19,7 +19,7 @@ def runs_on_v2_model_runner(
     ):
         return False
     if drafted is not None and drafted.method == DSPARK:
-        # Only the second runner can: vLLM 0.25.0 to 0.33.0, use_v2_model_runner.
+        # Only the V2 model runner can: vLLM 0.25.0 to 0.33.0, use_v2_model_runner.
         return True
     name = architecture.class_name
     dense = not (architecture.is_hybrid or architecture.declared.experts)

@@ -174,7 +174,7 @@ def _draft(
 
 
 def _own_block_draft(architecture: ModelArchitecture) -> Draft:
-    """Return the model's own layers that guess a block of tokens at once.
+    """Return the model's own layers that draft a block of tokens at once.
 
     Source: vLLM 0.25.0 to 0.33.0, SpeculativeConfig.__post_init__: without a model, the target's own.
     """

@@ -33,7 +33,7 @@ def _no_kernels(engine_config: EngineConfig) -> tuple[str, ...]:
 
 
 def _no_deep_gemm(architecture: ModelArchitecture, engine_config: EngineConfig) -> tuple[str, ...]:
-    """Say that the release picks DeepGEMM where the DeepGEMM it is built with has no kernels.
+    """Say that the release chooses DeepGEMM where the DeepGEMM it is built with has no kernels.
 
     Source: vLLM 0.24.0 and 0.27.1, CudaPlatform.support_deep_gemm and
     DeepGemmFp8BlockScaledMMKernel.can_implement, which asks for bfloat16 and blocks of 128 by 128.
@@ -48,7 +48,7 @@ def _no_deep_gemm(architecture: ModelArchitecture, engine_config: EngineConfig) 
     if not selected:
         return ()
     words = (
-        f"vLLM {engine_config.release} picks DeepGEMM for weights in blocks of fp8 on compute capability "
+        f"vLLM {engine_config.release} chooses DeepGEMM for weights in blocks of fp8 on compute capability "
         f"{capability}, and the DeepGEMM of its published builds has no kernels for it: the engine fails "
         "when it loads the weights or warms up (RuntimeError: Assertion error: Unknown SF transformation, "
         "or Unknown recipe). Set VLLM_USE_DEEP_GEMM=0 in the environment: it then takes other kernels, "

@@ -5,7 +5,7 @@ from math import ceil, floor
 from typing import Final
 
 from service.explanation.explanation_types import Agreement, Finding
-from service.memory.budget import Estimate
+from service.memory.budget_types import Estimate
 from service.startup_log.log import LogReading
 from service.units import GIB
 

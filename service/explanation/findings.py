@@ -13,7 +13,7 @@ from service.explanation.comparison import (
 from service.explanation.explanation_types import Finding
 from service.explanation.planned_start import PlannedStart, available_gib
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget import Estimate, MemoryBudget
+from service.memory.budget_types import Estimate, MemoryBudget
 from service.startup_log.log import LogReading, StartupLog, read_log
 
 HALF: Final = 0.5

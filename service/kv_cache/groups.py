@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from service.engine_config.engine_config import ParallelSizes
+from service.engine_config.engine_config import RequestDemand
 from service.engines.rules.groups import GroupRules
 from service.kv_cache.specs import (
     WINDOWED_KINDS,
@@ -76,7 +76,7 @@ class Group:
         """Bytes that one block id costs in this group."""
         return self.page_size if self.uniform_type else self.num_layers * self.spec.page_size
 
-    def blocks_per_request(self, demand: ParallelSizes) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the block ids that one request takes from the pool for this group."""
         if not self.uniform_type:
             return self.spec.blocks_per_request(demand)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from service.engine_config.engine_config import ParallelSizes
+from service.engine_config.engine_config import RequestDemand
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat
 from service.units import ceil_div, round_up
@@ -74,7 +74,7 @@ class AttentionSpec:
         """Bytes of one block of this layer on one rank."""
         return self.page_size_padded or round_up(self.unpadded_page_size, self.alignment)
 
-    def blocks_per_request(self, demand: ParallelSizes) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the blocks that one request holds at most.
 
         Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec,
@@ -98,7 +98,7 @@ class AttentionSpec:
         """Whether the layer stores a window of tokens."""
         return self.kind in WINDOWED_KINDS and self.sliding_window is not None
 
-    def retained_tokens(self, demand: ParallelSizes) -> int:
+    def retained_tokens(self, demand: RequestDemand) -> int:
         """Return the most tokens of one request that are stored, those in flight included."""
         retained = demand.max_model_len
         if self.is_windowed and self.sliding_window is not None:
@@ -146,7 +146,7 @@ class StateSpec:
         """Bytes of one state as allocated."""
         return self.page_size_padded or self.state_bytes
 
-    def blocks_per_request(self, demand: ParallelSizes) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the states that one request holds."""
         if self.pages_per_request is None:
             return ceil_div(demand.max_model_len, self.block_size) + self.speculative_pages

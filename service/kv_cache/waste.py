@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.engine_config.engine_config import ParallelSizes
+from service.engine_config.engine_config import RequestDemand
 from service.kv_cache.groups import Group
 from service.kv_cache.specs import CacheKind, LayerSpec, StateSpec
 from service.units import ceil_div
@@ -53,12 +53,12 @@ class Waste:
         return 100 * (self.taken_bytes - self.ideal_bytes) / self.taken_bytes if self.taken_bytes else 0.0
 
 
-def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: ParallelSizes) -> Waste:
+def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: RequestDemand) -> Waste:
     """Return what a request of the maximum length wastes on a stage where a block costs ``block_bytes``."""
     return Waste(tuple(_group_waste(group, block_bytes, demand) for group in stage if group.layers))
 
 
-def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> GroupWaste:
+def _group_waste(group: Group, block_bytes: int, demand: RequestDemand) -> GroupWaste:
     blocks = group.blocks_per_request(demand)
     used = [(layers.count, *_layer_bytes(layers.spec, blocks, demand)) for layers in group.layers]
     ideal = sum(count * needed for count, needed, _ in used)
@@ -75,7 +75,7 @@ def _group_waste(group: Group, block_bytes: int, demand: ParallelSizes) -> Group
     )
 
 
-def _layer_bytes(spec: LayerSpec, blocks: int, demand: ParallelSizes) -> tuple[int, int]:
+def _layer_bytes(spec: LayerSpec, blocks: int, demand: RequestDemand) -> tuple[int, int]:
     """Return the bytes of a layer that a request needs, and those that it holds, reserve included."""
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes

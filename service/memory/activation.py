@@ -24,7 +24,7 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.encoders import EncoderConstants, encoders
 from service.memory.interval import (
     around,

@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.memory.activation import activation
-from service.memory.budget import (
+from service.memory.budget_types import (
     Basis,
     Estimate,
     MemoryBudget,

@@ -12,14 +12,14 @@ from math import sqrt
 from typing import Any, Final, assert_never
 
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import (
+from service.memory.budget_estimator import REMAINDER, BudgetInputs
+from service.memory.budget_types import (
     Basis,
     Estimate,
     Evidence,
     Level,
     MemoryBudget,
 )
-from service.memory.budget_estimator import REMAINDER, BudgetInputs
 from service.memory.interval import difference
 from service.units import GIB, MIB
 

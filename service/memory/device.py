@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import Final
 
 from service.gpus.gpu_type import GpuType, MemoryBasis
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import difference, from_range
 from service.memory.ranges import MibRange, RankRanges, for_capability
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around
 from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.ranges import Range
 from service.units import MIB

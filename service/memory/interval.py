@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import Final
 
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.ranges import MibRange
 
 _LEAST_CERTAIN_LAST: Final = (

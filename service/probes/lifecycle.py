@@ -144,7 +144,7 @@ def cancelled(job: Job, now: float) -> Job:
     return replace(job, cancel_requested=True, updated_at=now)
 
 
-def swept(job: Job, now: float) -> Job:
+def after_expiry(job: Job, now: float) -> Job:
     """Return a job after its expiry time: queued again, cancelled or expired; unchanged before that time."""
     if job.ended or now < job.expires_at:
         return job

@@ -207,7 +207,7 @@ class JobStore:
         async with self._database.writing() as connection:
             found = list(map(_job, await connection.execute(query.with_for_update(skip_locked=True))))
             for job in found:
-                await _save(connection, lifecycle.swept(job, now))
+                await _save(connection, lifecycle.after_expiry(job, now))
             return len(found)
 
     async def prune(self, seconds: float) -> int:

@@ -17,7 +17,7 @@ from service.store.tables import TOKENS
 PREFIX: Final = "dry"
 ID_BYTES: Final = 6
 SECRET_BYTES: Final = 32
-"""A random secret of this length cannot be guessed, so that a SHA-256 without salt is enough to store."""
+"""A random secret of this length cannot be found by trial, so a SHA-256 without salt is enough."""
 
 
 class Scope(StrEnum):

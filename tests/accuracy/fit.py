@@ -14,7 +14,7 @@ from packaging.version import Version
 from rich.console import Console
 from rich.table import Table
 
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 from service.memory.constants import constants_at
 from service.units import GIB, MIB
 from tests.accuracy.startups_rows import DATA, read_rows

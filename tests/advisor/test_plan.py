@@ -7,7 +7,7 @@ from service.advisor.plan_types import Verdict, Waiting
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import UnknownPatch, UnknownRelease
-from service.memory.budget import Basis
+from service.memory.budget_types import Basis
 from tests.advisor.questions import (
     GEMMA,
     LLAMA,

@@ -15,7 +15,7 @@ from service.calibration.learning import (
 )
 from service.calibration.measurement import Origin, RankReadings, TermReading
 from service.calibration.prediction import NotPredicted, predict
-from service.memory.budget import Basis, Estimate, Level
+from service.memory.budget_types import Basis, Estimate, Level
 from service.memory.calibration import Term
 from service.units import GIB, MIB
 from tests.calibration.campaign import campaign

@@ -8,7 +8,7 @@ import pytest
 from service.calibration.learning import learn, sample_of
 from service.calibration.measurement import Measurement, TermReading
 from service.calibration.prediction import predict
-from service.memory.budget import Basis, Level, MemoryBudget
+from service.memory.budget_types import Basis, Level, MemoryBudget
 from service.memory.calibration import Calibration
 from service.units import GIB
 from tests.accuracy.startups_told import Startup

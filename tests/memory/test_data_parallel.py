@@ -10,7 +10,7 @@ from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.memory.budget import Basis
+from service.memory.budget_types import Basis
 from tests.accuracy.oracle import bundled_architecture
 
 SPARSE = "deepseek-ai/DeepSeek-V3.2"

@@ -13,7 +13,7 @@ from service.architecture.layers.decoder_layer import Mixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
-from service.memory.budget import Basis
+from service.memory.budget_types import Basis
 from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.parameters import parameter_bytes_per_stage

@@ -3,7 +3,7 @@
 import pytest
 from packaging.version import Version
 
-from service.memory.budget import Estimate
+from service.memory.budget_types import Estimate
 from service.memory.offloading import Offload, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.weights.parameters import layer_tensors, parameter_bytes

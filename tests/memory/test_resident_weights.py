@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from packaging.version import Version
 
-from service.memory.budget import WeightsEstimate
+from service.memory.budget_types import WeightsEstimate
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters

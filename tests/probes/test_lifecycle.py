@@ -92,7 +92,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        self._becomes(lifecycle.swept(self.job, self.now))
+        self._becomes(lifecycle.after_expiry(self.job, self.now))
 
     def _any_lease(self, data: st.DataObject) -> Lease:
         forged = Lease("red", self.job.fence + 1), Lease("nobody", self.job.fence)
@@ -147,10 +147,10 @@ def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
 
 def test_a_lost_worker_gives_a_job_one_more_chance() -> None:
     first = lifecycle.leased(JOB, "red", START)
-    again = lifecycle.swept(first, START + lifecycle.LEASE_SECONDS)
+    again = lifecycle.after_expiry(first, START + lifecycle.LEASE_SECONDS)
     assert (again.state, again.attempts) == (State.QUEUED, 1)
     second = lifecycle.leased(again, "green", START + 70)
-    assert lifecycle.swept(second, START + 70 + lifecycle.LEASE_SECONDS).state is State.EXPIRED
+    assert lifecycle.after_expiry(second, START + 70 + lifecycle.LEASE_SECONDS).state is State.EXPIRED
 
 
 def test_a_late_result_counts_for_nothing_even_before_it_is_swept() -> None:
@@ -164,7 +164,7 @@ def test_a_late_result_counts_for_nothing_even_before_it_is_swept() -> None:
 def test_a_cancelled_job_whose_worker_is_lost_is_not_run_again() -> None:
     held = lifecycle.cancelled(lifecycle.leased(JOB, "red", START), START + 1)
     assert (held.state, held.cancel_requested) == (State.LEASED, True)
-    assert lifecycle.swept(held, START + 100).state is State.CANCELLED
+    assert lifecycle.after_expiry(held, START + 100).state is State.CANCELLED
 
 
 def test_a_job_in_the_hands_of_nobody_cannot_be() -> None:

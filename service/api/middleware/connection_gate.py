@@ -9,7 +9,7 @@ from service.api.errors import TooManyConnections
 from service.api.middleware.request_log import PROBES
 from service.api.responses import problem_response
 
-OVER_LIMIT: Final = "crowded"
+OVER_LIMIT: Final = "over_limit"
 """Member of a request's state in which the server says whether there are too many connections."""
 
 
@@ -21,8 +21,8 @@ class ConnectionGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it and have its connection closed."""
-        crowded = scope["type"] == "http" and scope.get("state", {}).get(OVER_LIMIT, False)
-        if not crowded or scope["path"] in PROBES:
+        over_limit = scope["type"] == "http" and scope.get("state", {}).get(OVER_LIMIT, False)
+        if not over_limit or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         response = problem_response(Request(scope), TooManyConnections())

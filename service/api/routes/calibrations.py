@@ -12,7 +12,7 @@ from service.api.dependencies import Parts, RunnerOf
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
-from service.memory.budget import Level
+from service.memory.budget_types import Level
 from service.store.measurements import batches
 
 router = APIRouter(tags=["calibrations"])

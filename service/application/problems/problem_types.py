@@ -70,7 +70,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "gpu-not-modelled",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "This GPU type is known, but not modelled yet",
-        "Its memory is on record, but not what the engine does on it, so nothing is guessed.",
+        "Its memory is on record, but not what the engine does on it, so nothing is planned.",
     ),
     InvalidGpu: ProblemType(
         "invalid-gpu",
@@ -82,7 +82,8 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unknown-release",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "This release of the engine is not modelled",
-        "What an engine does changes by release, so an unknown one is not answered. GET /engines lists them.",
+        "What an engine does changes by release, so an old or misspelt version is not planned. "
+        "GET /engines lists the releases.",
     ),
     UnknownPatch: ProblemType(
         "unknown-patch",
@@ -112,7 +113,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     UnknownSpeculativeMethod: ProblemType(
         "unknown-speculative-method",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "No release guesses tokens by such a method",
+        "No release drafts tokens by such a method",
         "`nearest` lists methods that are spelt alike. A method that only another release has is no problem "
         "of the question: the plan says in the engine's words that it does not start.",
     ),
@@ -120,7 +121,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unknown-architecture",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The model's architecture is not modelled",
-        "Its config names a class that is not known, so nothing is guessed.",
+        "Its config names a class that is not known, so nothing is planned.",
     ),
     InvalidConfig: ProblemType(
         "invalid-config",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from service.application.schemas.base import Output
 from service.calibration.learning import Learned
-from service.memory.budget import Level
+from service.memory.budget_types import Level
 from service.memory.calibration import Term
 
 

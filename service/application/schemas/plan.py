@@ -9,7 +9,7 @@ from service.application.schemas.base import Output
 from service.application.schemas.hardware import GpuAnswer
 from service.application.schemas.model import ModelAnswer
 from service.engines.refusal import Stage
-from service.memory.budget import Basis, Level
+from service.memory.budget_types import Basis, Level
 
 
 class EngineAnswer(Output):

@@ -12,7 +12,7 @@ from service.advisor.plan_types import (
 )
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
-from service.memory.budget import Estimate, Evidence, MemoryBudget
+from service.memory.budget_types import Estimate, Evidence, MemoryBudget
 from service.units import gib_text
 
 

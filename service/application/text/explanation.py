@@ -45,7 +45,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield "= agrees   ~ within an estimate   X differs   ? not compared"
         for finding in explanation.findings:
             yield from _finding(finding)
-    for title, words in (("no plan heeds", explanation.unmodelled), ("!", explanation.notes)):
+    for title, words in (("not modelled", explanation.unmodelled), ("!", explanation.notes)):
         for each in words:
             yield from _wrapped(f"{title} {each}")
 

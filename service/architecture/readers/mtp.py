@@ -38,7 +38,7 @@ def read_own_draft(class_name: str, text: Config, family: Family) -> DraftSource
 
 
 def _parallel(class_name: str, text: Config, family: Family) -> Draft | None:
-    """Read the layers that guess a block of tokens at once; ``None`` where a config names none."""
+    """Read the layers that draft a block of tokens at once; ``None`` where a config names none."""
     if class_name not in PARALLEL_CLASSES or TARGETS not in text:
         return None
     try:
@@ -261,7 +261,7 @@ def _deepseek_v4(text: Config, family: Family) -> Draft:
 
 
 def _dspark(text: Config, family: Family) -> Draft:
-    """Read the layers of a DeepSeek V4 that guess a block of tokens at once.
+    """Read the layers of a DeepSeek V4 that draft a block of tokens at once.
 
     Source: vLLM 0.25.1, 0.28.0 and 0.32.0, deepseek_v4/nvidia/dspark.py DSparkDeepseekV4Model: a Markov head
     of two tables, and a head that tells the confidence.

@@ -14,8 +14,8 @@ class KernelRules:
     unbuilt_capabilities: frozenset[str]
     """Compute capabilities that the published builds have no kernels for."""
     deep_gemm_unbuilt_majors: frozenset[str]
-    """Major compute capabilities for which the release picks DeepGEMM while the DeepGEMM it is built with
+    """Major compute capabilities for which the release chooses DeepGEMM while the DeepGEMM it is built with
     has no kernels for them.
     """
     deep_gemm_excluded_types: frozenset[str]
-    """Model types for which the release does not pick DeepGEMM on Blackwell."""
+    """Model types for which the release does not choose DeepGEMM on Blackwell."""

@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
 from service.memory.weights.module_names import all_readable

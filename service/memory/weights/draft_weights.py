@@ -9,7 +9,7 @@ from service.architecture.drafts import DraftEmbedding, Joint, MarkovHead
 from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import Draft, ModelArchitecture
 from service.engines.releases import rules_for
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules

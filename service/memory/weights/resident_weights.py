@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate, WeightsEstimate
+from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.interval import around, exact, from_range, total
 from service.memory.ranges import MibRange, Range, for_capability
 from service.memory.weights.decoder_modules import mla_expansion
