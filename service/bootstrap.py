@@ -22,8 +22,8 @@ from service.gpus.catalog import gpu_catalog
 from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
 from service.hub.hub_client import HubClient
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
 from service.settings import Settings
 from service.store.database import Database

@@ -61,7 +61,7 @@ from service.hub.errors import (
     NotATextModel,
     RevisionNotFound,
 )
-from service.hub.fetched import CONFIG, FetchedConfig
+from service.hub.fetched_config import CONFIG, FetchedConfig
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
 
 Place: TypeAlias = tuple[int | str, ...]

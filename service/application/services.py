@@ -7,8 +7,8 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.application.job_events import JobEvents
 from service.gpus.catalog import GpuCatalog
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from service.store.jobs import JobStore
 from service.store.learned import LearnedCalibration
 from service.store.measurements import MeasurementStore

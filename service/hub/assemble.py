@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from service.hub.allowed_files import is_gguf
 from service.hub.errors import ConfigNotFound, NotATextModel
-from service.hub.fetched import (
+from service.hub.fetched_config import (
     CONFIG,
     CONSOLIDATED_INDEX,
     HF_QUANT_CONFIG,

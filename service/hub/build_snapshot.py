@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
 from service.hub.json_object import parse_object
 from service.hub.model_ids import check_model_id, commit_or_none
 from service.hub.repairs import repair

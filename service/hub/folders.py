@@ -14,7 +14,7 @@ from service.hub.assemble import INDEXES
 from service.hub.cache import CacheKey
 from service.hub.credential import SHARED
 from service.hub.errors import ConfigTooLarge
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS
 from service.hub.json_object import parse_object
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
 from service.hub.model_info import listed_files

@@ -34,7 +34,7 @@ from service.hub.errors import (
     HubTimedOut,
     HubUnreachable,
 )
-from service.hub.fetched import CONFIG, PARAMS, FetchedConfig
+from service.hub.fetched_config import CONFIG, PARAMS, FetchedConfig
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 from service.hub.negative_cache import NegativeCache
 from service.hub.repositories import (

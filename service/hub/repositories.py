@@ -25,7 +25,7 @@ from service.hub.errors import (
     HubUnreachable,
     ModelNotFound,
 )
-from service.hub.fetched import CONFIG
+from service.hub.fetched_config import CONFIG
 from service.hub.json_object import parse_object
 from service.hub.model_ids import commit_or_none
 from service.hub.model_info import EXPAND, ModelInfo, read_info

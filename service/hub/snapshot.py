@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, FetchedConfig
 from service.nearest_names import nearest
 
 if TYPE_CHECKING:

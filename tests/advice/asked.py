@@ -11,7 +11,7 @@ from service.advisor.plan_types import Plan
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.services import Services
 from service.bootstrap import build_services
-from service.hub.source import ModelSource
+from service.hub.model_source import ModelSource
 from service.settings import Settings
 from tests.advice.models import Configs
 

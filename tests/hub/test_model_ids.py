@@ -14,8 +14,8 @@ from service.hub.errors import (
     InvalidRevision,
 )
 from service.hub.model_ids import check_model_id, check_revision
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from tests.hub.fake_hub import (
     ENDPOINT,
     MODEL,

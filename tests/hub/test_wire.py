@@ -18,8 +18,8 @@ from service.bootstrap import build_services
 from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
 from service.hub.hub_client import HubClient
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
 from tests.hub.fake_hub import (

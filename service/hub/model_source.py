@@ -30,7 +30,7 @@ from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revisi
 if TYPE_CHECKING:
     from service.hub.checkpoint_weights import Weights
     from service.hub.credential import Credential
-    from service.hub.fetched import FetchedConfig
+    from service.hub.fetched_config import FetchedConfig
     from service.hub.hub_client import HubClient
     from service.hub.snapshot import BundledSnapshot
 

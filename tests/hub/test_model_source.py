@@ -15,8 +15,8 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,
