@@ -244,13 +244,13 @@ def _speculative_methods() -> tuple[str, ...]:
 
 
 def _check_cache_dtype(given: str | None) -> None:
-    """Refuse a cache dtype that no release has; one of other releases gets the engine's refusal in the plan."""
+    """Refuse a cache dtype that no release has; of one of other releases the plan says that it is refused."""
     if given is not None and given not in _cache_dtypes():
         raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
 
 
 def _check_method(given: SpeculativeConfig | None) -> None:
-    """Refuse a method that no release has; one of other releases gets the engine's refusal in the plan."""
+    """Refuse a method that no release has; of one of other releases the plan says that it is refused."""
     if given is None or given.method is None or given.method in _speculative_methods():
         return
     fault = UnknownSpeculativeMethod(given.method, _speculative_methods())

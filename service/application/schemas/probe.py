@@ -1,4 +1,4 @@
-"""Probes as operators and dashboards see them."""
+"""Requests for probes, and answers about them."""
 
 import json
 from typing import Annotated, Any, Literal, Self
@@ -109,7 +109,7 @@ class ProbeAnswer(Output):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Read a probe off a job."""
+        """Return the answer about a job."""
         return cls(
             id=job.id,
             kind=job.spec.work.kind.value,
