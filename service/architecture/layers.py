@@ -287,7 +287,7 @@ class MixtureOfExperts:
     """Banks of routed experts that the layers have in common, each for every so many; 0: one per layer."""
     latent_size: int | None = None
     """Width of the vectors that routed experts see, where it is not the hidden size (Nemotron 3)."""
-    mla_norms: int = 0
+    latent_norms: int = 0
     """Norms of those vectors: on their way back (Kimi K3), or on both (Muse Spark)."""
     least_width: int = 0
     """Width of a split expert on each rank, at least, in releases that round it up (Kimi)."""

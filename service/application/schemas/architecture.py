@@ -28,7 +28,7 @@ Part = TypeVar("Part", bound=Hashable)
 class LayerKind(Output):
     """Equal layers, wherever they stand."""
 
-    kind: str = Field(description="What the layers are, such as `full_attention` or `dense`")
+    kind: str = Field(description="What the layers are, such as `full_attention` or `mixture_of_experts`")
     layers: int = Field(description="Number of layers")
     dimensions: dict[str, Any] = Field(
         description="Heads, widths and windows of one layer, by their usual names"

@@ -216,7 +216,7 @@ class GroupWasteAnswer(Output):
     taken_bytes: int = Field(description="Bytes of the blocks that the request takes in this group")
     ideal_bytes: int = Field(description="Bytes of its tokens and its last state alone")
     reserve_bytes: int = Field(
-        description="Bytes of tokens kept for steps in flight, and of states beside the last one"
+        description="Bytes of tokens held for steps in flight, and of states beside the last one"
     )
     rounding_bytes: int = Field(description="Bytes of the part of the last blocks that is not filled")
     padding_bytes: int = Field(
@@ -294,7 +294,7 @@ class CandidateAnswer(Output):
 
 
 class LeverAnswer(Output):
-    """One change to the recommended candidate. Figures are those of the changed start minus those of the candidate."""
+    """One change to the recommended candidate. Figures are the changed start's minus the candidate's."""
 
     change: str = Field(description="The change in words, as a flag where it is one")
     flag: str | None = Field(

@@ -84,7 +84,9 @@ class ProbeAnswer(Output):
     )
     state: State = Field(description="Where the probe stands")
     phase: str = Field(description="What the worker does now, in its own words; empty before it begins")
-    cancel_requested: bool = Field(description="Whether the worker was told to stop")
+    cancel_requested: bool = Field(
+        description="Whether the probe was cancelled, so that its worker should stop"
+    )
     attempts: int = Field(description="Number of leases so far")
     worker: str | None = Field(
         description="Name of the worker that has the probe, or had it last; null before the first lease"

@@ -123,7 +123,7 @@ def _kimi_network(text: Config, index: int) -> FeedForward:
         shared_intermediate_size=width * text.count("num_shared_experts", default=0, minimum=0),
         router_bias=True,
         latent_size=text.optional_integer("routed_expert_hidden_size"),
-        mla_norms=int(text.boolean("latent_moe_use_norm")),
+        latent_norms=int(text.boolean("latent_moe_use_norm")),
         least_width=text.count("min_moe_intermediate_per_partition", default=KIMI_LEAST_WIDTH),
     )
 

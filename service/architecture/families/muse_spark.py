@@ -26,7 +26,7 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
         intermediate_size=text.integer("moe_intermediate_size"),
         router_float32=True,
         latent_size=text.integer("moe_hidden_size"),
-        mla_norms=2,
+        latent_norms=2,
     )
     plain = dense(text) if "dense" in kinds else experts
     return tuple(

@@ -332,7 +332,7 @@ def routed_experts(
     if network.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (network.latent_size,))
         yield Linear(f"{name}.fc2_latent_proj", network.latent_size, (hidden,))
-        yield PlainModule(network.mla_norms * network.latent_size)
+        yield PlainModule(network.latent_norms * network.latent_size)
 
 
 def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:
