@@ -68,7 +68,7 @@ def is_local(request: Request) -> bool:
     """Whether a request comes from this machine, is addressed to it by a loopback name, and passed no proxy.
 
     Checking the name refuses web pages whose host name resolves to this machine (DNS rebinding). A proxy on
-    this machine that adds no header cannot be distinguished from a local caller.
+    this machine that adds no header looks like a local caller.
     """
     name = request.headers.get("host", "").lower()
     name = name if name.endswith("]") else name.rpartition(":")[0] or name

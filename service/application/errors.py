@@ -85,7 +85,7 @@ class UnknownFlag(ValueError):
 
 
 class UnknownCacheDtype(ValueError):
-    """No release has such a cache type.
+    """No release has such a cache dtype.
 
     Attributes:
         nearest: the types that are spelt alike, or else all.

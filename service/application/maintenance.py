@@ -10,7 +10,7 @@ from service.store.database import Database, StoreUnavailable
 
 INTERVAL_SECONDS: Final = 15
 
-_log: Final = structlog.stdlib.get_logger("dryserve.upkeep")
+_log: Final = structlog.stdlib.get_logger("dryserve.maintenance")
 
 
 async def run_maintenance(database: Database, probes: Probes, retention_seconds: float) -> None:
@@ -26,7 +26,7 @@ async def run_maintenance(database: Database, probes: Probes, retention_seconds:
                     await probes.jobs.prune(retention_seconds)
                 await probes.learned.refresh()
             except StoreUnavailable:
-                _log.warning("jobs not kept up: the database cannot be used now")
+                _log.warning("maintenance failed: the database cannot be used now")
             except Exception:  # noqa: BLE001 - the next round may be a better one
-                _log.exception("jobs not kept up")
+                _log.exception("maintenance failed")
         await asyncio.sleep(INTERVAL_SECONDS)

@@ -250,7 +250,7 @@ def _check_cache_dtype(given: str | None) -> None:
 
 
 def _check_method(given: SpeculativeConfig | None) -> None:
-    """Refuse a method that no release has; one of other releases gets the engine's refusal in the plan."""
+    """Refuse a method that no release has; of one of other releases the plan says that it is refused."""
     if given is None or given.method is None or given.method in _speculative_methods():
         return
     fault = UnknownSpeculativeMethod(given.method, _speculative_methods())

@@ -59,7 +59,7 @@ async def queue_probe(body: ProbeBody, key: str | None, services: Services) -> J
 
 
 async def cancel_probe(probe_id: str, probes: Probes) -> Job:
-    """Cancel a queued job at once; a worker that has it learns of this by the answer to its next heartbeat.
+    """Cancel a queued job at once; its worker learns it from the answer to its next heartbeat.
 
     Raises:
         JobNotFound: there is no such job.

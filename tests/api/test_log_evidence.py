@@ -265,8 +265,8 @@ async def test_people_read_what_became_of_it(bearer: Bearer) -> None:
     operator.headers["Accept"] = "text/plain"
     body = {"log": log_of("s0485"), **GPT_OSS, "keep": True}
     first, second = [(await operator.post("/explain", json=body)).text for _ in range(2)]
-    assert "Kept as evidence for later plans: " in first
-    assert second.endswith("\nKept before.\n")
+    assert "Stored as evidence for later plans: " in first
+    assert second.endswith("\nStored before.\n")
 
 
 def test_the_command_line_keeps_too(

@@ -1,4 +1,4 @@
-"""Problem types of what only HTTP can get wrong, and of every error that a route can raise."""
+"""Problem types that only HTTP has, and the problem types of all errors that routes raise."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -20,26 +20,25 @@ from service.application.problems.problem_type import ProblemType
 from service.application.problems.problem_types import INTERNAL_ERROR
 
 NOT_FOUND: Final = ProblemType(
-    "not-found", HTTPStatus.NOT_FOUND, "No such address", "No route of this service has this path."
+    "not-found", HTTPStatus.NOT_FOUND, "No such path", "No route of this service has this path."
 )
 METHOD_NOT_ALLOWED: Final = ProblemType(
     "method-not-allowed",
     HTTPStatus.METHOD_NOT_ALLOWED,
-    "Not with this method",
-    "The path exists for other methods, which the Allow header lists.",
+    "The path does not have this method",
+    "The path has other methods, which the Allow header lists.",
 )
 BODY_TOO_LARGE: Final = ProblemType(
     "body-too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "A question fits into 4 MiB, its config.json included, with at most 262,144 values and 100,000 objects "
-    "and lists.",
+    "A body has at most 4 MiB, 262,144 values, and 100,000 objects and lists, its config.json included.",
 )
 ADDRESS_TOO_LONG: Final = ProblemType(
     "address-too-long",
     HTTPStatus.REQUEST_URI_TOO_LONG,
     "The address is too long",
-    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer questions by POST.",
+    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer requests by POST.",
 )
 HEADERS_TOO_LARGE: Final = ProblemType(
     "headers-too-large",
@@ -54,7 +53,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "malformed-json",
         HTTPStatus.BAD_REQUEST,
         "The body is not JSON",
-        "The body could not be parsed at all. Send one JSON object.",
+        "The body could not be parsed. Send one JSON object.",
     ),
     UnsupportedMediaType: ProblemType(
         "unsupported-media-type",
@@ -66,35 +65,38 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unauthorized",
         HTTPStatus.UNAUTHORIZED,
         "A token is needed",
-        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on "
-        "the service's own host while it listens on loopback alone, and no proxy is between.",
+        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on the "
+        "service's own host, if the service listens on loopback alone and the request passes no proxy.",
     ),
     Forbidden: ProblemType(
         "forbidden",
         HTTPStatus.FORBIDDEN,
         "The token does not allow this",
-        "Tokens are for operators, readers or workers; only operators change what others see, and only "
-        "workers take jobs.",
+        "Tokens are for operators, readers or workers. Only operators change what others "
+        "see, and only workers "
+        "take jobs.",
     ),
     ProblemTypeNotFound: ProblemType(
         "unknown-problem",
         HTTPStatus.NOT_FOUND,
-        "No such kind of problem",
-        "GET /problems lists all kinds.",
+        "No such problem type",
+        "GET /problems lists all problem types.",
     ),
     TooBusy: ProblemType(
         "too-busy",
         HTTPStatus.SERVICE_UNAVAILABLE,
-        "Too many questions wait",
-        "Questions are answered one after another, and too many wait already. `Retry-After` says when to ask "
-        "again; a question about eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how "
-        "many large ones may wait.",
+        "Too many requests wait",
+        "Requests are answered one after another, and too many wait already. "
+        "`Retry-After` says when to repeat "
+        "the request; one for eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how many "
+        "large requests may wait.",
     ),
     TooManyConnections: ProblemType(
         "too-many-connections",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Too many connections are open",
-        "Ask again after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many there may be.",
+        "Repeat the request after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many connections "
+        "there may be.",
     ),
 }
 """Problem types by exception: those of the use cases, and those of HTTP."""

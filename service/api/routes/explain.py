@@ -59,10 +59,10 @@ async def explain_log(
     log = await run(lambda: read_log(body.log), large=len(body.log) > LONG_LOG)
     question = await log_request(log, body, services)
     explanation = await run(lambda: question.explain(log), large=len(body.log) > LONG_LOG)
-    kept = None
+    stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
-        kept = await store_log(explanation, body, services, sender=sender, private=private)
+        stored = await store_log(explanation, body, services, sender=sender, private=private)
     if negotiated_format(request.headers.get("accept", "")) == "table":
-        return text_response(render_explanation(explanation, kept))
-    return json_response(ExplanationAnswer.of(explanation, kept))
+        return text_response(render_explanation(explanation, stored))
+    return json_response(ExplanationAnswer.of(explanation, stored))

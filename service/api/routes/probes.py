@@ -85,6 +85,6 @@ async def follow_probe(
 
 @router.delete("/probes/{probe_id}", status_code=HTTPStatus.ACCEPTED, summary="Cancel a probe")
 async def cancel_probe(probe_id: ProbeId, services: Parts, operator: Operator) -> ProbeAnswer:
-    """Cancel a queued probe at once; its worker learns of this by the next heartbeat."""
+    """Cancel a queued probe at once; its worker learns it from the answer to its next heartbeat."""
     del operator
     return ProbeAnswer.of(await probe_jobs.cancel_probe(probe_id, services.probes))

@@ -17,39 +17,39 @@ PROBE_TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     NotProbeable: ProblemType(
         "not-probeable",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "There is nothing to measure",
-        "The engine would give up before it takes memory, or would need files that a probe does not "
+        "A probe cannot measure this",
+        "The engine would fail before it allocates memory, or would need files that a probe does not "
         "download; `detail` says which.",
     ),
     KeyReused: ProblemType(
         "idempotency-key-reused",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The Idempotency-Key belongs to another request",
-        "A key names one request for good: repeat that request, or take a new key.",
+        "A key belongs to one request for ever: repeat that request, or use a new key.",
     ),
     QueueFull: ProblemType(
         "queue-full",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Too many probes wait",
-        "No more are taken before workers took some; `Retry-After` says when to ask again. "
+        "No more are accepted until workers have taken some; `Retry-After` says when to repeat the request. "
         "DRYSERVE_PROBE_QUEUE_LIMIT sets how many may wait.",
     ),
     LeaseLost: ProblemType(
         "lease-lost",
         HTTPStatus.CONFLICT,
         "The lease is lost",
-        "It ran out, or the job is another worker's by now. Stop the probe and ask for another lease.",
+        "It ended, or another worker has the job by now. Stop the probe and take another job.",
     ),
     ResultConflict: ProblemType(
         "result-conflict",
         HTTPStatus.CONFLICT,
         "The probe ended with another result",
-        "The first result counts; the same one may be sent again.",
+        "The first result is stored; only the same result may be sent again.",
     ),
     StoreUnavailable: ProblemType(
         "store-unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The database cannot be used now",
-        "Probes and calibrations need it, plans do not. Ask again later.",
+        "Probes and calibrations need it, plans do not. Repeat the request later.",
     ),
 }

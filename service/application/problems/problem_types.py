@@ -40,14 +40,14 @@ from service.hub.errors import (
 INVALID_REQUEST: Final = ProblemType(
     "invalid-request",
     HTTPStatus.UNPROCESSABLE_ENTITY,
-    "The request is not one that can be planned",
-    "A value is missing, of the wrong type or out of range; `errors` points at each.",
+    "The request is not valid",
+    "A value is missing, of the wrong type or out of range; `errors` points to each.",
 )
 INTERNAL_ERROR: Final = ProblemType(
     "internal-error",
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "The service failed",
-    "A fault of this service. Report it with the value of `instance`, under which it is logged.",
+    "This is an error of the service. Report it with the value of `instance`, which its log names too.",
 )
 
 TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
@@ -55,40 +55,40 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     UnknownFlag: ProblemType(
         "unknown-flag",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "A flag that is not modelled",
-        "`serve` holds the engine's flags that decide about memory, by the engine's own names. Others are "
-        "refused and not ignored, since a flag that is passed over would make the answer wrong.",
+        "The flag is not modelled",
+        "`serve` takes the engine's flags that change memory or the cache, by the engine's own names. Other "
+        "flags are refused and not ignored, since ignoring a flag could make the answer wrong.",
     ),
     UnknownGpu: ProblemType(
         "unknown-gpu",
         HTTPStatus.NOT_FOUND,
         "No GPU type has this id",
-        "GET /gpus lists the known ids; a GPU of your own is given as an object with its name, bytes and "
-        "compute capability.",
+        "GET /gpus lists the known ids. Describe a GPU of your own by an object with its name, its memory in "
+        "bytes and its compute capability.",
     ),
     GpuNotModelled: ProblemType(
         "gpu-not-modelled",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "This GPU type is known, but not modelled yet",
-        "Its memory is on record, but not what the engine does on it, so nothing is planned.",
+        "The GPU type is known, but not modelled",
+        "Its memory is known, but not what the engine does on it, so no plan is made.",
     ),
     InvalidGpu: ProblemType(
         "invalid-gpu",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "No GPU can be like this",
-        "A GPU of your own has a figure that none has, mostly a slip of the unit: memory is in bytes.",
+        "No GPU has such a value",
+        "A value of your GPU is outside of what any GPU has; often the unit is wrong: memory is in bytes.",
     ),
     UnknownRelease: ProblemType(
         "unknown-release",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "This release of the engine is not modelled",
-        "What an engine does changes by release, so an old or misspelt version is not planned. "
-        "GET /engines lists the releases.",
+        "The release of the engine is not modelled",
+        "Engines change from release to release, so no plan is made for an unknown one. "
+        "GET /engines lists the known ones.",
     ),
     UnknownPatch: ProblemType(
         "unknown-patch",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "This patch is not known",
+        "The patch is not known",
         "GET /engines lists the pull requests that can be laid over a release.",
     ),
     UnknownBackend: ProblemType(
@@ -101,27 +101,27 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "flag-not-in-release",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The release does not have this flag",
-        "The flag came with a later release of the engine; GET /engines says with which.",
+        "A later release of the engine added the flag; GET /engines says which one.",
     ),
     UnknownCacheDtype: ProblemType(
         "unknown-kv-cache-dtype",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "No release has such a cache type",
-        "GET /engines lists what each release accepts for --kv-cache-dtype. A type that only another release "
-        "has is no problem of the question: the plan says in the engine's words that it does not start.",
+        "No release has such a cache dtype",
+        "GET /engines lists what each release accepts for --kv-cache-dtype. A dtype that only other releases "
+        "have is not a problem: the plan answers with the engine's refusal.",
     ),
     UnknownSpeculativeMethod: ProblemType(
         "unknown-speculative-method",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "No release drafts tokens by such a method",
-        "`nearest` lists methods that are spelt alike. A method that only another release has is no problem "
-        "of the question: the plan says in the engine's words that it does not start.",
+        "No release has such a method of speculative decoding",
+        "`nearest` lists methods that are spelt alike. A method that only other releases have is not a "
+        "problem: the plan answers with the engine's refusal.",
     ),
     UnknownArchitecture: ProblemType(
         "unknown-architecture",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The model's architecture is not modelled",
-        "Its config names a class that is not known, so nothing is planned.",
+        "Its config names a class that is not known, so no plan is made.",
     ),
     InvalidConfig: ProblemType(
         "invalid-config",
@@ -132,20 +132,20 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     InvalidModelId: ProblemType(
         "invalid-model-id",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "Not an id that a model can have",
-        "Ids read `organisation/name`.",
+        "No model can have this id",
+        "An id has the form `organisation/name`.",
     ),
     InvalidRevision: ProblemType(
         "invalid-revision",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "Not a revision that a model can have",
+        "No model can have this revision",
         "A revision is a branch, a tag or a commit.",
     ),
     InvalidHubToken: ProblemType(
         "invalid-hub-token",
         HTTPStatus.BAD_REQUEST,
-        "Not a token that the Hub issues",
-        "The header X-Hub-Token holds what no access token of the Hub looks like; nothing was asked.",
+        "This is no token of the Hub",
+        "The header X-Hub-Token does not have the form of an access token of the Hub; the Hub was not asked.",
     ),
     HubTokenRefused: ProblemType(
         "hub-token-refused",
@@ -156,21 +156,23 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     NotATextModel: ProblemType(
         "not-a-text-model",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "Not a model that generates text",
-        "The model exists, but is of a kind that the engine does not serve, such as one that draws images.",
+        "The model does not generate text",
+        "The model exists, but the engine does not serve models of its task, such as making images.",
     ),
     ModelNotFound: ProblemType(
         "model-not-found",
         HTTPStatus.NOT_FOUND,
         "No such model",
-        "The Hub shows this service no such model, or the service works offline and does not bundle it. "
-        "GET /models lists what is bundled; any model can be planned by its config.json in `config`.",
+        "The Hub has no such model that this service may read, or the service works "
+        "offline and has no copy of "
+        "it. GET /models lists the bundled models; send the config.json of any other model in `config`.",
     ),
     ConfigNotFound: ProblemType(
         "config-not-found",
         HTTPStatus.NOT_FOUND,
         "The model has no config.json",
-        "Its repository exists, but lacks the file that says what the model is (GGUF repositories do).",
+        "Its repository exists, but has no config.json, which describes the model; GGUF repositories often "
+        "have none.",
     ),
     RevisionNotFound: ProblemType(
         "revision-not-found",
@@ -182,14 +184,15 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "model-gated",
         HTTPStatus.FORBIDDEN,
         "The model's owner must grant access first",
-        "Request access on the model's page, then send a token that has it in the header X-Hub-Token (or run "
-        "the service with it), or send the config.json in `config`.",
+        "Request access on the model's page. Then send a token that has access in the "
+        "header X-Hub-Token, run "
+        "the service with such a token, or send the config.json in `config`.",
     ),
     ConfigTooLarge: ProblemType(
         "config-too-large",
         HTTPStatus.BAD_GATEWAY,
         "The model's config is too large",
-        "The Hub's answer is longer than any config and was not read to its end.",
+        "The Hub's answer is longer than any config, and was not read to its end.",
     ),
     ConfigTooDeep: ProblemType(
         "config-too-deep",
@@ -207,19 +210,19 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "hub-rate-limited",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The Hub's quota is used up",
-        "Ask again after `retry_after` seconds, or send the config.json in `config`.",
+        "Repeat the request after `retry_after` seconds, or send the config.json in `config`.",
     ),
     HubTimedOut: ProblemType(
         "hub-timed-out",
         HTTPStatus.GATEWAY_TIMEOUT,
         "The Hub did not answer in time",
-        "Ask again later, or send the config.json in `config`.",
+        "Repeat the request later, or send the config.json in `config`.",
     ),
     HubUnreachable: ProblemType(
         "hub-unreachable",
         HTTPStatus.BAD_GATEWAY,
         "The Hub could not be reached",
-        "Ask again later, or send the config.json in `config`.",
+        "Repeat the request later, or send the config.json in `config`.",
     ),
     **PROBE_TYPE_BY_ERROR,
 }

@@ -1,1 +1,1 @@
-"""What travels over HTTP: inputs refuse what they do not know, outputs leave nothing out."""
+"""Schemas of requests and answers: inputs refuse unknown members, outputs have all of their members."""

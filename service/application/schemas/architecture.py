@@ -1,4 +1,4 @@
-"""Architectures as they are answered: which layers there are, in which order, and what they keep."""
+"""Answers about a model's architecture: its layers, their order, and what they cache."""
 
 import re
 from collections import Counter
@@ -23,9 +23,9 @@ Part = TypeVar("Part", bound=Hashable)
 
 
 class LayerKind(Output):
-    """Layers that are alike."""
+    """Equal layers, wherever they stand."""
 
-    kind: str = Field(description="What the layers are, such as `full_attention` or `dense`")
+    kind: str = Field(description="What the layers are, such as `full_attention` or `mixture_of_experts`")
     layers: int = Field(description="Number of layers")
     dimensions: dict[str, Any] = Field(
         description="Heads, widths and windows of one layer, by their usual names"
@@ -33,7 +33,7 @@ class LayerKind(Output):
 
 
 class LayerRun(Output):
-    """Neighbouring layers that are alike, in the model's order."""
+    """Equal layers that follow one another."""
 
     first: int = Field(description="Index of the first layer, counted from 0")
     last: int = Field(description="Index of the last layer, counted from 0")
@@ -49,7 +49,7 @@ class LayerRun(Output):
 
 
 class CachePerToken(Output):
-    """What one token of a sequence takes in the cache, on one rank alone."""
+    """Bytes of one token of a sequence in the cache, on a single rank."""
 
     bytes: int | float = Field(description="Bytes over all layers while no window is full")
     bytes_beyond_windows: int | float = Field(
@@ -58,7 +58,7 @@ class CachePerToken(Output):
 
 
 class StateShapes(Output):
-    """What one recurrent layer keeps of a sequence, on one rank alone."""
+    """Shapes of the state that one recurrent layer keeps of a sequence, on a single rank."""
 
     kind: str = Field(description="What the recurrent layer is, such as `mamba2`")
     layers: int = Field(description="Number of layers")
@@ -73,7 +73,7 @@ class StateShapes(Output):
 
 
 class ContextAnswer(Output):
-    """The lengths that the config names."""
+    """Lengths that the config names."""
 
     key: str | None = Field(
         description="Member of the config that holds the maximum length; null where none does"
@@ -101,7 +101,7 @@ class QuantizationAnswer(Output):
 
 
 class ArchitectureAnswer(Output):
-    """What the config says of the model."""
+    """What the config says about the model."""
 
     class_name: str = Field(description="The model class that the engine loads")
     model_type: str = Field(description="`model_type` of the config")
@@ -129,7 +129,7 @@ class ArchitectureAnswer(Output):
 
 
 class ExplainedArchitecture(ArchitectureAnswer):
-    """What the config says of the model, layer by layer, and what each token and sequence keeps."""
+    """What the config says about the model, layer by layer, and what each token and sequence caches."""
 
     layers: list[LayerRun] = Field(
         description="The layers in order; neighbours that are alike stand together"
@@ -189,7 +189,7 @@ def _runs(model: ModelArchitecture) -> Iterator[LayerRun]:
 
 
 def _positions(parts: Iterable[Part]) -> dict[Part, int]:
-    """Return where each kind stands in the list of kinds."""
+    """Return the index of each kind in the list of kinds."""
     return {part: position for position, (part, _) in enumerate(Counter(parts).most_common())}
 
 
@@ -206,7 +206,7 @@ def _states(model: ModelArchitecture) -> list[StateShapes]:
 
 
 def _number(size: Fraction) -> int | float:
-    """Return a whole number of bytes as one; compressed tokens take a fraction each."""
+    """Return bytes as an integer where they are whole; a compressed token takes a fraction of a byte."""
     return int(size) if size.denominator == 1 else round(float(size), 3)
 
 

@@ -1,4 +1,4 @@
-"""How the two kinds of documents are read and written."""
+"""Base classes of requests and answers."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -8,20 +8,20 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 UNKNOWN_NAMES: Final = "unknown_names"
-"""Type of the one error for more unknown names than are looked at one by one."""
+"""Type of the single error for more than ``MOST_UNKNOWN`` unknown names."""
 MOST_UNKNOWN: Final = 32
 NAMES_SHOWN: Final = 10
 
 
 class Input(BaseModel):
-    """A document from a caller: unknown names are refused, and text is not taken for a number."""
+    """A part of a request: unknown members are refused, and text is not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _few_unknown_names(cls, document: Any) -> Any:  # noqa: ANN401 - whatever was sent
-        """Refuse a flood of unknown names with one error, since Pydantic makes an error of each."""
+        """Refuse very many unknown names with one error, since Pydantic makes an error for each."""
         if isinstance(document, Mapping) and len(document) > len(cls.model_fields) + MOST_UNKNOWN:
             first = tuple(islice(cls._unknown(document), NAMES_SHOWN))
             count = sum(1 for _ in cls._unknown(document))
@@ -35,6 +35,6 @@ class Input(BaseModel):
 
 
 class Output(BaseModel):
-    """A document of ours, read off the core's own values. No field has a default, so all are required."""
+    """A part of an answer, read from the core's values. No member has a default, so all are required."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)

@@ -1,4 +1,4 @@
-"""The answer to a plan for many GPU types: the best candidates of each, in short."""
+"""The short answer to a plan for many GPU types: the best candidates of each."""
 
 from itertools import groupby
 from typing import Self
@@ -71,7 +71,7 @@ class BriefCandidateAnswer(Output):
 
     @classmethod
     def of(cls, candidate: Candidate) -> Self:
-        """Read a candidate off the core's values."""
+        """Read a candidate from the core's values."""
         cache, error = candidate.kv_cache, candidate.error
         return cls(
             kv_cache_dtype=candidate.kv_cache_dtype,
@@ -108,7 +108,7 @@ class BriefGpuPlanAnswer(Output):
 
     @classmethod
     def of(cls, plan: GpuPlan) -> Self:
-        """Read the plan of one GPU type off the core's values."""
+        """Read the plan of one GPU type from the core's values."""
         best, alive = plan.recommended, [c for c in plan.candidates if c.verdict is not Verdict.REFUSED]
         specified = [next(alike) for _, alike in groupby(sorted(alive, key=_gpus), key=_gpus)]
         return cls(
@@ -128,7 +128,7 @@ def _gpus(candidate: Candidate) -> int:
 
 
 class BriefPlanAnswer(Heading):
-    """The answer for many GPU types: `include: [details]` asks for all of it."""
+    """The short answer for many GPU types; `include: [details]` asks for the full one."""
 
     plans: list[BriefGpuPlanAnswer] = Field(
         description="One plan for each GPU type, in the order of the request"
@@ -140,7 +140,7 @@ class BriefPlanAnswer(Heading):
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Read a plan off the core's values."""
+        """Read a plan from the core's values."""
         return cls(
             verdict=plan.verdict,
             model=ModelAnswer.of(plan.model),

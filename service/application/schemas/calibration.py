@@ -1,4 +1,4 @@
-"""What was learned from measurements."""
+"""Answers about what was learned from measurements."""
 
 from typing import Self
 
@@ -11,7 +11,7 @@ from service.memory.calibration import Term
 
 
 class CalibrationAnswer(Output):
-    """One term, as the measurements of one kind of start tell it."""
+    """By how much the measurements of one kind of start change one memory term."""
 
     level: Level = Field(description="How near the measured starts are to those that the entry is used for")
     gpu: str | None = Field(
@@ -41,7 +41,7 @@ class CalibrationAnswer(Output):
 
     @classmethod
     def of(cls, learned: Learned) -> Self:
-        """Read what was learned."""
+        """Return the answer about one learned entry."""
         residual, evidence = learned.residual, learned.residual.evidence
         return cls(
             level=learned.level,
@@ -68,7 +68,7 @@ class CalibrationList(Output):
 
 
 class ImportAnswer(Output):
-    """What came of an import."""
+    """The result of an import."""
 
     measurements: int = Field(description="Number of measurements in the body")
     new: int = Field(description="Number of measurements that were not stored before")

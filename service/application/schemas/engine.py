@@ -1,4 +1,4 @@
-"""Engines as they are answered."""
+"""Answers about engines."""
 
 from datetime import date
 

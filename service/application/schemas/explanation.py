@@ -1,4 +1,4 @@
-"""A log to explain, and its explanation."""
+"""Requests to explain a log, and the explanation."""
 
 from typing import Annotated, Any, Self
 
@@ -121,7 +121,7 @@ class PlannedStartAnswer(Output):
 
     @classmethod
     def of(cls, request: PlanRequest, command: str) -> Self:
-        """Describe the start of a question."""
+        """Describe the start that a request plans."""
         return cls(
             model=request.model.id,
             engine=EngineAnswer.model_validate(request.engine),
@@ -131,7 +131,7 @@ class PlannedStartAnswer(Output):
 
 
 class AssumptionAnswer(Output):
-    """What the log does not tell: the request's `field` would."""
+    """A value that the log does not say, and that the member `field` of the request could give."""
 
     field: str = Field(
         description="Member of the request that would say it, as a path such as `engine.version`"
@@ -141,7 +141,7 @@ class AssumptionAnswer(Output):
 
 
 class FindingAnswer(Output):
-    """One line of the log beside the plan."""
+    """One value of the log, compared with the plan."""
 
     name: str = Field(description="What the value is, such as `num_blocks`")
     line: int = Field(description="Line of the log, counted from 1")
@@ -162,7 +162,7 @@ class FindingAnswer(Output):
 
 
 class FixAnswer(Output):
-    """A change that was planned, and that gets past the failure."""
+    """A change with which the planned start gets past the failure."""
 
     words: str = Field(description="The change in words")
     verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
@@ -208,7 +208,7 @@ class EndingAnswer(Output):
 
 
 class StoredLogAnswer(Output):
-    """What became of the log as evidence for later plans."""
+    """What was stored of the log, as evidence for later plans."""
 
     digest: str | None = Field(
         description="SHA-256 of the log's figures and of the start they belong to; null where nothing was "
@@ -219,7 +219,7 @@ class StoredLogAnswer(Output):
 
 
 class ExplanationAnswer(Output):
-    """The whole answer."""
+    """The explanation of a log."""
 
     log: LogAnswer = Field(description="What the log says")
     start: PlannedStartAnswer | None = Field(
@@ -249,7 +249,7 @@ class ExplanationAnswer(Output):
 
     @classmethod
     def of(cls, explanation: Explanation, kept: StoredLog | None = None) -> Self:
-        """Read an explanation off the core's values."""
+        """Read an explanation from the core's values."""
         log = explanation.log
         return cls(
             log=LogAnswer(

@@ -1,4 +1,4 @@
-"""GPU types as they are answered."""
+"""Answers about GPU types."""
 
 from typing import Annotated
 
@@ -87,6 +87,6 @@ class GpuAnswer(Output):
 
 
 class GpuList(Output):
-    """The catalog."""
+    """The catalog of GPU types."""
 
     gpus: list[GpuAnswer] = Field(description="All GPU types")

@@ -1,4 +1,4 @@
-"""What the probes answer."""
+"""The answer of health checks."""
 
 from typing import Literal
 

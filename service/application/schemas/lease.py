@@ -1,4 +1,4 @@
-"""What workers and the service say to each other."""
+"""Requests of workers, and the answers to them."""
 
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ Version = Annotated[str, Field(max_length=64)]
 
 
 class LeaseBody(Input):
-    """A worker asks for a job that it can run."""
+    """A worker's request for a job that it can run."""
 
     node: Node = Field(description=NODE)
     kinds: Annotated[list[Literal["inventory", "alloc", "engine"]], Field(min_length=1, max_length=3)] = (
@@ -55,7 +55,7 @@ class LeaseBody(Input):
 
 
 class LeaseAnswer(Output):
-    """A job, leased."""
+    """A job with its lease."""
 
     probe_id: str = Field(description="Id of the job")
     fence: int = Field(
@@ -68,7 +68,7 @@ class LeaseAnswer(Output):
 
 
 class HeartbeatBody(Input):
-    """A worker is alive."""
+    """A worker's request to prolong its lease."""
 
     node: Node = Field(description=NODE)
     fence: Fence = Field(description=FENCE)
@@ -184,7 +184,7 @@ class MeasuredModelInput(Input):
 
 
 class ExportedMeasurementInput(MeasurementInput):
-    """A measurement that another service exported: it tells what was started, too."""
+    """A measurement that another service exported, with what was started."""
 
     schema_version: Literal[1]
     node: Annotated[str, Field(min_length=1, max_length=256)]
@@ -192,7 +192,7 @@ class ExportedMeasurementInput(MeasurementInput):
     flags: ServeInput
     model: MeasuredModelInput
     origin: Origin
-    reporter: Annotated[str, Field(max_length=64, description="The token that it was handed in with")] = ""
+    reporter: Annotated[str, Field(max_length=64, description="Id of the token that it came with")] = ""
 
 
 class ResultInput(Input):
@@ -219,7 +219,7 @@ class ResultInput(Input):
 
 
 class ResultBody(Input):
-    """A worker hands in how a probe ended."""
+    """A worker's result of a probe."""
 
     node: Node = Field(description=NODE)
     fence: Fence = Field(description=FENCE)
@@ -227,7 +227,7 @@ class ResultBody(Input):
 
 
 class ResultAnswer(Output):
-    """The result is kept."""
+    """The result is stored."""
 
     state: State = Field(description="State of the job after the result")
     digest: str = Field(description="SHA-256 of the result; the same result may be sent again")
@@ -240,4 +240,4 @@ STATES = {
     MeasurementOutcome.REFUSED: State.REFUSED,
     MeasurementOutcome.CANCELLED: State.CANCELLED,
 }
-"""The state in which each outcome leaves a job."""
+"""State of a job after each outcome."""

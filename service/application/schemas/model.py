@@ -1,4 +1,4 @@
-"""Models as they are answered."""
+"""Answers about models."""
 
 from typing import Literal, Self
 
@@ -73,7 +73,7 @@ class ModelList(Output):
 
 
 class ModelWeightsAnswer(Output):
-    """What the headers of a model's files of weights tell."""
+    """What the headers of a model's weight files say."""
 
     id: str = Field(description="Id of the model")
     revision: str = Field(description="Commit of the Hub")

@@ -1,4 +1,4 @@
-"""The answer to a plan."""
+"""The full answer to a plan."""
 
 from typing import Self
 
@@ -27,7 +27,7 @@ class EngineAnswer(Output):
 
 
 class ErrorAnswer(Output):
-    """Why the engine does not start."""
+    """Why the engine does not start, or may not."""
 
     type: str = Field(description="Name of the exception that the engine raises")
     message: str = Field(description="The engine's own words")
@@ -75,7 +75,7 @@ class WeightsAnswer(EstimateAnswer):
 
 
 class MemoryAnswer(Output):
-    """What each byte of a rank goes to."""
+    """The memory of one rank, term by term."""
 
     total: EstimateAnswer = Field(description="Total memory of the GPU, as CUDA reports it")
     requested: EstimateAnswer = Field(
@@ -142,7 +142,7 @@ class KvCacheAnswer(Output):
 
 
 class GroupAdmissionAnswer(Output):
-    """What one request of the workload takes of one group."""
+    """Blocks that one request of the workload takes of one KV cache group."""
 
     kind: str = Field(
         description="What the layers of the group keep, such as `full_attention` or `sliding_window`"
@@ -201,7 +201,7 @@ class AdmissionAnswer(Output):
 
 
 class QualityAnswer(Output):
-    """What is published of a cache dtype's quality."""
+    """What is published about the loss of quality by a cache dtype."""
 
     loss: int = Field(
         description="Rank of the cache dtype by published loss of quality: 0 for none, a greater number for "
@@ -220,7 +220,7 @@ class GroupWasteAnswer(Output):
     taken_bytes: int = Field(description="Bytes of the blocks that the request takes in this group")
     ideal_bytes: int = Field(description="Bytes of its tokens and its last state alone")
     reserve_bytes: int = Field(
-        description="Bytes of tokens kept for steps in flight, and of states beside the last one"
+        description="Bytes of tokens held for steps in flight, and of states beside the last one"
     )
     rounding_bytes: int = Field(description="Bytes of the part of the last blocks that is not filled")
     padding_bytes: int = Field(
@@ -230,7 +230,7 @@ class GroupWasteAnswer(Output):
 
 
 class WasteAnswer(Output):
-    """What a request takes beside what it needs."""
+    """Bytes that one request of the maximum length takes of a rank, and what it would need at best."""
 
     taken_bytes: int = Field(description="Bytes of the blocks that the request takes in all groups")
     ideal_bytes: int = Field(description="Bytes of its tokens and last states alone")
@@ -298,7 +298,7 @@ class CandidateAnswer(Output):
 
 
 class LeverAnswer(Output):
-    """One change to the recommended candidate. Figures are the changed start's less the candidate's."""
+    """One change to the recommended candidate. Figures are the changed start's minus the candidate's."""
 
     change: str = Field(description="The change in words, as a flag where it is one")
     flag: str | None = Field(
@@ -408,7 +408,7 @@ class UpgradeAnswer(Output):
 
 
 class Heading(Output):
-    """What is planned, and the answer in a sentence."""
+    """What was planned, and the answer in a sentence."""
 
     verdict: str = Field(description="On how many of the GPU types the model starts, in one sentence")
     model: ModelAnswer = Field(description="The model, and where its config comes from")
@@ -416,7 +416,7 @@ class Heading(Output):
 
 
 class PlanAnswer(Heading):
-    """The whole answer."""
+    """The answer to a plan."""
 
     plans: list[GpuPlanAnswer] = Field(description="One plan for each GPU type, in the order of the request")
     upgrades: list[UpgradeAnswer] = Field(
@@ -426,7 +426,7 @@ class PlanAnswer(Heading):
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Read a plan off the core's values."""
+        """Read a plan from the core's values."""
         return cls(
             verdict=plan.verdict,
             model=ModelAnswer.of(plan.model),

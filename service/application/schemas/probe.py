@@ -1,4 +1,4 @@
-"""Probes as operators and dashboards see them."""
+"""Requests for probes, and answers about them."""
 
 import json
 from typing import Annotated, Any, Literal, Self
@@ -84,7 +84,9 @@ class ProbeAnswer(Output):
     )
     state: State = Field(description="Where the probe stands")
     phase: str = Field(description="What the worker does now, in its own words; empty before it begins")
-    cancel_requested: bool = Field(description="Whether the worker was asked to stop")
+    cancel_requested: bool = Field(
+        description="Whether the probe was cancelled, so that its worker should stop"
+    )
     attempts: int = Field(description="Number of leases so far")
     worker: str | None = Field(
         description="Name of the worker that has the probe, or had it last; null before the first lease"
@@ -109,7 +111,7 @@ class ProbeAnswer(Output):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Read a probe off a job."""
+        """Return the answer about a job."""
         return cls(
             id=job.id,
             kind=job.spec.work.kind.value,

@@ -1,4 +1,4 @@
-"""Faults as RFC 9457 writes them."""
+"""Problems (RFC 9457): answers about errors."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +13,7 @@ class FieldError(BaseModel):
 
 
 class Problem(BaseModel):
-    """A fault (RFC 9457)."""
+    """An error (RFC 9457)."""
 
     model_config = ConfigDict(
         json_schema_extra={"required": ["type", "title", "status", "detail", "instance"]}
@@ -38,7 +38,7 @@ class Problem(BaseModel):
 
 
 class ProblemTypeAnswer(BaseModel):
-    """A kind of fault."""
+    """A problem type."""
 
     type: str = Field(description="URI reference of the problem type")
     title: str = Field(description="The problem type in a few words")
@@ -47,6 +47,6 @@ class ProblemTypeAnswer(BaseModel):
 
 
 class ProblemTypeList(BaseModel):
-    """All kinds of faults."""
+    """All problem types."""
 
     problems: list[ProblemTypeAnswer] = Field(description="All problem types, by name")

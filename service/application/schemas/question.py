@@ -192,7 +192,7 @@ class PlanParameters(FlagsInput):
     )
 
     def document(self) -> dict[str, Any]:
-        """Return the same question as the body of a POST."""
+        """Return the same request as the body of a POST."""
         document: dict[str, Any] = {}
         for name, value in self.model_dump(exclude_none=True, include=set(PLACES)).items():
             *sections, key = PLACES[name]
@@ -226,7 +226,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "include": ("include",),
     **{flag: ("serve", flag) for flag in ServeInput.model_fields},
 }
-"""Where each flat parameter stands in the body."""
+"""Place of each flat parameter in the body."""
 
 
 CommandFormat = Literal["command", "docker", "kubernetes"]

@@ -1,4 +1,4 @@
-"""The engine's flags as a caller writes them."""
+"""Flags of the engine in a request."""
 
 from typing import Annotated, Final, Literal
 
@@ -13,7 +13,7 @@ MAX_TOKENS: Final = 1 << 31
 MAX_BYTES: Final = 1 << 50
 MAX_LAYERS: Final = 1 << 10
 MAX_LAYER_CHARACTERS: Final = 1 << 12
-"""Of all names of layers together, which stand in every command of an answer; 0 to 1023 take 2,986."""
+"""Characters of all layer names together, which every command repeats; 0 to 1023 take 2,986."""
 MAX_DRAFT_TOKENS: Final = 1 << 10
 MAX_OFFLOAD: Final = 1 << 14
 LISTS: Final = ("kv_cache_dtype_skip_layers", "cpu_offload_params", "offload_params")
@@ -37,7 +37,7 @@ Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 StateDtype = Literal["auto", "float32", "float16", "bfloat16"]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Layer = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]{1,64}$")]
-"""An index or a kind of layers; never a word that a command would take for an option."""
+"""An index or a kind of layers; never text that a command would read as an option."""
 
 
 Segments = Annotated[
@@ -95,7 +95,7 @@ class SpeculativeInput(Input):
     )
 
     def parsed(self) -> SpeculativeConfig:
-        """Return the core's own value."""
+        """Return the engine's speculative configuration."""
         return SpeculativeConfig(**self.model_dump())
 
 

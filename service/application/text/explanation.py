@@ -22,9 +22,9 @@ MARKS: Final = {
 }
 
 
-def render_explanation(explanation: Explanation, kept: StoredLog | None = None) -> str:
+def render_explanation(explanation: Explanation, stored: StoredLog | None = None) -> str:
     """Return an explanation as text of fixed width, and what was stored of the log."""
-    lines = (*_lines(explanation), *(() if kept is None else _stored(kept)))
+    lines = (*_lines(explanation), *(() if stored is None else _stored(stored)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -45,19 +45,19 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield "= agrees   ~ within an estimate   X differs   ? not compared"
         for finding in explanation.findings:
             yield from _finding(finding)
-    for title, words in (("not modelled", explanation.unmodelled), ("!", explanation.notes)):
+    for title, words in (("not modelled:", explanation.unmodelled), ("!", explanation.notes)):
         for each in words:
             yield from _wrapped(f"{title} {each}")
 
 
-def _stored(kept: StoredLog) -> Iterator[str]:
+def _stored(stored: StoredLog) -> Iterator[str]:
     yield ""
-    if kept.digest is None:
-        yield from _wrapped(f"Not kept: {kept.why}")
+    if stored.digest is None:
+        yield from _wrapped(f"Not stored: {stored.why}")
         return
-    yield f"Kept as evidence for later plans: {kept.digest[:12]}" if kept.new else "Kept before."
-    if kept.why:
-        yield from _wrapped(f"  {kept.why}")
+    yield f"Stored as evidence for later plans: {stored.digest[:12]}" if stored.new else "Stored before."
+    if stored.why:
+        yield from _wrapped(f"  {stored.why}")
 
 
 def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
