@@ -59,7 +59,7 @@ class CircuitBreaker:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._spent_until: dict[tuple[str, Quota], float] = {}
+        self._blocked_until: dict[tuple[str, Quota], float] = {}
         self._consecutive_failures = 0
         """Failures since the last success."""
         self._failing_owners: set[str] = set()
@@ -77,7 +77,7 @@ class CircuitBreaker:
             HubUnreachable: the circuit of the repository or of the Hub is open; `retry_after` in seconds.
         """
         now = self._clock()
-        wait = self._spent_until.get((owner, quota), -inf) - now
+        wait = self._blocked_until.get((owner, quota), -inf) - now
         if wait > 0:
             raise HubRateLimited(model_id, ceil(wait))
         for circuit, reason in (
@@ -91,9 +91,9 @@ class CircuitBreaker:
     def record_used_up_quota(self, owner: str, quota: Quota, seconds: int) -> None:
         """Block requests that count against an owner's quota for `seconds`, until it is renewed."""
         now = self._clock()
-        if len(self._spent_until) >= _OWNERS:
-            self._spent_until = {key: until for key, until in self._spent_until.items() if until > now}
-        self._spent_until[owner, quota] = now + min(seconds, LONGEST_WAIT_SECONDS)
+        if len(self._blocked_until) >= _OWNERS:
+            self._blocked_until = {key: until for key, until in self._blocked_until.items() if until > now}
+        self._blocked_until[owner, quota] = now + min(seconds, LONGEST_WAIT_SECONDS)
 
     def record_rate_limit(self, owner: str, seconds: int | None) -> int:
         """Block all requests of an owner after a 429, and return for how many seconds.
