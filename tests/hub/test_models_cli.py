@@ -87,7 +87,7 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
     (tmp_path / "site" / "google" / "broken" / "config.json").write_text("<html>")
     result = run("models", "import", str(tmp_path / "site"))
     assert result.exit_code == 1
-    assert result.stdout == "google/gemma-mine at a commit that is not told\n"
+    assert result.stdout == "google/gemma-mine at an unknown commit\n"
     assert "google/broken: config.json of google/broken is not a JSON object" in result.stderr
     answer = planned("google/gemma-mine")
     assert (answer["source"], answer["revision"]) == ("hub", None)
@@ -99,7 +99,7 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
 def test_a_single_model_takes_the_id_it_is_given(tmp_path: Path) -> None:
     shutil.copytree(GEMMA, tmp_path / "weights")
     result = run("models", "import", str(tmp_path / "weights"), "--id", "acme/mine")
-    assert (result.exit_code, result.stdout) == (0, "acme/mine at a commit that is not told\n")
+    assert (result.exit_code, result.stdout) == (0, "acme/mine at an unknown commit\n")
     assert run("models", "import", str(tmp_path / "weights"), "--id", "../mine").exit_code == 1
     assert run("models", "import", str(tmp_path), "--id", "acme/mine").exit_code in {0, 1}
     (tmp_path / "empty").mkdir()

@@ -79,7 +79,7 @@ def test_a_probe_that_the_local_worker_refuses(
         (*command, "--block-size", "7"), env=environment, check=False, capture_output=True, text=True
     )
     assert (bad.returncode, bad.stdout) == (2, "")
-    assert "nothing to measure" in bad.stderr
+    assert "A probe cannot measure this" in bad.stderr
     _check_that_waiting_ends_with_the_probe((*command[:-2], "--wait"), server, environment, token_file)
     until = time.monotonic() + 20
     while '"ready"' not in (tmp_path / "log").read_text():
