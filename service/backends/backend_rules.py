@@ -13,7 +13,7 @@ from service.backends.backend import EngineFailure, KernelBlockSizes
 from service.backends.conditions import AnyOf, OutcomeRule, rules_on
 from service.engines.dated import read_timeline
 from service.engines.refusal import Stage
-from service.engines.timeline import Timeline
+from service.engines.timeline import InvalidTimeline, Timeline
 from service.gpus.capability import ComputeCapability
 
 _FILES: Final = (
@@ -197,6 +197,10 @@ class _DatedBackend:
 
     @classmethod
     def parse(cls, name: str, raw: Mapping[str, Any]) -> "_DatedBackend":
+        if unknown := sorted(raw.keys() - _ATTRIBUTES.keys() - {"since", "mla", "sparse"}):
+            raise InvalidTimeline(f"backends.{name}: unknown keys {unknown}")
+        if "since" not in raw:
+            raise InvalidTimeline(f"backends.{name}: no key since")
         own = {
             attribute: Timeline.parse(f"backends.{name}.{attribute}", raw[attribute], parse)
             for attribute, parse in _ATTRIBUTES.items()

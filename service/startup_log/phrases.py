@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
+from service.engines.refusal import Stage
 from service.startup_log.templates import Template
 
 
@@ -44,7 +45,13 @@ def _load(name: str) -> Mapping[str, Any]:
 
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
-    texts = {key: table[key] for key in ("name", "stage", "type", "means", "remedy", "source")}
+    keys = ("name", "stage", "type", "means", "remedy", "source")
+    if table.keys() != {*keys, "says"}:
+        differing = sorted(table.keys() ^ {*keys, "says"})
+        raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
+    if table["stage"] not in {"", *Stage}:
+        raise ValueError(f"causes.toml, {table['name']}: {table['stage']!r} is no stage")
+    texts = {key: table[key] for key in keys}
     return FailureCause(**texts, templates=tuple(map(Template.parse, table["says"])))
 
 

@@ -78,7 +78,7 @@ def test_what_no_release_follows_or_was_is_refused(text: str) -> None:
         find_release(text)
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("release", [each for each in RELEASES if RELEASE_FACTS[each].checked], ids=str)
 @pytest.mark.parametrize("suffix", ["", ".post1", "+cu129"])
 def test_a_checked_release_is_planned_as_itself_without_a_doubt(release: Version, suffix: str) -> None:
     found = resolve_release(f"{release}{suffix}")

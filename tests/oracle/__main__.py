@@ -64,7 +64,7 @@ def table(title: str, verdicts: Sequence[Verdict], key: Callable[[Verdict], str]
 
 
 def report(console: Console, release: Version, verdicts: Sequence[Verdict], unasked: int) -> bool:
-    """Print what was found; return whether all agrees."""
+    """Print what was found; return whether something was asked and all of it agrees."""
     console.print(table("cache dtype", verdicts, lambda v: str(v.question.case.flags.kv_cache_dtype)))
     console.print(table("the engine", verdicts, lambda v: v.outcome))
     differing = [verdict for verdict in verdicts if verdict.difference is not None]
@@ -76,7 +76,7 @@ def report(console: Console, release: Version, verdicts: Sequence[Verdict], unas
         f"vLLM {release}: {len(verdicts) - len(differing)} of {len(verdicts)} answers agree in every field; "
         f"{unasked} more questions end before there are layers, or are not modelled"
     )
-    return not differing
+    return bool(verdicts) and not differing
 
 
 def main() -> None:
