@@ -1,4 +1,4 @@
-"""Jobs' parts and measurements as JSON, and back."""
+"""Converts job specs, results and measurements to JSON and back."""
 
 from typing import Final, TypeVar
 
@@ -17,19 +17,19 @@ RESULT: Final = TypeAdapter(Result)
 MEASUREMENT: Final = TypeAdapter(Measurement)
 
 Document = TypeVar("Document")
-UNSET: Final = frozenset({"reporter"})
-"""What is no part of what was measured: the same measurement is kept once, whoever hands it in."""
-UNSET_IN_LOGS: Final = UNSET | {"node", "measured_at"}
-"""What tells of whoever sent a log, and not of the log: the same figures sent again are the same evidence."""
+NOT_IN_DIGEST: Final = frozenset({"reporter"})
+"""Fields outside a measurement's digest: the same measurement is stored once, whoever reports it."""
+NOT_IN_DIGEST_OF_LOGS: Final = NOT_IN_DIGEST | {"node", "measured_at"}
+"""Fields of a log outside the digest: the same figures count once, whoever sends them and whenever."""
 
 
 def written(adapter: TypeAdapter[Document], value: Document) -> str:
-    """Return a value as JSON; equal values give equal text."""
+    """Return a value as JSON text. Equal values give equal texts."""
     return adapter.dump_json(value).decode()
 
 
 def identity(measurement: Measurement) -> str:
-    """Return the digest by which a measurement is kept once."""
+    """Return the SHA-256 that identifies a measurement, so that it is stored only once."""
     document = MEASUREMENT.dump_python(measurement, mode="json")
-    unset = UNSET_IN_LOGS if measurement.origin is Origin.LOG else UNSET
-    return digest({name: value for name, value in document.items() if name not in unset})
+    excluded = NOT_IN_DIGEST_OF_LOGS if measurement.origin is Origin.LOG else NOT_IN_DIGEST
+    return digest({name: value for name, value in document.items() if name not in excluded})

@@ -1,4 +1,4 @@
-"""A plan's request, resolved: which model, which engine, which GPUs, which flags."""
+"""A request for a plan: which model, which engine, which GPU types, which flags."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -113,8 +113,8 @@ async def _verify(settings: Settings) -> ExitCode:
     for entry in damaged:
         key = entry.key
         typer.echo(f"dropped, since it was damaged: {key.file} of {key.model} at {key.revision}", err=True)
-    stored = {entry.key.model for entry in entries if entry.whole}
+    kept = {entry.key.model for entry in entries if entry.whole}
     size = sum(entry.size for entry in entries if entry.whole)
     whole = len(entries) - len(damaged)
-    typer.echo(f"{whole} entries of {len(stored)} models, {size} bytes, in {cache.path or 'memory'}: whole")
+    typer.echo(f"{whole} entries of {len(kept)} models, {size} bytes, in {cache.path or 'memory'}: whole")
     return ExitCode.NOT_ALL if damaged else ExitCode.OK
