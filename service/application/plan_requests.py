@@ -178,14 +178,14 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     )
 
 
-def answer_plan_request(question: PlanRequest, services: Services) -> Plan:
+def answer_plan_request(request: PlanRequest, services: Services) -> Plan:
     """Plan a request: milliseconds to a second of one core.
 
     Raises:
         InputFault: a flag names an attention backend that the release does not have.
     """
     try:
-        return services.plan(question)
+        return services.plan(request)
     except UnknownBackend as error:
         raise InputFault("/serve/attention_backend", error) from error
 

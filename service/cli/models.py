@@ -69,7 +69,7 @@ async def _pull(ids: list[str], revision: str | None, settings: Settings) -> Exi
     async with hub_http() as http:
         client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
         for model_id in ids:
-            whole &= await _specified(model_id, _pulled(client, model_id, revision))
+            whole &= await _stored(model_id, _pulled(client, model_id, revision))
         await client.close()
     return ExitCode.OK if whole else ExitCode.NOT_ALL
 
@@ -84,7 +84,7 @@ async def _pulled(client: HubClient, model_id: str, revision: str | None) -> str
 async def _import(found: list[FolderModel], settings: Settings) -> ExitCode:
     cache, whole = HubCache(settings.cache_file), True
     for model in found:
-        whole &= await _specified(model.id, _imported(model, cache))
+        whole &= await _stored(model.id, _imported(model, cache))
     await cache.close()
     return ExitCode.OK if whole else ExitCode.NOT_ALL
 
@@ -94,7 +94,7 @@ async def _imported(model: FolderModel, cache: HubCache) -> str | None:
     return model.commit
 
 
-async def _specified(model_id: str, keeping: Coroutine[object, object, str | None]) -> bool:
+async def _stored(model_id: str, keeping: Coroutine[object, object, str | None]) -> bool:
     """Print what became of a model, and return whether it is stored."""
     try:
         commit = await keeping

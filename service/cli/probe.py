@@ -56,7 +56,7 @@ def probe(  # noqa: PLR0913 - one for each option
     headers = {"Authorization": f"Bearer {token_file.read_text('utf-8').strip()}"}
     try:
         with httpx2.Client(base_url=server, headers=headers, timeout=TIMEOUT) as http:
-            requested = _requested(http, body)
+            requested = _queued(http, body)
             end = _followed(http, requested) if wait else requested
     except httpx2.HTTPError as error:
         raise _refused(f"{server} cannot be reached: {type(error).__name__}") from None
@@ -65,7 +65,7 @@ def probe(  # noqa: PLR0913 - one for each option
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _requested(http: httpx2.Client, body: Json) -> Json:
+def _queued(http: httpx2.Client, body: Json) -> Json:
     # With the key a repeated request makes no second probe.
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     reply = http.post("/probes", json=body, headers=headers)

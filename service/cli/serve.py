@@ -86,6 +86,6 @@ def serve(
 
 
 def _greeting(url: str) -> str:
-    question = json.dumps(EXAMPLES["create_plan"].body, default=dict)
-    curl = f"curl -H 'Accept: text/plain' --json '{question}' {url}/plan"
+    body = json.dumps(EXAMPLES["create_plan"].body, default=dict)
+    curl = f"curl -H 'Accept: text/plain' --json '{body}' {url}/plan"
     return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"

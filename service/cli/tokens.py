@@ -21,29 +21,29 @@ def create(
     scope: Annotated[Scope, typer.Option(help="What it allows.")],
 ) -> None:
     """Create a token and print it; it cannot be shown again."""
-    typer.echo(_requested(lambda tokens: tokens.create(name, scope)))
+    typer.echo(_with_tokens(lambda tokens: tokens.create(name, scope)))
 
 
 @cli.command("list")
 def list_tokens() -> None:
     """List the tokens that are valid."""
-    for token in _requested(lambda tokens: tokens.all()):
+    for token in _with_tokens(lambda tokens: tokens.all()):
         typer.echo(f"{token.id}  {token.scope:8}  {token.name}")
 
 
 @cli.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list` shows it.")]) -> None:
     """Revoke a token: it is no longer accepted."""
-    if not _requested(lambda tokens: tokens.revoke(token_id)):
+    if not _with_tokens(lambda tokens: tokens.revoke(token_id)):
         typer.echo(f"no valid token {token_id}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)
 
 
-def _requested(question: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:
+def _with_tokens(use: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:
     async def ask() -> Answer:
         database = build_database(Settings())
         try:
-            return await question(TokenStore(database))
+            return await use(TokenStore(database))
         finally:
             await database.close()
 

@@ -3,10 +3,14 @@
 import asyncio
 import json
 import random
+import sys
+from collections import Counter
 from dataclasses import fields
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
+from packaging.version import Version
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
@@ -16,6 +20,7 @@ from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.serve import ServeInput
 from service.application.services import Services
 from service.engines.flags import ServeFlags
+from service.engines.releases import check_flags, find_release, rules_for
 from tests.api.questions import (
     GEMMA,
     GEMMA_QUERY,
@@ -349,3 +354,34 @@ def test_a_comparison_with_a_newer_version_is_in_doubt(client: TestClient) -> No
     assert "0.34.0" in step["after"]["doubt"]
     assert step["after"]["verdict"] == "uncertain"
     assert reply["engine"]["doubt"] == step["after"]["doubt"]
+
+
+def test_a_release_is_resolved_once(services: Services) -> None:
+    """However many versions are compared, each is parsed once, and the flags are checked once."""
+    versions = ["0.19.0", "0.20.2", "0.24.0"]
+    body = read_plan_body({**GEMMA, "engine": {"versions": versions}})
+    calls: Counter[CodeType] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    sys.setprofile(count)
+    try:
+        request = asyncio.run(plan_request(body, services))
+        answer = answer_plan_request(request, services)
+    finally:
+        sys.setprofile(None)
+    assert calls[find_release.__code__] == len(versions)
+    assert calls[check_flags.__code__] == 1
+    assert answer.engine.rules is request.engine.rules is rules_for(Version("0.24.0"))
+    assert [str(rules.release) for rules in request.engine.compared] == versions
+    assert len(answer.upgrades) == len(versions) - 1
+
+
+def test_a_patch_is_laid_over_every_compared_release(services: Services) -> None:
+    engine = {"versions": ["0.20.1", "0.20.2"], "patches": ["vllm#40391"]}
+    request = asyncio.run(plan_request(read_plan_body({**GEMMA, "engine": engine}), services))
+    expected = [rules_for(Version(version), ["vllm#40391"]) for version in engine["versions"]]
+    assert list(request.engine.compared) == expected
+    assert request.engine.rules == expected[-1] != rules_for(Version("0.20.2"))

@@ -57,8 +57,8 @@ async def explain_log(
     """
     operator = operator_of(caller) if body.keep else None
     log = await run(lambda: read_log(body.log), large=len(body.log) > LONG_LOG)
-    question = await log_request(log, body, services)
-    explanation = await run(lambda: question.explain(log), large=len(body.log) > LONG_LOG)
+    start = await log_request(log, body, services)
+    explanation = await run(lambda: start.explain(log), large=len(body.log) > LONG_LOG)
     stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers

@@ -77,19 +77,19 @@ async def get_plan(
 async def _answer(
     body: PlanBody, services: Services, metrics: Metrics, run: Runner, form: Format
 ) -> Response:
-    question = await plan_request(body, services)
+    request = await plan_request(body, services)
 
     def answer() -> Response:
-        plan = answer_plan_request(question, services)
+        plan = answer_plan_request(request, services)
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
-    return await run(answer, large=_is_large(question))
+    return await run(answer, large=_is_large(request))
 
 
-def _is_large(question: PlanRequest) -> bool:
+def _is_large(request: PlanRequest) -> bool:
     """Whether a request takes some tenths of a second or more of one core."""
-    return len(question.gpus) > DETAILED_GPUS or len(question.engine.compared) > 1
+    return len(request.gpus) > DETAILED_GPUS or len(request.engine.compared) > 1
 
 
 def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
