@@ -18,7 +18,7 @@ HOSTILE = {
     "ALL_PROXY": "socks5://127.0.0.1:9",
 }
 """What a shell may hold: with one of these the tests of settings, hub and command line fail if it is seen."""
-SAMPLE = ("tests/api/test_settings.py", "tests/hub/test_source.py")
+SAMPLE = ("tests/api/test_settings.py", "tests/hub/test_model_source.py")
 
 
 def test_every_variable_that_the_settings_read_is_cleared() -> None:

@@ -26,6 +26,8 @@ from tests.accuracy.startups_summary import (
 )
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def board() -> Board:

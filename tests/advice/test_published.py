@@ -13,6 +13,8 @@ from tests.advice.judging import Judgement
 from tests.advice.report import figures
 from tests.advice.wrong import read_wrong
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def board() -> Board:

@@ -100,6 +100,7 @@ async def test_streams_of_one_token_have_a_bound(bearer: Bearer, served: Served)
         assert (await operator.get(path)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_polls_of_one_token_have_a_bound(bearer: Bearer, served: Served) -> None:
     served[0].state.lanes.polls = CallerQuota(1)
     worker, other = await bearer(Scope.WORKER), await bearer(Scope.WORKER)

@@ -20,6 +20,8 @@ from service.application.services import Services
 from service.store.tokens import Scope
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
+pytestmark = pytest.mark.slow
+
 COMMITTED = yaml.safe_load((Path(__file__).parents[2] / "openapi.yaml").read_text("utf-8"))
 OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for one in methods.values()]
 

@@ -117,6 +117,7 @@ async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
     assert all(request.url.host == "127.0.0.1" for request in server.hub.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> None:
     clock = WallClock()

@@ -9,6 +9,8 @@ import pytest
 from service.probes.job_state import State
 from tests.reliability.campaign import Account, campaign
 
+pytestmark = pytest.mark.slow
+
 
 async def test_nothing_is_lost_when_services_and_workers_are_killed(
     database_url: str, tmp_path: Path

@@ -102,6 +102,7 @@ async def test_a_gpu_that_is_lost_ends_the_probe_and_its_child(tmp_path: Path) -
     assert descendants(os.getpid()) <= before
 
 
+@pytest.mark.slow
 async def test_a_server_on_the_gpu_loses_nothing_to_50_probes(tmp_path: Path) -> None:
     """The server holds 60 %; probes ask for anything, with force or without, seen or not."""
     outcomes = []
@@ -120,6 +121,7 @@ async def test_a_server_on_the_gpu_loses_nothing_to_50_probes(tmp_path: Path) ->
     assert {"measured", "refused"} == set(outcomes)
 
 
+@pytest.mark.slow
 async def test_a_probe_that_takes_too_much_is_killed(tmp_path: Path) -> None:
     gpu = SimulatedGpu(tmp_path / "gpu", seconds_per_tensor=0.1)
     # It says it takes a little, and goes on: the watchdog sees the device run low.

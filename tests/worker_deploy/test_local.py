@@ -62,6 +62,7 @@ def service(
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_probe_that_the_local_worker_refuses(
     service: tuple[int, "subprocess.Popen[bytes]"],
     environment: dict[str, str],
@@ -139,6 +140,7 @@ def test_the_summary_holds_measured_against_predicted() -> None:
     assert "not known" in text
 
 
+@pytest.mark.slow
 def test_what_is_kept_and_teaches_nothing_is_no_part_of_an_answer(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
