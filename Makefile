@@ -9,7 +9,7 @@ PORT ?= 8000
 UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help serve plan test coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi lock clean
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -22,6 +22,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+setup: $(READY)  ## make .venv from the lock file
+
 serve: $(READY)  ## answer on http://127.0.0.1:8000
 	$(BIN)/dryserve serve --host $(HOST) --port $(PORT)
 
@@ -30,6 +32,9 @@ plan: $(READY)  ## answer without a server: make plan ARGS="google/gemma-4-31B-i
 
 test: lint  ## lint, then the whole test suite
 	$(BIN)/python -m pytest
+
+quick: lint  ## lint, then the tests that take less than three seconds each
+	$(BIN)/python -m pytest -m "not slow"
 
 coverage: $(READY)  ## the whole test suite with coverage by branch, which takes three times as long
 	$(BIN)/python -m pytest --cov --cov-report=term

@@ -1,4 +1,4 @@
-"""The only place where parts are wired together."""
+"""Wires the parts of the service together; nothing else does."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,37 +8,38 @@ from dataclasses import replace
 import httpx2
 from fastapi import FastAPI
 
-from service.advisor.answer import Plan
-from service.advisor.planning import plan
-from service.advisor.request import PlanRequest
-from service.advisor.shared_work import RecentWork
+from service.advisor.plan import plan
+from service.advisor.plan_cache import PlanCache
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
 from service.api.app import create_app
-from service.api.bell import Bell
-from service.api.services import Probes, Services
+from service.api.work_lanes import LARGE_LIMIT
+from service.application.job_events import JobEvents
+from service.application.maintenance import run_maintenance
+from service.application.services import Probes, Services
+from service.calibration.measurement import SECONDS_PER_DAY
 from service.gpus.catalog import gpu_catalog
-from service.hub.cache import Cache
-from service.hub.client import HubClient
+from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
+from service.hub.hub_client import HubClient
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
 from service.hub.transfer import hub_http
-from service.launching.local import LocalWorker
-from service.launching.local import local_worker as run_local_worker
-from service.probe.measurements import SECONDS_PER_DAY
 from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import JobStore
 from service.store.learned import LearnedCalibration
 from service.store.measurements import MeasurementStore
 from service.store.tokens import TokenStore
-from service.upkeep import upkeep
+from service.worker.deploy.local_worker import LocalWorker
+from service.worker.deploy.local_worker import local_worker as run_local_worker
 
 
 def build_database(settings: Settings) -> Database:
-    """Return the database, which nothing touches before it is needed.
+    """Return the database; it is opened when it is first used.
 
     Raises:
-        InvalidDatabase: the address is none of a database that is supported.
+        InvalidDatabase: the address is not one of a supported database.
     """
     return Database(settings.database_url)
 
@@ -46,14 +47,14 @@ def build_database(settings: Settings) -> Database:
 def build_services(
     settings: Settings, http: httpx2.AsyncClient, database: Database | None = None
 ) -> Services:
-    """Wire what answers questions.
+    """Return the parts that use cases work with.
 
     Raises:
-        ValueError: the Hub's endpoint is not a plain http(s) address, or the database's is none.
+        ValueError: the address of the Hub or of the database is not valid.
     """
     database = database or build_database(settings)
     snapshot = BundledSnapshot()
-    client = HubClient(http, endpoint=endpoint_of(settings), cache=Cache(settings.cache_file))
+    client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
     models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
     jobs = JobStore(
         database, lease_seconds=settings.probe_lease_seconds, queue_limit=settings.probe_queue_limit
@@ -61,17 +62,17 @@ def build_services(
     measurements = MeasurementStore(database)
     tokens = TokenStore(database)
     learned = LearnedCalibration(measurements, tokens)
-    probes = Probes(jobs, measurements, tokens, Bell(), learned)
-    recent = RecentWork()
+    probes = Probes(jobs, measurements, tokens, JobEvents(), learned)
+    cache = PlanCache()
 
     def calibrated(request: PlanRequest) -> Plan:
-        return plan(replace(request, calibration=learned.current), recent=recent)
+        return plan(replace(request, calibration=learned.current), cache=cache)
 
     return Services(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog(), probes=probes)
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Return the Hub that is asked.
+    """Return the address and token of the Hub.
 
     Raises:
         ValueError: its address is not a plain http(s) address.
@@ -85,8 +86,8 @@ def build_app(
     """Build the application; its connections are closed when it shuts down.
 
     ``local_worker``: how to run a worker on this host; ``None`` for none.
-    ``open_reads``: whether callers on this host read without a token where the settings do not say; only who
-    opens the listening socket knows whether strangers can reach it.
+    ``open_reads``: whether callers on this host read without a token, where the settings do not say. Whoever
+    opens the listening socket knows whether other hosts can reach it.
     """
     http = hub_http()
     database = build_database(settings)
@@ -94,8 +95,8 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        services.snapshot.ids()  # read now, and not while others wait
-        keeping = asyncio.create_task(upkeep(database, services.probes, retention))
+        services.snapshot.ids()  # read before the first request
+        keeping = asyncio.create_task(run_maintenance(database, services.probes, retention))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
@@ -110,6 +111,6 @@ def build_app(
         services,
         cors_origins=settings.cors_origins,
         lifespan=lifespan,
-        queue_limit=settings.plan_queue_limit,
+        queue_limit=LARGE_LIMIT if settings.plan_queue_limit is None else settings.plan_queue_limit,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,
     )

@@ -1,22 +1,22 @@
-"""Logs as JSON lines on standard error."""
+"""Configures logging: JSON lines on standard error."""
 
 import logging
 import sys
 
 import structlog
 
-from service.secrets import hide_secrets
+from service.redaction import hide_secrets
 
 
 def configure_logs(level: str) -> None:
-    """Send the logs of this service and of its libraries through one JSON formatter."""
+    """Write the logs of this service and of its libraries as JSON lines, from `level` on."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
-        _without_secrets,
+        _mask_secrets,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -35,13 +35,13 @@ def configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # They name every address asked and every step of a migration, which is no matter of the log's.
+    # These libraries log every request and every step of a migration, which is too much.
     for name in ("httpx2", "httpcore2", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _without_secrets(
+def _mask_secrets(
     _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Hide secrets in words and tracebacks: an exception may quote what a caller sent."""
+    """Mask secrets in texts and tracebacks, since an exception may quote what a caller sent."""
     return {key: hide_secrets(value) if isinstance(value, str) else value for key, value in event.items()}

@@ -1,4 +1,4 @@
-"""Whole-number arithmetic of the memory model. Bytes are ``int``; GiB exist only as text."""
+"""Integer arithmetic of the memory model. Sizes are ``int`` bytes; GiB are used only in text."""
 
 from typing import Final
 
@@ -12,15 +12,15 @@ def ceil_div(numerator: int, denominator: int) -> int:
 
 
 def round_up(value: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is not below ``value``."""
+    """Return the smallest multiple of ``multiple`` that is at least ``value``."""
     return ceil_div(value, multiple) * multiple
 
 
 def next_power_of_two(value: int) -> int:
-    """Return the smallest power of two that is not below a positive ``value``."""
+    """Return the smallest power of two that is at least ``value``, which must be positive."""
     return 1 << (value - 1).bit_length()
 
 
 def gib_text(size_bytes: int, digits: int = 2) -> str:
-    """Render a byte count in GiB, for people and messages only."""
+    """Return a byte count in GiB as text with ``digits`` decimals, without the unit."""
     return f"{size_bytes / GIB:.{digits}f}"

@@ -6,29 +6,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import FLAG_DEFAULTS
-from service.engines.rules import EngineRules
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 
 DEFAULTS: Final = ServeFlags()
 
 
 def serve_command(model: str, flags: ServeFlags, rules: EngineRules, revision: str | None = None) -> str:
-    """Return the ``vllm serve`` line for these flags, quoted for a shell; none that equal their defaults.
+    """Return the ``vllm serve`` line for these flags, quoted for a shell, without flags at their defaults.
 
-    ``revision`` is the branch, tag or commit that was asked for, where it is not the model's own default.
+    ``revision`` is the branch, tag or commit of the request; ``None`` for the model's default.
     """
     words = ["vllm", "serve", _positional(model)]
     if revision is not None:
         words += _option("--revision", revision)
-    for name, value in _told(flags, rules):
+    for name, value in _specified(flags, rules):
         words += _flag(name, value)
     return shlex.join(words)
 
 
-def _told(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
-    """Yield the flags whose values are not what the release takes by itself."""
+def _specified(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
+    """Yield the flags whose values are not the release's defaults."""
     for field in fields(flags):
         value = getattr(flags, field.name)
         if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules):
@@ -37,12 +37,12 @@ def _told(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
 
 def _defaults(name: str, rules: EngineRules) -> tuple[Any, ...]:
     if name == "gpu_memory_utilization":
-        return (rules.gpu_memory_utilization / 100,)
+        return (rules.capacity.gpu_memory_utilization / 100,)
     return FLAG_DEFAULTS[name].at(rules.release) if name in FLAG_DEFAULTS else ()
 
 
 def _positional(word: str) -> str:
-    """Return a word that no parser takes for an option; a directory of the same name is the same."""
+    """Return a word that no parser takes for an option. For a directory, ``./`` changes nothing."""
     return f"./{word}" if word.startswith("-") else word
 
 
@@ -60,7 +60,7 @@ def _flag(name: str, value: Any) -> list[str]:  # noqa: ANN401 - whatever the fi
 
 
 def _members(option: str, document: Mapping[str, Any]) -> list[str]:
-    """Return an object key by key, so that a shell needs no quotes.
+    """Return an object as one option per key, so that a shell needs no quotes.
 
     Source: vLLM 0.10.2 to 0.33.0, FlexibleArgumentParser: a value that is JSON is read as such.
     """
@@ -71,5 +71,5 @@ def _members(option: str, document: Mapping[str, Any]) -> list[str]:
 
 
 def _option(option: str, value: str) -> list[str]:
-    """Return an option and its value, joined where the value would be taken for an option itself."""
+    """Return an option and its value, joined by ``=`` if the value looks like an option."""
     return [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -1,16 +1,19 @@
-"""Whether as much memory is free as the engine asks for, which it checks before it loads a model."""
+"""The engine's first memory check: is as much memory free as it requests? It runs before the model loads."""
 
-from service.advisor.answer import Refusal
+from service.advisor.plan_types import Refusal
 from service.engines.refusal import Stage
-from service.engines.rules import EngineRules
-from service.memory.budget import Basis, MemoryBudget
+from service.engines.rules.capacity import CapacityRules
+from service.memory.budget_types import Basis, MemoryBudget
 from service.units import GIB, gib_text
 
-FIX = ("lower --gpu-memory-utilization", "stop what else runs on the GPU")
+FIX = ("lower --gpu-memory-utilization", "stop other processes on the GPU")
 
 
-def too_little_free(budget: MemoryBudget, rules: EngineRules, utilization: float) -> Refusal | None:
-    """Return the refusal of the engine, where what is free was told and is less than what is requested."""
+def too_little_free(budget: MemoryBudget, rules: CapacityRules, utilization: float) -> Refusal | None:
+    """Return the engine's refusal if the free memory is given and is less than the engine requests.
+
+    Source: vLLM 0.32.0, v1/worker/utils.py request_memory.
+    """
     free, requested = budget.free, budget.requested
     if free.basis is not Basis.GIVEN or free.bytes >= requested.low:
         return None
@@ -20,19 +23,19 @@ def too_little_free(budget: MemoryBudget, rules: EngineRules, utilization: float
         utilization=utilization,
         requested=round(requested.bytes / GIB, 2),
     )
-    detail = f"{free.bytes:,} bytes are free, {requested.bytes:,} are asked for."
+    detail = f"{free.bytes:,} bytes are free; the engine requests {requested.bytes:,}."
     return Refusal(type="ValueError", message=message, stage=Stage.MEMORY, detail=detail, fix=FIX)
 
 
 def hardly_free(budget: MemoryBudget) -> tuple[str, ...]:
-    """Return a doubt where less may be free than is requested."""
+    """Return a doubt if less memory may be free than the engine requests."""
     free, requested = budget.free, budget.requested
-    # Where it was not told, what is free moves with the total as what is requested does.
+    # An estimate of the free memory moves with the total, as the requested memory does.
     wanted = requested.high if free.basis is Basis.GIVEN else requested.bytes
     if free.high >= wanted:
         return ()
     words = (
-        f"The engine asks for {gib_text(requested.bytes)} GiB and starts only where as much is free; "
-        f"of {gib_text(budget.total.bytes)} GiB about {gib_text(free.bytes)} are."
+        f"The engine requests {gib_text(requested.bytes)} GiB and refuses to start if less is free; about "
+        f"{gib_text(free.bytes)} of {gib_text(budget.total.bytes)} GiB are free."
     )
     return (words,)

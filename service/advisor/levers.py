@@ -1,38 +1,46 @@
-"""Single changes to a candidate, each planned, with what it gives and what it costs."""
+"""Levers: single changes to a candidate, with gain and cost, each found by a dry run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.advisor.answer import Candidate, Lever
-from service.advisor.candidates import dry_run
-from service.advisor.request import PlanRequest
-from service.advisor.shared_work import SharedWork
-from service.advisor.start import Start
+from service.advisor.dry_run import dry_run
+from service.advisor.engine_start import Start
+from service.advisor.engine_steps import EngineSteps
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Candidate, Lever
 from service.engines.flags import ServeFlags
-from service.engines.releases import PATCHES, RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
+from service.engines.releases import (
+    PATCHES,
+    RELEASES,
+    UnavailableFlag,
+    check_flags,
+    rules_for,
+    with_patch,
+)
 from service.gpus.gpu_type import GpuType
 
 COSTS: Final = {
-    "max_num_batched_tokens": "prompts are read in other steps: the smaller, the later the first token",
-    "max_num_seqs": "fewer requests are answered at the same time",
-    "gpu_memory_utilization": "less of the device is left for other processes and for what is not foreseen",
+    "max_num_batched_tokens": "prompts are prefilled in other steps: smaller ones delay the first token",
+    "max_num_seqs": "fewer requests run at the same time",
+    "gpu_memory_utilization": "less memory is left for other processes and for unexpected allocations",
     "max_model_len": "longer requests are refused",
-    "tensor_parallel_size": "another number of GPUs, and traffic between them",
-    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens a second",
-    "enable_prefix_caching": "prompts that begin alike are computed anew",
-    "enforce_eager": "no CUDA graphs: slower steps, above all in small batches",
-    "block_size": "prefixes are found again in other steps; fewer backends may take it",
-    "language_model_only": "no images, video or sound",
+    "tensor_parallel_size": "another number of GPUs, and communication between them",
+    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens per second",
+    "enable_prefix_caching": "a prefix that several prompts share is computed for each of them",
+    "enforce_eager": "no CUDA graphs: slower steps, most of all with small batches",
+    "block_size": "prefixes are cached in units of another size; fewer attention backends may support it",
+    "language_model_only": "no images, video or audio in requests",
 }
-"""What a change of a flag costs; that of a cache dtype is data of its own."""
+"""What a change of a flag costs. The cost of a cache dtype is in ``engines/cache_quality.toml``."""
+CACHING_COST: Final = "every full block is hashed; recurrent layers, if there are any, store more states"
 BATCHES: Final = (2048, 4096, 8192)
 UTILIZATION: Final = 0.95
 BLOCKS: Final = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LeverChange:
     """One change, as flags or as another engine."""
 
     flag: str | None
@@ -41,15 +49,15 @@ class Change:
     patch: str | None = None
 
 
-def levers(request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType) -> tuple[Lever, ...]:
-    """Return the changes that move anything, those that give most first.
+def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
+    """Return the changes that have an effect, those with the largest gain first.
 
-    ``best`` is a candidate of this request on this GPU type; without a cache of its own it has no levers.
+    ``best`` is a candidate of this request on this GPU type. Without a cache it has no levers.
     """
     start = best.start
     if best.kv_cache is None or start is None:
         return ()
-    found = (_lever(change, request, best, work, gpu) for change in _changes(request, start, best))
+    found = (_lever(change, request, best, steps, gpu) for change in _changes(request, start, best))
     return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
 
 
@@ -58,9 +66,9 @@ def _gain(lever: Lever) -> tuple[int, float, int]:
 
 
 def _lever(
-    change: Change, request: PlanRequest, best: Candidate, work: SharedWork, gpu: GpuType
+    change: LeverChange, request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType
 ) -> Lever | None:
-    flags, rules = best.flags, work.rules
+    flags, rules = best.flags, steps.rules
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
@@ -71,7 +79,7 @@ def _lever(
         check_flags(flags, rules.release)
     except UnavailableFlag:
         return None
-    after = dry_run(request, flags, rules, gpu, work.under(rules))
+    after = dry_run(request, flags, rules, gpu, steps.under(rules))
     if not after.may_serve or after.kv_cache is None or after.start is None:
         return None
     if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
@@ -81,7 +89,7 @@ def _lever(
     return lever if any(figures) or lever.admitted_at_once else None
 
 
-def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:
+def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
     one, other = before.kv_cache, after.kv_cache
     if one is None or other is None:
         raise ValueError("a lever compares two caches")
@@ -104,7 +112,7 @@ def _effect(change: Change, before: Candidate, after: Candidate) -> Lever:
     )
 
 
-def _words(change: Change) -> str:
+def _words(change: LeverChange) -> str:
     if change.flag is not None:
         option = change.flag.replace("_", "-")
         if isinstance(change.value, bool):
@@ -115,64 +123,70 @@ def _words(change: Change) -> str:
     return f"vLLM {change.version}"
 
 
-def _cost(change: Change, after: Candidate) -> str:
+def _cost(change: LeverChange, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
         quality = after.quality
-        return f"quality, as published: {quality.effect} ({quality.source})"
+        return f"published effect on quality: {quality.effect} ({quality.source})"
+    if change.flag == "enable_prefix_caching" and change.value:
+        return CACHING_COST
     if change.flag is not None:
         return COSTS[change.flag]
     if change.patch is not None:
-        return "an engine built from source, with a change that no release has"
-    return "another release: other defaults, and what it changes besides"
+        return "the engine must be built from source, with a change that is in no release"
+    return "another release: other defaults, and its other changes"
 
 
-def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
-    """Yield the changes worth trying, given what the engine settled on."""
+def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
+    """Yield the changes that are worth a dry run, given the configuration of the start."""
     yield from _batch_changes(request, start)
     yield from _memory_changes(request, start, best)
-    for dtype in start.serving.rules.kv_cache_dtypes:
+    for dtype in start.engine_config.rules.dtypes.accepted:
         if dtype != best.kv_cache_dtype:
-            yield Change("kv_cache_dtype", dtype)
+            yield LeverChange("kv_cache_dtype", dtype)
     for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
         if size:
-            yield Change("tensor_parallel_size", size)
+            yield LeverChange("tensor_parallel_size", size)
     yield from _switches(start, best.flags)
     for block in BLOCKS:
         if block != best.block_size:
-            yield Change("block_size", block)
-    if start.serving.release != RELEASES[-1]:
-        yield Change(None, version=str(RELEASES[-1]))
+            yield LeverChange("block_size", block)
+    if start.engine_config.release != RELEASES[-1]:
+        yield LeverChange(None, version=str(RELEASES[-1]))
     for patch in PATCHES:
         if patch not in request.engine.patches:
-            yield Change(None, patch=patch)
+            yield LeverChange(None, patch=patch)
 
 
-def _batch_changes(request: PlanRequest, start: Start) -> Iterator[Change]:
-    serving, workload = start.serving, request.workload
-    batch, seqs, length = serving.max_num_batched_tokens, serving.max_num_seqs, serving.max_model_len
+def _batch_changes(request: PlanRequest, start: Start) -> Iterator[LeverChange]:
+    engine_config, workload = start.engine_config, request.workload
+    batch, seqs, length = (
+        engine_config.max_num_batched_tokens,
+        engine_config.max_num_seqs,
+        engine_config.max_model_len,
+    )
     for tokens in sorted({*BATCHES, batch // 2, batch * 2} - {batch}):
-        yield Change("max_num_batched_tokens", tokens)
+        yield LeverChange("max_num_batched_tokens", tokens)
     wanted = {seqs // 2, *(() if workload is None else (workload.concurrent_requests,))}
     for number in sorted(wanted - {0, seqs}):
-        yield Change("max_num_seqs", number)
+        yield LeverChange("max_num_seqs", number)
     needed = () if workload is None else (workload.prompt_tokens + workload.output_tokens,)
     for tokens in sorted({length // 2, *needed}):
         if 0 < tokens < length:
-            yield Change("max_model_len", tokens)
+            yield LeverChange("max_model_len", tokens)
 
 
-def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Change]:
+def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
     given = best.flags.kv_cache_memory_bytes is not None or best.flags.num_gpu_blocks_override is not None
-    if not given and start.serving.gpu_memory_utilization < UTILIZATION:
-        yield Change("gpu_memory_utilization", UTILIZATION)
-    if request.model.architecture.towers and not best.flags.language_model_only:
-        yield Change("language_model_only", value=True)
+    if not given and start.engine_config.gpu_memory_utilization < UTILIZATION:
+        yield LeverChange("gpu_memory_utilization", UTILIZATION)
+    if request.model.architecture.media.towers and not best.flags.language_model_only:
+        yield LeverChange("language_model_only", value=True)
 
 
-def _switches(start: Start, flags: ServeFlags) -> Iterator[Change]:
-    serving = start.serving
-    if serving.concurrent_batches > serving.pipeline_parallel_size:
-        yield Change("async_scheduling", value=False)
-    yield Change("enable_prefix_caching", value=not serving.enable_prefix_caching)
+def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:
+    engine_config = start.engine_config
+    if engine_config.concurrent_batches > engine_config.pipeline_parallel_size:
+        yield LeverChange("async_scheduling", value=False)
+    yield LeverChange("enable_prefix_caching", value=not engine_config.enable_prefix_caching)
     if not flags.enforce_eager:
-        yield Change("enforce_eager", value=True)
+        yield LeverChange("enforce_eager", value=True)

@@ -1,28 +1,28 @@
-"""Which candidate is best at what was asked for, and why."""
+"""Which candidate is best for the objective of the request, and why."""
 
 from enum import IntEnum
 from functools import partial
 from typing import Any, Final, assert_never
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.request import Objective, Workload
+from service.advisor.plan_request import Objective, Workload
+from service.advisor.plan_types import Candidate, Verdict
 
 FINE_BITS: Final = 8
-"""Caches of fewer bits to an element are for who asks for tokens, or can have no other."""
+"""Caches with fewer bits per element are only for the objective ``tokens``, or where no other serves."""
 VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)
 
 
 def best_first(
     candidates: tuple[Candidate, ...], objective: Objective, workload: Workload | None = None
 ) -> tuple[Candidate, ...]:
-    """Return candidates best first; those that do not start last, and otherwise in the order given.
+    """Return candidates best first; equal ones stay in the given order.
 
-    Next come those that serve less of the workload: one that lets all requests in but does not keep them
-    until they are answered stands behind all that do.
+    Candidates that start come before those that do not. Then those that serve more of the workload: one that
+    admits all requests but preempts some comes after those that preempt none.
 
-    ``accuracy`` takes the least lossy cache that serves the workload, on however many GPUs; ``tokens`` the
-    most tokens; ``balanced`` the fewest GPUs that serve it, and then the least lossy cache, but one of fewer
-    than 8 bits to an element only where no other serves as much on any number of GPUs.
+    Then the objective decides. ``accuracy`` takes the least lossy cache, on any number of GPUs; ``tokens``
+    the most tokens; ``balanced`` the fewest GPUs, and then the least lossy cache. It takes a cache with fewer
+    than 8 bits per element only if no other serves as much on any number of GPUs.
     """
     return tuple(sorted(candidates, key=partial(_key, objective, workload)))
 
@@ -47,16 +47,16 @@ class Service(IntEnum):
     """How much of a workload a candidate serves, best first."""
 
     WHOLE = 0
-    """All its requests run at once, and stay until they are answered."""
+    """All its requests run at once, and none is preempted."""
     INTERRUPTED = 1
-    """All are let in, but some are put off while they are answered, and computed anew."""
+    """All are admitted, but some are preempted and computed again."""
     PART = 2
-    """Some wait to be let in."""
+    """Some wait to be admitted."""
     NONE = 3
 
 
 def service_of(candidate: Candidate, workload: Workload | None) -> Service:
-    """Return how much of the workload a candidate serves; without one, a cache is all that is asked for."""
+    """Return how much of the workload a candidate serves; without a workload, any cache serves it."""
     if candidate.kv_cache is None:
         return Service.NONE
     if workload is None:
@@ -66,28 +66,29 @@ def service_of(candidate: Candidate, workload: Workload | None) -> Service:
         return Service.NONE
     if admission.admitted_at_once < wanted:
         return Service.PART
-    return Service.WHOLE if admission.kept_to_the_end >= wanted else Service.INTERRUPTED
+    return Service.WHOLE if admission.completed_without_preemption >= wanted else Service.INTERRUPTED
 
 
 def serves(candidate: Candidate, workload: Workload | None) -> bool:
-    """Return whether all requests of the workload run at once and stay until they are answered."""
+    """Return whether all requests of the workload run at once without preemption."""
     return service_of(candidate, workload) is Service.WHOLE
 
 
 def reason(candidates: tuple[Candidate, ...], objective: Objective, workload: Workload | None) -> str:
-    """Return in words why the first candidate is recommended, or that none starts."""
+    """Return in words why the first candidate is recommended, or why none is."""
     best = candidates[0]
     if best.verdict is Verdict.REFUSED:
-        return f"Nothing starts: {best.error.detail or best.error.message if best.error else 'no candidate'}"
+        error = best.error
+        return f"No candidate starts: {'' if error is None else error.detail or error.message}"
     if not best.may_serve:
-        return f"Nothing here is advised: {best.doubts[0]}"
+        return f"No candidate is recommended: {best.doubts[0]}"
     words = [_purpose(best, objective, workload)]
     if objective is Objective.BALANCED and _coarser_on_fewer(candidates, best, workload):
-        words.append("Fewer GPUs would do with a cache of fewer than 8 bits to an element.")
+        words.append("A cache with fewer than 8 bits per element would need fewer GPUs.")
     if best.verdict is Verdict.UNCERTAIN:
         words.append("Whether it starts is uncertain.")
     if objective is Objective.BALANCED and workload is None:
-        words.append("Without a workload, no loss is weighed against more tokens.")
+        words.append("Without a workload, no quality is given up for more tokens.")
     more = _denser(candidates, best)
     if more is not None:
         words.append(more)
@@ -110,32 +111,33 @@ def _ranks(candidate: Candidate) -> int:
 
 def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -> str:
     quality = best.quality
-    kind = "a cache that loses nothing" if quality.loss == 0 else f"a {best.resolved_kv_cache_dtype} cache"
-    served = "that starts" if workload is None else _served(best, workload)
+    kind = "a lossless cache" if quality.loss == 0 else f"a {best.resolved_kv_cache_dtype} cache"
+    served = " that starts" if workload is None else _served(best, workload)
+    effect = f"published effect on quality: {quality.effect}"
     match objective:
         case Objective.TOKENS:
-            return f"The most tokens {served}: {kind} (as published: {quality.effect})."
+            return f"The most tokens{served}: {kind} ({effect})."
         case Objective.ACCURACY:
-            return f"The least lossy {served}: {kind} (as published: {quality.effect})."
+            return f"The least lossy cache{served}: {kind} ({effect})."
         case Objective.BALANCED:
-            return f"On the fewest GPUs, the least lossy {served}: {kind} (as published: {quality.effect})."
+            return f"On the fewest GPUs, the least lossy cache{served}: {kind} ({effect})."
     assert_never(objective)
 
 
 def _served(best: Candidate, workload: Workload) -> str:
     service, admission, wanted = service_of(best, workload), best.admission, workload.concurrent_requests
     if service is Service.WHOLE:
-        return "that serves the workload"
+        return " that serves the workload"
     if service is Service.INTERRUPTED and admission is not None:
         return (
-            f"there is, though none keeps the whole workload: all {wanted:,} requests are let in, "
-            f"{admission.kept_to_the_end:,} stay until they are answered"
+            f", although none serves the whole workload without preemption (all {wanted:,} requests are "
+            f"admitted, {admission.completed_without_preemption:,} finish without preemption)"
         )
-    return "there is, though none serves the whole workload"
+    return ", although none serves the whole workload"
 
 
 def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:
-    """Say what the least lossy of the denser caches would hold on as many GPUs."""
+    """Say how much more the least lossy of the smaller cache dtypes would hold on as many GPUs."""
     if best.kv_cache is None:
         return None
     loss = best.quality.loss
@@ -153,4 +155,4 @@ def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:
     if not denser or not best.kv_cache.max_concurrency:
         return None
     _, concurrency, dtype = min(denser)
-    return f"{dtype} would hold {concurrency / best.kv_cache.max_concurrency:.2f} times as much."
+    return f"{dtype} would hold {concurrency / best.kv_cache.max_concurrency:.2f} times as many requests."

@@ -1,40 +1,41 @@
-"""The tensors that a rank of a planned start allocates, for whoever allocates them to see what that takes."""
+"""The tensors that a rank of a planned start allocates, for a probe that allocates the same."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.advisor.answer import Candidate
-from service.advisor.memory import budget_inputs
+from service.advisor.budget_inputs import budget_inputs
+from service.advisor.plan_types import Candidate
 from service.gpus.gpu_type import GpuType
-from service.memory.online import quantized_online
-from service.memory.weights import parameter_tensors
+from service.kv_cache.specs import each_layer
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import parameter_tensors
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class PlannedTensors:
     """Sizes of tensors, in bytes."""
 
     weights: tuple[int, ...]
-    """Of the modules, which together are what the rank keeps."""
+    """Of the modules; their sum is the weights of the rank."""
     cache: tuple[int, ...]
-    """Of the cache: one for each layer of the widest group, which the other groups lie over."""
+    """Of the cache: one for each layer of the widest group. The other groups share these tensors."""
 
 
-def planned_tensors(candidate: Candidate, gpu: GpuType) -> Tensors:
+def planned_tensors(candidate: Candidate, gpu: GpuType) -> PlannedTensors:
     """Return the tensors of a candidate that starts.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the candidate has no cache.
     """
     start, memory, cache = candidate.start, candidate.memory, candidate.kv_cache
     if start is None or memory is None or cache is None:
-        raise ValueError("a candidate without a cache allocates nothing")
+        raise ValueError("a candidate without a cache has no tensors")
     inputs = budget_inputs(candidate.model, start, candidate.flags, gpu, None)
     stored = quantized_online(start.architecture, inputs.quantization)
     modules = parameter_tensors(stored, inputs.deployment, inputs.release)
     widest = max(start.layout.stages[0], key=lambda group: group.bytes_per_block)
-    pages = [layer.spec.page_size for layer in widest.layers]
-    return Tensors(
+    pages = [spec.page_size for _, spec in each_layer(widest.layers)]
+    return PlannedTensors(
         weights=tuple(_fitted(modules, memory.weights.bytes)),
         cache=tuple(
             page * cache.num_blocks for page in _fitted(pages, cache.bytes_per_block) if cache.num_blocks
@@ -43,7 +44,7 @@ def planned_tensors(candidate: Candidate, gpu: GpuType) -> Tensors:
 
 
 def _fitted(sizes: Sequence[int], whole: int) -> Iterator[int]:
-    """Yield sizes until they make up the whole, cut or followed by one more where they do not."""
+    """Yield sizes until their sum is the whole; the last one is cut, or one more is added, to reach it."""
     left = whole
     for size in sizes:
         if left <= 0:

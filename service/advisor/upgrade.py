@@ -1,39 +1,41 @@
-"""What changes from one release to the next for the same flags, and by which rule."""
+"""What changes between two releases for the same flags, and which rules cause it."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Final
 
-from packaging.version import Version
-
-from service.advisor.answer import Candidate, Cause, Outcome, Upgrade
-from service.advisor.candidates import dry_run
-from service.advisor.request import PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import (
+    Candidate,
+    Upgrade,
+    UpgradeCause,
+    UpgradeOutcome,
+)
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.releases import RULES, find_release, rules_for
-from service.engines.rules import EngineRules
+from service.engines.releases import RULES
 from service.gpus.gpu_type import GpuType
+
+UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
+"""Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
 
 
 def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
-    """Return every step between the versions that a question names, GPU by GPU.
+    """Return each step between the versions that the request names, for each GPU type.
 
-    Each cause was found by planning with the older release's rules and that one rule of the newer.
-
-    Raises:
-        UnknownRelease: a version is not modelled.
-        UnknownPatch: no patch has such a name.
+    A cause is found by a dry run with the older release's rules and that one rule of the newer release.
     """
-    versions = tuple(map(find_release, request.engine.compared))
-    flags = _settled(request.serve)
+    flags = _resolved(request.serve)
     return tuple(
-        _step(request, flags, gpu, before, after)
+        _step(request, flags, gpu, old, new)
         for gpu in request.gpus
-        for before, after in pairwise(versions)
+        for old, new in pairwise(request.engine.compared)
     )
 
 
-def _settled(flags: ServeFlags) -> ServeFlags:
+def _resolved(flags: ServeFlags) -> ServeFlags:
     return replace(
         flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
@@ -41,21 +43,22 @@ def _settled(flags: ServeFlags) -> ServeFlags:
     )
 
 
-def _step(request: PlanRequest, flags: ServeFlags, gpu: GpuType, before: Version, after: Version) -> Upgrade:
-    old, new = (rules_for(release, request.engine.patches) for release in (before, after))
+def _step(
+    request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
+) -> Upgrade:
     first, second = (_outcome(dry_run(request, flags, rules, gpu), rules) for rules in (old, new))
     changed = _differ(first, second)
     causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()
     return Upgrade(gpu.id, first, second, changed, causes)
 
 
-def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> Outcome:
+def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> UpgradeOutcome:
     return _outcome(dry_run(request, flags, rules, gpu), rules)
 
 
-def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
+def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
     cache, memory = candidate.kv_cache, candidate.memory
-    return Outcome(
+    return UpgradeOutcome(
         version=str(rules.release),
         verdict=candidate.verdict,
         error=None if candidate.error is None else f"{candidate.error.type}: {candidate.error.message}",
@@ -66,57 +69,56 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> Outcome:
         blocks_per_request=None if cache is None else sum(g.blocks_per_request for g in cache.groups),
         attention_backends=candidate.attention_backends,
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
+        doubt=rules.doubt or None,
     )
 
 
 def _causes(
     request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
-) -> Iterator[Cause]:
-    """Name the rules that make the step: alone in the old release, or taken back in the new, they tell."""
+) -> Iterator[UpgradeCause]:
+    """Yield the rules that change the outcome: alone in the older release, or taken back in the newer one."""
 
-    def outcome(rules: EngineRules) -> Outcome:
+    def outcome(rules: EngineRules) -> UpgradeOutcome:
         return _tried(request, flags, gpu, rules)
 
     before, after = outcome(old), outcome(new)
     for rule in RULES:
-        was, became = getattr(old, rule.name), getattr(new, rule.name)
+        was, became = rule.of(old), rule.of(new)
         if was == became:
             continue
-        alone, without = replace(old, **{rule.name: became}), replace(new, **{rule.name: was})
+        alone, without = rule.laid_over(old, became), rule.laid_over(new, was)
         if _differ(before, outcome(alone)) or _differ(after, outcome(without)):
             later = max(old.release, new.release)
-            yield Cause(rule.name, rule.summary, rule.timeline.change_at(later).source)
+            yield UpgradeCause(rule.name, rule.summary, rule.timeline.change_at(later).source)
     yield from _beyond_rules(before, after)
 
 
-def _differ(one: Outcome, other: Outcome) -> tuple[str, ...]:
-    """Return the fields that differ; a refusal that is only worded otherwise is the same."""
-    return tuple(
-        field.name
-        for field in fields(Outcome)
-        if field.name not in {"version", "error"} and getattr(one, field.name) != getattr(other, field.name)
-    ) + (("error",) if _error_type(one) != _error_type(other) else ())
+def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:
+    """Return the fields that differ. Refusals of one type count as equal, whatever their message."""
+    compared = (field.name for field in fields(UpgradeOutcome) if field.name not in UNCOMPARED)
+    differing = (name for name in compared if getattr(one, name) != getattr(other, name))
+    return (*differing, *(("error",) if _error_type(one) != _error_type(other) else ()))
 
 
-def _error_type(outcome: Outcome) -> str | None:
+def _error_type(outcome: UpgradeOutcome) -> str | None:
     return None if outcome.error is None else outcome.error.partition(":")[0]
 
 
-def _beyond_rules(before: Outcome, after: Outcome) -> Iterator[Cause]:
-    """Name what is not a rule: the choice of backends, and the memory that a start takes."""
+def _beyond_rules(before: UpgradeOutcome, after: UpgradeOutcome) -> Iterator[UpgradeCause]:
+    """Yield the causes that are not rules: the choice of backends, and the memory that a start takes."""
     if before.attention_backends != after.attention_backends:
-        yield Cause(
+        yield UpgradeCause(
             "attention_backends",
             f"Attention backends: {_listed(before)} became {_listed(after)}",
             f"vLLM {after.version}, platforms/cuda.py and the backends' own checks",
         )
     if before.available_kv_bytes != after.available_kv_bytes:
-        yield Cause(
+        yield UpgradeCause(
             "memory_budget",
-            "What the start takes of the memory, and how much of it is granted",
+            "The memory that a start takes, and the share of the device that it may use",
             f"vLLM {after.version}, v1/worker/gpu_worker.py determine_available_memory",
         )
 
 
-def _listed(outcome: Outcome) -> str:
+def _listed(outcome: UpgradeOutcome) -> str:
     return ", ".join(outcome.attention_backends) or "none"

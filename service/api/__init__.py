@@ -1,1 +1,1 @@
-"""The HTTP face: questions in, plans out, faults as RFC 9457 problems."""
+"""HTTP: routes, middleware, authorization, and problems (RFC 9457). Use cases are in `application`."""

@@ -1,4 +1,4 @@
-"""The application, made of parts that are handed in."""
+"""Builds the FastAPI application from its parts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,31 +12,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
-from service.api.admission import Admission
-from service.api.body_budget import BodyBudget
-from service.api.body_limit import BodyLimit
-from service.api.faults import MalformedJson, UnsupportedMediaType
+from service.api.dependencies import HUB_TOKEN
+from service.api.errors import MalformedJson, UnsupportedMediaType
 from service.api.metrics import Metrics
-from service.api.observation import REQUEST_ID, Observation
+from service.api.middleware.body_budget import BodyBudget
+from service.api.middleware.body_limit import BodyLimit
+from service.api.middleware.connection_gate import ConnectionGate
+from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.openapi import DocumentedApp
-from service.api.problems import handled_errors, responses
-from service.api.questions import invalid_question
-from service.api.replies import JSON, problem_response
+from service.api.problems.handlers import HANDLED_ERRORS, responses
+from service.api.responses import JSON, problem_response
 from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
-from service.api.routes.parts import HUB_TOKEN
 from service.api.routes.probes import IDEMPOTENCY_KEY
-from service.api.services import Services
-from service.api.turns import DEAR_LIMIT, CallerLeft, Turns
+from service.api.work_lanes import LARGE_LIMIT, CallerLeft, WorkLanes
+from service.application.plan_requests import invalid_request
+from service.application.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 CLIENT_CLOSED_REQUEST: Final = 499
-"""What proxies log for a caller who hung up; nobody receives it."""
+"""Status that proxies log where the caller has closed the connection; nobody receives it."""
 DESCRIPTION: Final = """\
 A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
-says what the engine would do - whether it starts, with which cache, how many tokens - without a GPU.
+says what the engine would do without a GPU: whether it starts, with which cache, how many tokens.
 
-Faults are `application/problem+json` (RFC 9457); their `type` can be fetched and explains itself.
+Errors are `application/problem+json` (RFC 9457); GET on their `type` answers with an explanation.
 """
 
 
@@ -45,13 +45,13 @@ def create_app(
     *,
     cors_origins: Sequence[str] = (),
     lifespan: Lifespan | None = None,
-    queue_limit: int = DEAR_LIMIT,
+    queue_limit: int = LARGE_LIMIT,
     open_reads: bool = False,
 ) -> FastAPI:
-    """Build the application around its parts.
+    """Build the application from its parts.
 
-    ``queue_limit``: how many large questions may wait for their turn; more are refused.
-    ``open_reads``: callers on this very machine need no token to read probes and measurements.
+    ``queue_limit``: number of large requests that may wait; more are refused.
+    ``open_reads``: whether callers on this machine read probes and measurements without a token.
     """
     app = DocumentedApp(
         title="dryserve",
@@ -64,23 +64,23 @@ def create_app(
         lifespan=lifespan,
         redoc_url=None,
     )
-    turns = Turns(queue_limit)
+    lanes = WorkLanes(queue_limit)
     metrics = Metrics()
-    metrics.watch_lane("small", turns.light)
-    metrics.watch_lane("large", turns.dear)
+    metrics.watch_lane("small", lanes.small)
+    metrics.watch_lane("large", lanes.large)
     app.state.services = services
     app.state.metrics = metrics
-    app.state.turns = turns
+    app.state.lanes = lanes
     app.state.open_reads = open_reads
     for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
         app.include_router(routes.router)
-    for error in handled_errors():
+    for error in HANDLED_ERRORS:
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(CallerLeft, _answer_nobody)
     app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
-    app.add_middleware(Admission)
+    app.add_middleware(ConnectionGate)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -89,7 +89,7 @@ def create_app(
             allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID, "Location", "Retry-After"],
         )
-    app.add_middleware(Observation, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics)
     return app
 
 
@@ -114,4 +114,4 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
         return problem_response(request, UnsupportedMediaType(media_type))
-    return problem_response(request, invalid_question(found))
+    return problem_response(request, invalid_request(found))

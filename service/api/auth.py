@@ -1,4 +1,4 @@
-"""Who may do what: nothing that changes state without a token made for it."""
+"""Authorization by bearer token: every route that changes state needs a token of the right scope."""
 
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
@@ -7,15 +7,15 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from service.api.faults import Forbidden, Unauthorized
-from service.api.routes.parts import Parts
+from service.api.dependencies import Parts
+from service.api.errors import Forbidden, Unauthorized
 from service.store.tokens import Scope, Token
 
 PROXY_HEADERS: Final = frozenset({"forwarded", "x-real-ip", "via"})
 FORWARDED: Final = "x-forwarded-"
-"""How the other headers of proxies begin."""
+"""First part of the other headers of proxies."""
 OLD_HTTP: Final = frozenset({"0.9", "1.0"})
-"""What nginx speaks to what is behind it, unless told otherwise; no current client of people does."""
+"""Versions that nginx speaks to the service behind it by default, and that no current client speaks."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _bearer: Final = HTTPBearer(auto_error=False, description="A token that `dryserve token create` made")
@@ -23,7 +23,7 @@ Bearer: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_bear
 
 
 def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
-    """Return a dependency that lets only bearers of some scopes through."""
+    """Return a dependency that accepts only tokens of some scopes."""
 
     async def token_of(bearer: Bearer, services: Parts) -> Token:
         token = None if bearer is None else await services.probes.tokens.find(bearer.credentials)
@@ -45,11 +45,11 @@ async def _caller(bearer: Bearer, services: Parts) -> Token | None:
 
 
 def operator_of(caller: Token | None) -> Token:
-    """Return the caller of what is open to all, where it asks for what only operators may.
+    """Return the caller's token, on a route that is open to all, for what only operators may do.
 
     Raises:
-        Unauthorized: it sent no token.
-        Forbidden: its token is another's.
+        Unauthorized: the caller sent no token.
+        Forbidden: the token is not an operator's.
     """
     if caller is None:
         raise Unauthorized
@@ -65,10 +65,10 @@ async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | 
 
 
 def is_local(request: Request) -> bool:
-    """Whether a request comes from this very machine, by its own name, and by no proxy.
+    """Whether a request comes from this machine, is addressed to it by a loopback name, and passed no proxy.
 
-    The name keeps out web pages whose own name was made to lead here. A proxy on this machine that hides that
-    it is one cannot be told from a local caller.
+    Checking the name refuses web pages whose host name resolves to this machine (DNS rebinding). A proxy on
+    this machine that adds no header looks like a local caller.
     """
     name = request.headers.get("host", "").lower()
     name = name if name.endswith("]") else name.rpartition(":")[0] or name
@@ -91,5 +91,5 @@ def _is_loopback(request: Request) -> bool:
 Operator: TypeAlias = Annotated[Token, Depends(allowing(Scope.OPERATOR))]
 Reader: TypeAlias = Annotated[Token | None, Depends(_reader)]
 Caller: TypeAlias = Annotated[Token | None, Depends(_caller)]
-"""Whoever asks what is open to all; a token that is sent all the same must be one."""
+"""Anybody; a token that is sent must be valid."""
 Worker: TypeAlias = Annotated[Token, Depends(allowing(Scope.WORKER))]

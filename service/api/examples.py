@@ -1,4 +1,4 @@
-"""An example question for every operation that takes one."""
+"""An example request for every operation that takes parameters or a body."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What to send to one operation."""
+    """An example request for one operation."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Path and query parameters by name."""

@@ -1,4 +1,4 @@
-"""What is counted, in Prometheus' own units."""
+"""Metrics for Prometheus, in its base units."""
 
 import platform
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from service import __version__
-from service.api.turns import Lane
+from service.api.work_lanes import Lane
 
 REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """OpenTelemetry's semantic conventions, http.server.request.duration."""
@@ -15,7 +15,7 @@ REQUEST_LABELS: Final = ("http_request_method", "http_route", "http_response_sta
 
 
 class Metrics:
-    """Counters of one application. No label holds what a caller wrote."""
+    """Metrics of one application. No label holds text that a caller sent."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -34,12 +34,15 @@ class Metrics:
         )
         self._waiting = Gauge(
             "dryserve_questions_waiting",
-            "Questions that wait for their turn to be answered",
+            "Requests whose CPU-bound work waits",
             ("size",),
             registry=self.registry,
         )
         self._running = Gauge(
-            "dryserve_questions_running", "Questions being worked on", ("size",), registry=self.registry
+            "dryserve_questions_running",
+            "Requests whose CPU-bound work is running",
+            ("size",),
+            registry=self.registry,
         )
         build = Info("dryserve_build", "What is running", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
@@ -51,10 +54,10 @@ class Metrics:
         self._requests.labels(known, route, str(status)).observe(seconds)
 
     def watch_lane(self, size: str, lane: Lane) -> None:
-        """Tell how much work waits in a lane, and whether it works."""
+        """Report how much work waits in a lane, and how much runs."""
         self._waiting.labels(size).set_function(lambda: lane.waiting)
         self._running.labels(size).set_function(lambda: int(lane.busy))
 
     def count_candidates(self, verdict: str, number: int) -> None:
-        """Count candidates that came to a verdict."""
+        """Count candidates by their verdict."""
         self._candidates.labels(verdict).inc(number)

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the routes say, with examples and the shape of problems."""
+"""The OpenAPI document: FastAPI's own, with examples and the schema of problems."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from service.api.examples import EXAMPLES
-from service.api.schemas.problem import Problem
+from service.application.schemas.problem import Problem
 
 REFERENCE = "#/components/schemas/{model}"
 
@@ -16,7 +16,7 @@ class DocumentedApp(FastAPI):
     """An application whose OpenAPI document is complete."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the document, made once."""
+        """Return the document; it is built once."""
         if self.openapi_schema is None:
             document = super().openapi()
             _add_problem(document)
@@ -48,14 +48,14 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def openapi_yaml(app: FastAPI) -> str:
-    """Return the document as YAML, which is the committed `openapi.yaml`."""
+    """Return the document as YAML, as it is committed in `openapi.yaml`."""
     return yaml.dump(app.openapi(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes every value where it stands, without anchors."""
+    """Writes every value in full, without anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Return whether a value that occurs again is written again."""
+        """Return true: a value that occurs again is written again."""
         del data
         return True

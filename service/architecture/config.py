@@ -1,16 +1,16 @@
-"""A model's config.json as a hostile document: every value is asked for by type and range."""
+"""Checked access to a model's config.json: every value is read with its type and range."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from service.spelling import cut
+from service.nearest_names import cut
 
 T = TypeVar("T")
 
 MAX_DIMENSION: Final = 1 << 26
-"""No width, vocabulary or length of a real model comes near; beyond it arithmetic only wastes time."""
+"""Upper limit of widths, vocabularies and lengths, far above those of real models."""
 MAX_COUNT: Final = 1 << 14
 """Upper limit of layer, head and expert counts."""
 MAX_LAYERS: Final = 512
@@ -37,7 +37,7 @@ class InvalidConfig(ValueError):
 
 
 def parse_config(text: str | bytes) -> "Config":
-    """Read a config.json, bounded in size and depth.
+    """Parse a config.json within limits of size and depth.
 
     Raises:
         InvalidConfig: it is too large, not JSON, not an object, or nested too deeply.
@@ -80,17 +80,17 @@ def _deeper_than(document: object, limit: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A read-only view of one JSON object that knows where it stands in the document.
+    """A read-only view of one JSON object and of its place in the document.
 
-    A key that is absent and a key that is ``null`` mean the same, as they do to the engine.
+    A key that is absent and a key that is ``null`` mean the same, as in the engine.
     """
 
     fields: Mapping[str, Any]
     pointer: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
-    """By the name that readers ask for: the one that the document uses, where they differ."""
+    """Name of a field in the document by the name that readers use, where they differ."""
     plain: bool = False
-    """Whether the engine reads it as transformers' base class, which fills in nothing."""
+    """Whether the engine reads it with transformers' base class, which has no defaults."""
 
     def __contains__(self, key: str) -> bool:
         return self.fields.get(key) is not None

@@ -1,4 +1,4 @@
-"""From the config.json of a draft of its own to what each method could make of it."""
+"""Reads the config.json of a separate draft model, for every method that could use it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.drafts import DraftEmbedding, Joint
-from service.architecture.layers import DecoderLayer
+from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.model import Draft, DraftCheckpoint, ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
 
@@ -26,7 +26,7 @@ EAGLE3_HEADS: Final[Mapping[str, str]] = {
 }
 """EAGLE 3 heads of Llama layers (vLLM 0.32.0, models/registry.py)."""
 AUXILIARY_STATES: Final = 3
-"""Hidden states that an EAGLE 3 head joins where its config does not tell."""
+"""Hidden states that an EAGLE 3 head joins, where its config does not say."""
 SPECULATORS: Final = "speculators_model_type"
 
 
@@ -62,8 +62,8 @@ def _plain(config: Config) -> Config:
     section = config.section("transformer_layer_config")
     if kind != "eagle3" or section is None or section.text("model_type", default="llama") != "llama":
         raise InvalidConfig(config.at(SPECULATORS), f"speculators of type {kind!r} are not modelled")
-    told = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
-    added: dict[str, Any] = {name: config.fields[name] for name in told if name in config}
+    specified = ("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm")
+    added: dict[str, Any] = {name: config.fields[name] for name in specified if name in config}
     return Config({**section.fields, **added, "architectures": ["Eagle3LlamaForCausalLM"]}, section.pointer)
 
 

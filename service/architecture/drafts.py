@@ -1,16 +1,19 @@
-"""How a draft is fed: whose embedding it reads, and what joins that to hidden states."""
+"""Inputs of a draft: the embedding that it reads, and the projections that join it with hidden states."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class DraftEmbedding(StrEnum):
-    """Whose input embedding a draft reads once it is loaded."""
+    """The input embedding that a draft reads after loading."""
 
     MODEL = "model"
-    """The model's, unless pipeline stages part them (vLLM 0.11.1 to 0.33.0, ``_maybe_share_embeddings``)."""
+    """The model's, unless it is on another pipeline stage.
+
+    Source: vLLM 0.11.1 to 0.33.0, ``_maybe_share_embeddings``.
+    """
     AS_STORED = "as_stored"
-    """The model's where the draft's checkpoint stores none, or an equal one: its config does not tell."""
+    """The model's where the draft's checkpoint has none or an equal one, which its config does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,9 @@ class Joint:
 
     name: str
     inputs: int
-    """Elements of all vectors that are joined."""
+    """Elements of all joined vectors together."""
     split: bool = False
-    """Every tensor-parallel rank has a part of the outputs, which are the draft's hidden size."""
+    """Each tensor parallel rank has a share of the outputs, which are the draft's hidden size."""
     quantizable: bool = True
 
 
@@ -34,8 +37,8 @@ class MarkovHead:
     rows: int
     """Tokens of the model."""
     outputs: int
-    """Tokens that the draft guesses."""
+    """Draft tokens of one block."""
     tells_confidence: bool
-    """Whether a vector in 32 bits tells how sure each guess is."""
+    """Whether a 32-bit vector gives the confidence of each draft token."""
     block: int | None = None
     """Tokens of one block, where the config tells."""

@@ -1,49 +1,37 @@
-"""What a config.json says of a model, parsed once."""
+"""The facts about a model that a config.json contains, parsed once."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
-from service.architecture.context import ContextLength
+from service.architecture.context_length import ContextLength
 from service.architecture.drafts import DraftEmbedding, Joint, MarkovHead
-from service.architecture.layers import (
-    CompressedAttention,
-    DecoderLayer,
-    GatedResiduals,
-    HyperConnections,
-    LatentAttention,
-    TokenMixer,
-)
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, TokenMixer
+from service.architecture.layers.hidden_streams import AlternatingUpdates, GatedResiduals, HyperConnections
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds, PerLayerEmbedding
+from service.architecture.layers.recurrence import Recurrence
+from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.quantization import Quantization
-from service.architecture.recurrence import Recurrence
 from service.architecture.rotary import RotaryTable
-from service.architecture.stages import ENDS_ONLY, PLAIN_ENDS, ModelEnds, StageFrame
-from service.architecture.towers import Tower
-
-DEFAULT_STATE_CHUNK: Final = 2048
-"""vLLM 0.11.1 to 0.31.0, ModelConfig.get_mamba_chunk_size, where a config names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class PerLayerEmbedding:
-    """A second embedding that feeds every layer a vector of its own (Gemma 3n and 4)."""
-
-    vocab_size: int
-    size: int
-    """Elements per token and layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlternatingUpdates:
-    """Parallel copies of the hidden state with a low-rank side path (Gemma 3n)."""
-
-    num_inputs: int
-    laurel_rank: int
+from service.architecture.traits import (
+    NO_LIMITS,
+    NO_MEDIA,
+    NOTHING_DECLARED,
+    PLAIN_STATES,
+    ClassLimits,
+    DeclaredFields,
+    MediaInputs,
+    StateFields,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What guesses tokens. Its layers are built after the model's own, on the last pipeline stage."""
+    """A draft of tokens ahead. Its layers are built after the model's own, on the last pipeline stage."""
 
     class_name: str
     """The engine's class for it."""
@@ -54,9 +42,9 @@ class Draft:
     """Its layers in the names of modules, before their numbers."""
     first_number: int = 0
     predicts: int | None = None
-    """Tokens that it guesses in one pass; more must be a multiple (``n_predict``)."""
+    """Draft tokens of one pass; a larger number must be a multiple of it (``n_predict``)."""
     modules: int = 1
-    """Modules that guess one token each (``num_nextn_predict_layers``)."""
+    """Modules with one draft token each (``num_nextn_predict_layers``)."""
     embedding: DraftEmbedding = DraftEmbedding.MODEL
     joints: tuple[Joint, ...] = ()
     norm_weights: int = 0
@@ -64,7 +52,7 @@ class Draft:
     float32_weights: int = 0
     """Weights that are kept in 32 bits, in elements."""
     markov: MarkovHead | None = None
-    """What ties each guess of a block to the one before it (DSpark)."""
+    """What links each draft token of a block to the one before it (DSpark)."""
     heads: int = 0
     """Outputs of its own, one per module, which later releases replace by the model's."""
     output_rows: int = 0
@@ -92,7 +80,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftCheckpoint:
-    """What the config of a draft of its own says, for each method that could use it."""
+    """A separate draft model, as each method could use it."""
 
     id: str
     model_type: str
@@ -100,7 +88,7 @@ class DraftCheckpoint:
     eagle: Draft | None = None
     eagle3: Draft | None = None
     unread: str = ""
-    """Why some of these could not be read."""
+    """Why some of these are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ class DraftSources:
     unread: str = ""
     """Why there are none, where that is known."""
     parallel: Draft | None = None
-    """Layers in the model's own checkpoint that guess a block of tokens at once (DSpark)."""
+    """Layers in the model's own checkpoint that draft a block of tokens at once (DSpark)."""
     checkpoint: DraftCheckpoint | None = None
     """The draft that ``speculative_config.model`` names."""
 
@@ -122,10 +110,10 @@ NO_DRAFTS: Final = DraftSources()
 
 @dataclass(frozen=True, slots=True)
 class ModelArchitecture:
-    """A text-generating model, as far as memory is concerned."""
+    """A text-generating model: what its memory and its start depend on."""
 
     class_name: str
-    """The architecture's class, as ``architectures`` names it."""
+    """The architecture class, by its name in ``architectures``."""
     model_type: str
     """``model_type`` of the whole config."""
     dtype: str
@@ -139,95 +127,61 @@ class ModelArchitecture:
     unnamed_quantization: str | None = None
     """``quant_algo`` of a quantization that names no method: the engine builds such a model unquantized."""
     multimodal: bool = False
-    bidirectional_media: bool = False
-    """Image tokens attend to each other both ways, which only some attention backends can."""
-    largest_media_item: int | None = None
-    """Tokens of the largest image or video that the engine's own processor makes."""
-    media_heads: int | None = None
-    """Attention heads of the vision tower, which where the engine splits them over tensor-parallel ranks."""
-    media_width: int | None = None
-    """Width of that tower's networks, which are split with them."""
-    supports_pipeline: bool = True
-    """Whether the engine can split the model into pipeline stages."""
-    supports_tensor: bool = True
-    """Whether it can split its layers over ranks."""
-    state_dtype: str | None = None
-    """Type that the config asks for recurrent states, if it does."""
-    state_chunk: int = DEFAULT_STATE_CHUNK
-    """Tokens that the recurrent layers' kernels take at a time."""
-    text_class_told: bool = True
-    """Whether the part that generates text names its own class."""
-    experts_told: bool = False
-    """Whether the config names a number of experts, by which the engine tells models that have some."""
-    attention_layers_told: bool = True
-    """Whether the engine finds by the config (``layer_types``, say) which layers of a hybrid attend."""
-    told_head_size: int | None = None
-    """``head_dim`` as the config says it."""
-    towers: tuple[Tower, ...] = ()
-    """Encoders of other media, as far as they are known."""
+    media: MediaInputs = NO_MEDIA
+    class_limits: ClassLimits = NO_LIMITS
+    declared: DeclaredFields = NOTHING_DECLARED
+    states: StateFields = PLAIN_STATES
     per_layer_embedding: PerLayerEmbedding | None = None
     alternating_updates: AlternatingUpdates | None = None
     hyper_connections: HyperConnections | GatedResiduals | None = None
     frame: StageFrame = ENDS_ONLY
     ends: ModelEnds = PLAIN_ENDS
     rotary_tables: tuple[RotaryTable, ...] = ()
-    tying_told: bool = True
-    """Whether the config itself says if the output is tied to the embedding."""
-    media_known: bool = True
-    """Whether ``towers`` are all the towers there are."""
     weights_checked: bool = True
-    """Whether the closed form of the weights was held against what the engine allocates."""
+    """Whether the computed weights were compared with what the engine allocates."""
     encoder_tokens: int | None = None
-    """Tokens of the longest input to the encoder that the decoder attends across to; ``None`` without one."""
-    counted_layers: int | None = None
-    """Layers that the config counts, which need not be as many as keep a cache (looped models, Whisper)."""
-    counted_state: Recurrence | None = None
-    """A state that blocks are aligned with, whether or not a layer keeps it."""
+    """The encoder's tokens of the longest input, for a decoder with cross attention; ``None`` for others."""
     attending_layers: tuple[DecoderLayer, ...] = ()
-    """The layers as releases take them that leave the class to transformers, where all attend."""
-    only_backend: str | None = None
-    """The attention backend without which the class is not built, with the cache in the model's type."""
+    """The layers for releases that run the class by transformers, where all layers attend."""
     attentions_per_layer: int = 1
-    """How many of ``layers`` make one layer of the engine, which pipeline stages do not part."""
+    """Number of ``layers`` in one layer of the engine, which pipeline stages do not split."""
     files: ModelFiles | None = None
-    """What the model is read by anew for each release; ``None`` where all read the one config alike."""
+    """Files from which each release is read separately; ``None`` where all read the same config."""
     drafts: DraftSources = NO_DRAFTS
-    """What could guess tokens ahead."""
+    """Drafts that the model could use."""
     draft: Draft | None = None
-    """What does, in the start that is planned."""
+    """The draft of the planned start."""
     attention_layers: tuple[tuple[int, TokenMixer], ...] = field(init=False, repr=False, compare=False)
-    """Index and mixer of the layers that keep something per token, shared caches and drafts included."""
+    """Index and mixer of the layers that cache something per token, with shared caches and drafts."""
     recurrent_layers: tuple[tuple[int, Recurrence], ...] = field(init=False, repr=False, compare=False)
-    """Index and mixer of the layers that keep one state per sequence."""
+    """Index and mixer of the layers with one state per sequence."""
     recurrences: tuple[Recurrence, ...] = field(init=False, repr=False, compare=False)
-    """Their mixers, those that are one object once."""
+    """Their mixers, equal ones once."""
+    distinct_layers: tuple[DecoderLayer, ...] = field(init=False, repr=False, compare=False)
+    """The built layers, equal ones once."""
 
     def __post_init__(self) -> None:
-        # Layers that are alike become one object, and what every step of a plan asks is found once.
-        known: dict[DecoderLayer, DecoderLayer] = {}
-        objects = {id(layer): layer for layer in self.layers}
-        distinct = {key: known.setdefault(layer, layer) for key, layer in objects.items()}
-        object.__setattr__(self, "layers", tuple(distinct[id(layer)] for layer in self.layers))
-        built = tuple(enumerate(self.built_layers))
-        attending = ((index, layer.mixer) for index, layer in built if isinstance(layer.mixer, TokenMixer))
-        keeping = tuple(
-            (index, mixer)
-            for index, layer in built
-            for mixer in (layer.before, layer.mixer, layer.beside)
-            if isinstance(mixer, Recurrence)
-        )
-        recurrences = {id(mixer): mixer for _, mixer in keeping}
-        object.__setattr__(self, "attention_layers", tuple(attending))
+        # Equal layers become one object, and what every step of a plan needs is found once for each.
+        distinct, places = _distinct(self.built_layers)
+        mixers = [layer.mixer if isinstance(layer.mixer, TokenMixer) else None for layer in distinct]
+        states = [_recurrences(layer) for layer in distinct]
+        built = tuple(enumerate(places))
+        attending = tuple((index, mixer) for index, place in built if (mixer := mixers[place]) is not None)
+        keeping = tuple((index, mixer) for index, place in built for mixer in states[place])
+        own = places[: len(self.layers)]
+        object.__setattr__(self, "layers", tuple(distinct[place] for place in own))
+        object.__setattr__(self, "distinct_layers", distinct)
+        object.__setattr__(self, "attention_layers", attending)
         object.__setattr__(self, "recurrent_layers", keeping)
-        object.__setattr__(self, "recurrences", tuple(recurrences.values()))
+        object.__setattr__(self, "recurrences", tuple(dict.fromkeys(chain.from_iterable(states))))
 
     def __hash__(self) -> int:
-        # Caches look models up by what tells most of them apart; all layers would take longer than a plan.
+        # Caches hash models often: these fields differ between most models, while all layers take too long.
         return hash((self.class_name, self.dtype, self.hidden_size, self.vocab_size, len(self.layers)))
 
     @property
     def num_layers(self) -> int:
-        """The layers that the engine builds, each once however often it runs."""
+        """Number of layers that the engine builds; a layer that runs several times counts once."""
         return sum(not layer.repeats for layer in self.layers) // self.attentions_per_layer
 
     @property
@@ -235,13 +189,8 @@ class ModelArchitecture:
         """The model's layers, then those of the draft."""
         return self.layers if self.draft is None else self.layers + self.draft.layers
 
-    @property
-    def distinct_layers(self) -> tuple[DecoderLayer, ...]:
-        """The built layers, those that are alike once."""
-        return tuple({id(layer): layer for layer in self.built_layers}.values())
-
     def layer_number(self, index: int) -> int:
-        """Return the number that a built layer has in its name, by which flags mean it."""
+        """Return the number in the name of a built layer, which flags refer to."""
         own = len(self.layers)
         if self.draft is not None and index >= own:
             return index - own + self.draft.first_number
@@ -249,20 +198,39 @@ class ModelArchitecture:
 
     @property
     def lead_attention(self) -> TokenMixer | None:
-        """The first attention layer, whose head counts stand for the model in the engine's own sizing."""
+        """The first attention layer, whose numbers of heads the engine takes as those of the model."""
         return self.attention_layers[0][1] if self.attention_layers else None
 
     @property
-    def is_latent(self) -> bool:
+    def is_mla(self) -> bool:
         """Whether attention is MLA."""
-        return isinstance(self.lead_attention, LatentAttention | CompressedAttention)
+        return isinstance(self.lead_attention, MultiHeadLatentAttention | CompressedAttention)
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether some layers keep a state, with or without attention in others."""
+        """Whether some layers have a recurrent state, with or without attention in others."""
         return bool(self.recurrent_layers)
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether recurrent layers stand beside attention."""
+        """Whether the model has both recurrent layers and attention."""
         return self.is_recurrent and self.lead_attention is not None
+
+
+def _distinct(layers: Iterable[DecoderLayer]) -> tuple[tuple[DecoderLayer, ...], tuple[int, ...]]:
+    """Return the layers, equal ones once, and the place of each layer among them."""
+    known: dict[DecoderLayer, int] = {}
+    places: list[int] = []
+    previous: DecoderLayer | None = None
+    place = 0
+    for layer in layers:
+        # A layer is often the same object as the one before: its place is then known without a hash.
+        if layer is not previous:
+            previous, place = layer, known.setdefault(layer, len(known))
+        places.append(place)
+    return tuple(known), tuple(places)
+
+
+def _recurrences(layer: DecoderLayer) -> tuple[Recurrence, ...]:
+    mixers = (layer.before, layer.mixer, layer.beside)
+    return tuple(mixer for mixer in mixers if isinstance(mixer, Recurrence))

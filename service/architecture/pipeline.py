@@ -15,7 +15,7 @@ def built_stages(architecture: ModelArchitecture, stages: int) -> tuple[range, .
 
 
 def stage_layers(num_layers: int, stages: int, together: int = 1) -> tuple[range, ...]:
-    """Return the layers of each pipeline stage; what does not divide goes to the stages before the last.
+    """Return the layers of each pipeline stage; the remainder goes to the stages before the last.
 
     ``together``: so many layers in a row stay on one stage.
 

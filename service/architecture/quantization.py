@@ -52,7 +52,7 @@ class Quantization:
 
     @property
     def cache_algorithm(self) -> str | None:
-        """The cache format that a ModelOpt checkpoint names, told by scheme or by algorithm.
+        """The cache format that a ModelOpt checkpoint names, stated by scheme or by algorithm.
 
         Source: vLLM 0.32.0, utils/torch_utils.py get_kv_cache_quant_algo_string.
         """
@@ -130,7 +130,7 @@ def _block_shape(section: Config) -> tuple[int, ...]:
 
 
 def _method(section: Config) -> str:
-    """Return the method by the engine's name; ModelOpt's is told by its algorithm."""
+    """Return the method by the engine's name; ModelOpt's follows from its algorithm."""
     nested = section.section("quantization")
     producer = section.section("producer")
     method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
@@ -147,7 +147,7 @@ def _by_algorithm(part: Config, methods: Mapping[str, str]) -> str:
 
 
 def unnamed_algorithm(config: Config, text: Config) -> str | None:
-    """Return the ``quant_algo`` of a section that names no method, which the engine does not heed.
+    """Return the ``quant_algo`` of a section that names no method, which the engine ignores.
 
     Source: vLLM 0.11.0 to 0.32.0, ModelConfig._verify_quantization: without ``quant_method``, and without
     ``producer`` in the form of ModelOpt's own file, the model is built unquantized.

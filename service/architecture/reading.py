@@ -1,36 +1,41 @@
-"""From a config.json to a ModelArchitecture, by the family of its architecture class."""
+"""Reads a config.json into a ModelArchitecture, by the reader of its architecture class."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
-from service.architecture.context import read_context_length
-from service.architecture.families.config_classes import UNKNOWN, ConfigClass, class_of, config_class
-from service.architecture.families.family import Family, Wrapper
-from service.architecture.families.mtp import read_own_draft
-from service.architecture.families.registry import FAMILIES, KNOWN, unmodelled
-from service.architecture.layers import DecoderLayer, Mixer, NoAttention
-from service.architecture.model import (
-    DEFAULT_STATE_CHUNK,
-    AlternatingUpdates,
-    ModelArchitecture,
-    PerLayerEmbedding,
-)
+from service.architecture.context_length import read_context_length
+from service.architecture.layers.attention import NoAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.hidden_streams import AlternatingUpdates
+from service.architecture.layers.model_ends import PerLayerEmbedding
+from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import read_quantization, unnamed_algorithm
+from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
+from service.architecture.readers.family import Family, Wrapper
+from service.architecture.readers.mtp import read_own_draft
+from service.architecture.readers.registry import FAMILIES, KNOWN, unmodelled
 from service.architecture.rotary import read_rotary_tables
-from service.spelling import cut, nearest, quoted
+from service.architecture.traits import (
+    DEFAULT_STATE_CHUNK,
+    ClassLimits,
+    DeclaredFields,
+    MediaInputs,
+    StateFields,
+)
+from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
 """Types that a recurrent state may have: vLLM 0.32.0, utils/torch_utils.py STR_DTYPE_TO_TORCH_DTYPE."""
 EXPERT_COUNTS: Final = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
-"""Where multimodal wrappers keep the part that generates text."""
+"""Sections of multimodal configs that may hold the part which generates text."""
 
 
 class UnknownArchitecture(ValueError):
-    """No reader knows this architecture class, so nothing is guessed.
+    """No reader knows this architecture class, so the model is refused.
 
     Attributes:
         class_name: what the config names.
@@ -64,7 +69,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
     """Read a model's config.json.
 
     Raises:
-        UnknownArchitecture: no family claims its architecture class.
+        UnknownArchitecture: its architecture class has no reader.
         InvalidConfig: a field is missing, of the wrong type or out of range.
     """
     class_name, entry = _entry(config)
@@ -87,42 +92,32 @@ def read_architecture(config: Config) -> ModelArchitecture:
         quantization=read_quantization(config, text),
         unnamed_quantization=unnamed_algorithm(config, text),
         multimodal=family.multimodal,
-        bidirectional_media=family.bidirectional_media(text),
-        largest_media_item=family.largest_media_item,
-        media_heads=_media_heads(config) if family.splits_media_heads else None,
-        media_width=_media_width(config) if family.splits_media_heads else None,
-        supports_pipeline=family.supports_pipeline,
-        supports_tensor=family.supports_tensor,
-        state_dtype=_state_dtype(text),
-        state_chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        told_head_size=text.optional_integer("head_dim", minimum=0) or None,
-        text_class_told=bool(text.texts("architectures")),
-        experts_told=_experts_told(text),
-        attention_layers_told=family.attention_layers_told,
-        towers=family.towers(config) if family.towers is not None else (),
+        media=_media(config, text, family),
+        class_limits=ClassLimits(family.supports_pipeline, family.supports_tensor, family.only_backend),
+        declared=_declared(config, text, family),
+        states=StateFields(
+            dtype=_state_dtype(text),
+            chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
+            counted=family.counted_state(text),
+        ),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
         hyper_connections=family.hyper_connections(text),
         frame=family.frame,
         ends=family.ends(text),
         rotary_tables=read_rotary_tables(text, layers),
-        tying_told="tie_word_embeddings" in config or "tie_word_embeddings" in text,
-        media_known=not family.multimodal or family.towers is not None,
         weights_checked=family.weights_checked,
-        counted_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
         encoder_tokens=None if family.encoder_tokens is None else family.encoder_tokens(text),
-        counted_state=family.counted_state(text),
         attending_layers=()
         if family.attending_layers is None
         else _sharing_equal_mixers(family.attending_layers(text)),
-        only_backend=family.only_backend,
         attentions_per_layer=family.attentions_per_layer,
         drafts=read_own_draft(class_name, text, family),
     )
 
 
 def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:
-    """Let equal mixers be one object, so that whoever plans asks each kind of layer once."""
+    """Make equal mixers one object, so that a plan computes each type of layer once."""
     seen: dict[Mixer, Mixer] = {}
     return tuple(replace(layer, mixer=seen.setdefault(layer.mixer, layer.mixer)) for layer in layers)
 
@@ -138,18 +133,18 @@ def _entry(config: Config) -> tuple[str, Family | Wrapper]:
 
 
 def _state_dtype(text: Config) -> str | None:
-    """Return the type that a config wants recurrent states in."""
+    """Return the type of recurrent states that a config names."""
     for name in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
-        told = text.text(name)
-        if told and told not in STATE_DTYPES:
+        specified = text.text(name)
+        if specified and specified not in STATE_DTYPES:
             raise InvalidConfig(text.at(name), f"is none of {', '.join(STATE_DTYPES)}")
-        if told:
-            return told
+        if specified:
+            return specified
     return None
 
 
 def _likely_class(config: Config) -> str:
-    """Return a hint at the class that goes by a config's ``model_type``, in the field's way of naming."""
+    """Return a hint: the known class whose name is the ``model_type`` plus ``ForCausalLM``."""
     stem = config.text("model_type").replace("_", "").replace("-", "").lower()
     likely = [name for name in KNOWN if stem and name.lower() == f"{stem}forcausallm"]
     return f"; {likely[0]} generates text for this model_type" if likely else ""
@@ -178,7 +173,7 @@ def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
 
 
 def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
-    """Return the text part of a multimodal config, and the family that reads it."""
+    """Return the text part of a multimodal config, and the reader of its class."""
     section: Config | None = config
     for name in wrapper.sections:
         section = section.section(name) if section is not None else None
@@ -200,8 +195,8 @@ def _wrapped_class(config: Config, section: Config, wrapper: Wrapper) -> ConfigC
 
 def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost: bool) -> Family:
     named = () if outermost else section.texts("architectures")
-    told = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
-    candidates = (told,) if told is not None else (*named, class_.architecture)
+    specified = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
+    candidates = (specified,) if specified is not None else (*named, class_.architecture)
     inner = next((name for name in candidates if name in FAMILIES), None)
     if inner is None:
         raise UnknownArchitecture(next((name for name in candidates if name), section.text("model_type")))
@@ -215,16 +210,16 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
     )
 
 
-def _experts_told(text: Config) -> bool:
-    """Whether the first field of a number of experts, or else some block, names one.
+def _experts_declared(text: Config) -> bool:
+    """Return whether the config declares experts, by the first present field or by a block.
 
     Source: vLLM 0.33.0, ModelArchConfigConvertorBase.get_num_experts.
     """
     name = next((name for name in EXPERT_COUNTS if name in text), None)
-    told = 0 if name is None else text.fields[name]
-    if isinstance(told, list):
-        told = next(iter(told), 0)
-    if isinstance(told, int) and told > 0:
+    specified = 0 if name is None else text.fields[name]
+    if isinstance(specified, list):
+        specified = next(iter(specified), 0)
+    if isinstance(specified, int) and specified > 0:
         return True
     blocks = text.fields.get("block_configs")
     return isinstance(blocks, list) and any(
@@ -246,6 +241,28 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
     return AlternatingUpdates(text.count("altup_num_inputs"), text.integer("laurel_rank", default=64))
 
 
+def _media(config: Config, text: Config, family: Family) -> MediaInputs:
+    return MediaInputs(
+        towers=family.towers(config) if family.towers is not None else (),
+        towers_known=not family.multimodal or family.towers is not None,
+        bidirectional=family.bidirectional_media(text),
+        largest_item=family.largest_media_item,
+        heads=_media_heads(config) if family.splits_media_heads else None,
+        width=_media_width(config) if family.splits_media_heads else None,
+    )
+
+
+def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
+    return DeclaredFields(
+        text_class=bool(text.texts("architectures")),
+        experts=_experts_declared(text),
+        tying="tie_word_embeddings" in config or "tie_word_embeddings" in text,
+        attention_layers=family.attention_layers_specified,
+        head_size=text.optional_integer("head_dim", minimum=0) or None,
+        num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
+    )
+
+
 def _media_heads(config: Config) -> int | None:
     vision = config.section("vision_config")
     return None if vision is None else vision.optional_integer("num_heads", "num_attention_heads")
@@ -257,7 +274,7 @@ def _media_width(config: Config) -> int | None:
 
 
 def _dtype(config: Config, text: Config) -> str:
-    """Return the weights' type; the engine turns an untold (float32) one into bfloat16.
+    """Return the dtype of the weights; float32, also where the config names none, becomes bfloat16.
 
     Source: vLLM 0.32.0, ModelArchConfigConvertorBase.get_torch_dtype and _resolve_auto_dtype.
     """

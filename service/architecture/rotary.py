@@ -1,16 +1,19 @@
-"""Tables of cosines and sines that rotary embeddings keep beside the weights."""
+"""Tables of cosines and sines of rotary embeddings, which the engine stores with the weights."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, LatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 
 UNROTATED: Final = frozenset({"gpt2", "jamba", "nemotron_h", "opt"})
 """Model types without rotary embeddings (vLLM 0.19.0, gpt2.py, jamba.py, nemotron_h.py, opt.py)."""
 UNSCALED_WINDOWS: Final = frozenset({"olmo3"})
-"""Sliding layers turn unscaled (vLLM 0.24.0, Olmo2Attention)."""
+"""Model types whose sliding layers have unscaled positions (vLLM 0.24.0, Olmo2Attention)."""
 IN_FLOAT32: Final = frozenset({"gpt_oss"})
 """Model types whose tables are in float32 (vLLM 0.19.0, OAIAttention)."""
 
@@ -29,21 +32,21 @@ class RotaryTable:
     """Positions in three dimensions (M-RoPE)."""
     interleaved: bool = False
     base: str = ""
-    """What the angles are powers of, as the config spells it: each base has a table of its own."""
+    """The base of the angles as the config names it; each base has its own table."""
     float32: bool = False
 
 
 def read_rotary_tables(text: Config, layers: tuple[DecoderLayer, ...]) -> tuple[RotaryTable, ...]:
-    """Return the distinct tables of a model's layers; none when it names no length."""
+    """Return the distinct tables of a model's layers; none where the config names no length."""
     if "max_position_embeddings" not in text or text.text("model_type") in UNROTATED:
         return ()
     return tuple(dict.fromkeys(_tables(text, layers)))
 
 
 def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTable]:
-    # Distinct mixers are few; a set would lose their order.
+    # dict.fromkeys keeps the order of the few distinct mixers; a set would not.
     for mixer in dict.fromkeys(layer.mixer for layer in layers):
-        if isinstance(mixer, LatentAttention):
+        if isinstance(mixer, MultiHeadLatentAttention):
             yield _table(text, _scaling(text, sliding=False), mixer.qk_rope_head_dim)
         elif isinstance(mixer, Attention):
             yield _attention_table(text, mixer, sliding=mixer.sliding_window is not None)
@@ -54,17 +57,19 @@ def _tables(text: Config, layers: tuple[DecoderLayer, ...]) -> Iterator[RotaryTa
 def _attention_table(text: Config, mixer: Attention, *, sliding: bool) -> RotaryTable:
     scaling = _scaling(text, sliding=sliding)
     local = "rope_local_base_freq" if _is_local(text, sliding=sliding) else "rope_theta"
-    told = text.fields.get(local) if scaling is None else scaling.fields.get(local, text.fields.get(local))
+    specified = (
+        text.fields.get(local) if scaling is None else scaling.fields.get(local, text.fields.get(local))
+    )
     unscaled = sliding and text.text("model_type") in UNSCALED_WINDOWS
     return replace(
         _table(text, scaling, mixer.head_size),
-        base=f"{told} unscaled" if unscaled else str(told),
+        base=f"{specified} unscaled" if unscaled else str(specified),
         float32=text.text("model_type") in IN_FLOAT32,
     )
 
 
 def _compressed_table(text: Config, mixer: CompressedAttention) -> RotaryTable:
-    """Layers that compress have another base than those with the window alone.
+    """Return the table of a layer; layers that compress have another base than layers with only a window.
 
     Source: vLLM 0.32.0, models/deepseek_v4/common/rope.py; both tables are in float32.
     """
@@ -87,12 +92,12 @@ def _scaling(text: Config, *, sliding: bool) -> Config | None:
 
 
 def _is_unscaled(text: Config, *, sliding: bool) -> bool:
-    told = text.text("model_type") in UNSCALED_WINDOWS
-    return _is_local(text, sliding=sliding) or (sliding and told)
+    specified = text.text("model_type") in UNSCALED_WINDOWS
+    return _is_local(text, sliding=sliding) or (sliding and specified)
 
 
 def _is_local(text: Config, *, sliding: bool) -> bool:
-    """Whether sliding layers turn by a base of their own, unscaled (Gemma 3)."""
+    """Return whether sliding layers have their own unscaled base (Gemma 3)."""
     return sliding and "rope_local_base_freq" in text
 
 

@@ -1,35 +1,30 @@
-"""The backend of every layer that keeps keys and values."""
+"""The attention backend of every layer that stores keys and values."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CachePart,
-    CompressedAttention,
-    LatentAttention,
-    TokenMixer,
-)
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
-from service.architecture.recurrence import state_kind
-from service.backends.backend import AttentionBackend
+from service.backends.attention_request import AttentionRequest, AttentionType
+from service.backends.backend import AttentionBackend, Backends
+from service.backends.backend_rules import Forced, release_rules
 from service.backends.forced import forced_attention
-from service.backends.heads import heads_as_asked
-from service.backends.parts import built_parts, kinds_beside
-from service.backends.request import AttentionRequest, AttentionType
-from service.backends.rules import Forced, release_rules
+from service.backends.heads import heads_seen_by_backends
+from service.backends.layer_parts import built_parts, kinds_beside
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
+from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules
-from service.launch.serving import Serving
-
-Backends: TypeAlias = Mapping[tuple[int, CachePart], AttentionBackend]
-"""Layer index and part of the layer to backend, in the order the engine builds them."""
+from service.engines.rules.specs import SpecRules
 
 SINK_BACKEND: Final = "FLASHMLA_SPARSE"
 """vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
@@ -39,50 +34,57 @@ NO_SPARSE_BACKEND: Final = (
 )
 
 
-def assign_backends(architecture: ModelArchitecture, serving: Serving) -> Backends:
+def assign_backends(architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
     """Choose a backend for each attention layer, in the order the engine builds them.
 
     Raises:
         EngineRefusal: no backend serves some layer, or it cannot be built with the one chosen.
     """
     if architecture.lead_attention is None:
-        return {}
+        return Backends((), {})
     heads = _heads(architecture)
-    forced = _forced(architecture, heads, serving)
-    chosen = serving.attention_backend or forced.backend
-    # Layers that are alike share one mixer object, which settles them all.
-    settled: dict[tuple[int, str], tuple[tuple[CachePart, AttentionBackend], ...]] = {}
-    backends: dict[tuple[int, CachePart], AttentionBackend] = {}
+    forced = _forced(architecture, heads, engine_config)
+    chosen = engine_config.attention_backend or forced.backend
+    # Layers with equal mixers and cache dtypes have the same backends, in the model and in its draft.
+    resolved: dict[tuple[int, bool, str], Mapping[CachePart, AttentionBackend]] = {}
+    numbered: dict[tuple[int, bool, str], Mapping[CachePart, int]] = {}
+    distinct: dict[tuple[AttentionBackend, str], int] = {}
+    places: dict[tuple[int, CachePart], int] = {}
     converted: str | None = None
-    latent = architecture.is_latent
-    stages = _first_layers(architecture, serving) if latent else frozenset()
-    dtypes = layer_cache_dtypes(architecture, serving)
-    for (index, mixer), told in zip(architecture.attention_layers, dtypes, strict=True):
+    mla = architecture.is_mla
+    stages = _first_layers(architecture, engine_config) if mla else frozenset()
+    dtypes = layer_cache_dtypes(architecture, engine_config)
+    layers = zip(architecture.attention_layers, heads.places, dtypes, strict=True)
+    for (index, mixer), place, specified in layers:
         converted = None if index in stages else converted
-        turned = converted is not None and told == serving.kv_cache_dtype and _is_dense_latent(mixer)
-        dtype = converted if turned and converted is not None else told
-        parts = settled.get((id(mixer), dtype))
-        if parts is None:
-            drafts = index >= len(architecture.layers)
+        turned = converted is not None and specified == engine_config.kv_cache_dtype and _is_dense_mla(mixer)
+        dtype = converted if turned and converted is not None else specified
+        drafts = index >= len(architecture.layers)
+        key = (place, drafts, dtype)
+        if key not in resolved:
             largest = heads.largest_of_draft if drafts else heads.largest
-            request = _request(mixer, dtype, serving, largest, forced)
-            own = _select(mixer, request, chosen, serving)
-            _check_kernels(architecture, mixer, own, dtype, serving)
-            parts = settled[id(mixer), dtype] = tuple(_with_parts(mixer, own, serving))
-        for part, backend in parts:
-            backends[index, part] = backend
-        if latent:
-            converted = _converted(mixer, backends[index, CachePart.ATTENTION], dtype) or converted
-    return backends
+            request = _request(mixer, dtype, engine_config, largest, forced)
+            own = _select(mixer, request, chosen, engine_config)
+            _check_kernels(architecture, mixer, own, dtype, engine_config)
+            resolved[key] = dict(_with_parts(mixer, own, engine_config))
+            numbered[key] = {
+                part: distinct.setdefault((backend, backend.cache_dtype), len(distinct))
+                for part, backend in resolved[key].items()
+            }
+        for part, number in numbered[key].items():
+            places[index, part] = number
+        if mla:
+            converted = _converted(mixer, resolved[key][CachePart.ATTENTION], dtype) or converted
+    return Backends(tuple(backend for backend, _ in distinct), places)
 
 
-def _first_layers(architecture: ModelArchitecture, serving: Serving) -> frozenset[int]:
-    stages = model_stages(architecture, serving.pipeline_parallel_size)
+def _first_layers(architecture: ModelArchitecture, engine_config: EngineConfig) -> frozenset[int]:
+    stages = model_stages(architecture, engine_config.pipeline_parallel_size)
     return frozenset(layers.start for layers in stages)
 
 
-def _is_dense_latent(mixer: TokenMixer) -> bool:
-    return isinstance(mixer, LatentAttention) and mixer.indexer is None
+def _is_dense_mla(mixer: TokenMixer) -> bool:
+    return isinstance(mixer, MultiHeadLatentAttention) and mixer.indexer is None
 
 
 def _converted(mixer: TokenMixer, backend: AttentionBackend, dtype: str) -> str | None:
@@ -90,19 +92,22 @@ def _converted(mixer: TokenMixer, backend: AttentionBackend, dtype: str) -> str 
 
     Source: vLLM 0.24.0 to 0.33.0, MLAAttention.__init__, which sets cache_config.cache_dtype.
     """
-    sparse = isinstance(mixer, LatentAttention) and mixer.indexer is not None
+    sparse = isinstance(mixer, MultiHeadLatentAttention) and mixer.indexer is not None
     return backend.cache_dtype if sparse and backend.cache_dtype != dtype else None
 
 
 def _with_parts(
-    mixer: TokenMixer, own: AttentionBackend, serving: Serving
+    mixer: TokenMixer, own: AttentionBackend, engine_config: EngineConfig
 ) -> Iterator[tuple[CachePart, AttentionBackend]]:
     kinds = kinds_beside(mixer)
-    for part in built_parts(mixer, serving.rules):
+    for part in built_parts(mixer, engine_config.rules.specs):
         if part is CachePart.ATTENTION:
             yield part, own
         else:
-            yield part, unselected_backend(kinds[part], serving.release, serving.compute_capability)
+            yield (
+                part,
+                unselected_backend(kinds[part], engine_config.release, engine_config.compute_capability),
+            )
 
 
 def _check_kernels(
@@ -110,9 +115,9 @@ def _check_kernels(
     mixer: TokenMixer,
     backend: AttentionBackend,
     dtype: str,
-    serving: Serving,
+    engine_config: EngineConfig,
 ) -> None:
-    """Refuse another backend or type than a class's own kernels know.
+    """Refuse a backend or a type that a class's own kernels do not support.
 
     Source: vLLM 0.33.0, FlintAttention and InklingConvState.
 
@@ -120,15 +125,15 @@ def _check_kernels(
         EngineRefusal: stage ``model``.
     """
     convolved = isinstance(mixer, Attention) and mixer.convolutions is not None
-    if convolved and serving.dtype != "bfloat16":
-        words = f"sconv SWA cache supports bfloat16 only, got torch.{serving.dtype}"
+    if convolved and engine_config.dtype != "bfloat16":
+        words = f"sconv SWA cache supports bfloat16 only, got torch.{engine_config.dtype}"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
-    if architecture.only_backend is None:
+    if architecture.class_limits.only_backend is None:
         return
-    if backend.name != architecture.only_backend:
+    if backend.name != architecture.class_limits.only_backend:
         words = f"{architecture.class_name.removesuffix('ForCausalLM')} requires FlashInfer attention"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
-    if serving.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:
+    if engine_config.dtype != "bfloat16" or dtype not in {"auto", "bfloat16"}:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
@@ -140,92 +145,99 @@ class _Heads:
     """Head size, of the model's own layers."""
     largest_of_draft: int
     sizes: frozenset[int]
-    latent: LatentAttention | None
-    """The first layer of latent attention."""
+    mla: MultiHeadLatentAttention | None
+    """The first MLA layer."""
     mixers: tuple[TokenMixer, ...]
     """Those that differ."""
+    places: tuple[int, ...]
+    """Of each attention layer, the place of its mixer among those."""
 
 
 @lru_cache(maxsize=64)
 def _heads(architecture: ModelArchitecture) -> _Heads:
     own = len(architecture.layers)
     mixers = [mixer for _, mixer in architecture.attention_layers]
+    distinct: dict[TokenMixer, int] = {}
+    places = tuple(distinct.setdefault(mixer, len(distinct)) for mixer in mixers)
     sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
     return _Heads(
         largest=max((size for of_model, size in sizes if of_model), default=0),
         largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
         sizes=frozenset(size for _, size in sizes),
-        latent=next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None),
-        mixers=tuple({id(mixer): mixer for mixer in mixers}.values()),
+        mla=next((mixer for mixer in mixers if isinstance(mixer, MultiHeadLatentAttention)), None),
+        mixers=tuple(distinct),
+        places=places,
     )
 
 
-def asked_of_start(architecture: ModelArchitecture, serving: Serving) -> Hashable:
+def backend_inputs(architecture: ModelArchitecture, engine_config: EngineConfig) -> Hashable:
     """Return what backends depend on of the starts of one model: those equal in it are assigned alike."""
     return (
-        serving.compute_capability,
-        serving.attention_backend,
-        serving.dtype,
-        serving.kv_cache_dtype,
-        serving.kv_cache_dtype_skip_layers,
-        serving.block_size,
-        serving.bidirectional_media,
-        serving.decode_context_parallel_size,
-        serving.pipeline_parallel_size,
-        tuple(_heads_asked(mixer, serving) for mixer in _heads(architecture).mixers),
+        engine_config.compute_capability,
+        engine_config.attention_backend,
+        engine_config.dtype,
+        engine_config.kv_cache_dtype,
+        engine_config.kv_cache_dtype_skip_layers,
+        engine_config.block_size,
+        engine_config.bidirectional_media,
+        engine_config.decode_context_parallel_size,
+        engine_config.pipeline_parallel_size,
+        tuple(_head_inputs(mixer, engine_config) for mixer in _heads(architecture).mixers),
     )
 
 
-def _heads_asked(mixer: TokenMixer, serving: Serving) -> Hashable:
-    ranks = serving.tensor_parallel_size
-    if not isinstance(mixer, Attention) or serving.attention_backend is not None:
+def _head_inputs(mixer: TokenMixer, engine_config: EngineConfig) -> Hashable:
+    ranks = engine_config.tensor_parallel_size
+    if not isinstance(mixer, Attention) or engine_config.attention_backend is not None:
         return ranks
-    if _unselected(mixer, serving.rules) is not None:
+    if _unselected(mixer, engine_config.rules.specs) is not None:
         return ranks
-    return heads_as_asked(serving.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks))
+    return heads_seen_by_backends(
+        engine_config.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks)
+    )
 
 
-def layer_cache_dtypes(architecture: ModelArchitecture, serving: Serving) -> tuple[str, ...]:
+def layer_cache_dtypes(architecture: ModelArchitecture, engine_config: EngineConfig) -> tuple[str, ...]:
     """Return the cache dtype of each attention layer, in their order."""
-    told = common_cache_dtype(serving)
-    if told is not None:
-        return (told,) * len(architecture.attention_layers)
+    specified = common_cache_dtype(engine_config)
+    if specified is not None:
+        return (specified,) * len(architecture.attention_layers)
     return tuple(
-        layer_cache_dtype(architecture.layer_number(index), mixer, serving)
+        layer_cache_dtype(architecture.layer_number(index), mixer, engine_config)
         for index, mixer in architecture.attention_layers
     )
 
 
-def common_cache_dtype(serving: Serving) -> str | None:
+def common_cache_dtype(engine_config: EngineConfig) -> str | None:
     """Return the cache dtype that all layers have; ``None`` where some may be skipped."""
-    if not serving.heeds_cache_dtype:
+    if not engine_config.passes_cache_dtype:
         return "auto"
-    return None if serving.kv_cache_dtype_skip_layers else serving.kv_cache_dtype
+    return None if engine_config.kv_cache_dtype_skip_layers else engine_config.kv_cache_dtype
 
 
-def layer_cache_dtype(index: int, mixer: TokenMixer, serving: Serving) -> str:
+def layer_cache_dtype(index: int, mixer: TokenMixer, engine_config: EngineConfig) -> str:
     """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
 
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers that are classes of their own
-    (DeepseekV4Attention, MiniMaxM3SparseAttention) know of none to skip.
+    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers with classes of their own
+    (DeepseekV4Attention, MiniMaxM3SparseAttention) are never skipped.
     """
-    told, skipped = common_cache_dtype(serving), serving.kv_cache_dtype_skip_layers
-    if told is not None:
-        return told
-    if not _skippable(mixer, serving):
-        return serving.kv_cache_dtype
+    specified, skipped = common_cache_dtype(engine_config), engine_config.kv_cache_dtype_skip_layers
+    if specified is not None:
+        return specified
+    if not _skippable(mixer, engine_config):
+        return engine_config.kv_cache_dtype
     windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
     if str(index) in skipped or (windowed and "sliding_window" in skipped):
         return "auto"
-    return serving.kv_cache_dtype
+    return engine_config.kv_cache_dtype
 
 
-def _skippable(mixer: TokenMixer, serving: Serving) -> bool:
+def _skippable(mixer: TokenMixer, engine_config: EngineConfig) -> bool:
     match mixer:
         case Attention():
             return mixer.block_indexer is None
-        case LatentAttention():
-            return release_rules(serving.release).latent_layers_skip
+        case MultiHeadLatentAttention():
+            return release_rules(engine_config.release).mla_layers_skip
         case CompressedAttention():
             return False
     assert_never(mixer)
@@ -238,7 +250,7 @@ def count_backends(backends: Backends) -> tuple[str, ...]:
 
 
 def layers_by_backend(
-    architecture: ModelArchitecture, serving: Serving, backends: Backends
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends
 ) -> Mapping[str, int]:
     """Return how many layers each backend has, recurrent ones included, by the names the release gives.
 
@@ -247,62 +259,67 @@ def layers_by_backend(
     counts = Counter("" if backend.nameless else backend.name for backend in backends.values())
     for _, mixer in architecture.recurrent_layers:
         kind = UnselectedLayer(state_kind(mixer))
-        backend = unselected_backend(kind, serving.release, serving.compute_capability)
+        backend = unselected_backend(kind, engine_config.release, engine_config.compute_capability)
         counts["" if backend.nameless else backend.name] += 1
     return counts
 
 
-def _forced(architecture: ModelArchitecture, heads: _Heads, serving: Serving) -> Forced:
-    latent = heads.latent
+def _forced(architecture: ModelArchitecture, heads: _Heads, engine_config: EngineConfig) -> Forced:
+    mla = heads.mla
     return forced_attention(
-        serving.release,
-        serving.compute_capability,
+        engine_config.release,
+        engine_config.compute_capability,
         head_sizes=heads.sizes,
-        kv_cache_dtype=serving.kv_cache_dtype,
-        chosen=serving.attention_backend,
+        kv_cache_dtype=engine_config.kv_cache_dtype,
+        chosen=engine_config.attention_backend,
         gemma4=architecture.model_type.startswith("gemma4"),
-        mla=latent is not None,
-        sparse=latent is not None and latent.indexer is not None,
-        qk_nope_head_dim=None if latent is None else latent.qk_nope_head_dim,
+        mla=mla is not None,
+        sparse=mla is not None and mla.indexer is not None,
+        qk_nope_head_dim=None if mla is None else mla.qk_nope_head_dim,
     )
 
 
 def _select(
-    mixer: TokenMixer, request: AttentionRequest, chosen: str | None, serving: Serving
+    mixer: TokenMixer, request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
-    kind = _unselected(mixer, serving.rules)
+    kind = _unselected(mixer, engine_config.rules.specs)
     if kind is not None:
         return unselected_backend(
             kind,
-            serving.release,
-            serving.compute_capability,
+            engine_config.release,
+            engine_config.compute_capability,
             request=request,
             chosen=chosen,
-            device_name=serving.device_name,
+            device_name=engine_config.device_name,
         )
-    if isinstance(mixer, LatentAttention) and mixer.sinks:
-        return _with_sinks(request, chosen, serving)
-    selected = _selected(request, chosen, serving)
-    if isinstance(mixer, LatentAttention) and mixer.row_size is not None:
+    if isinstance(mixer, MultiHeadLatentAttention) and mixer.sinks:
+        return _with_sinks(request, chosen, engine_config)
+    selected = _selected(request, chosen, engine_config)
+    if isinstance(mixer, MultiHeadLatentAttention) and mixer.row_size is not None:
         # What is selected is built first, and then replaced.
         return unselected_backend(
-            UnselectedLayer.PADDED_LATENT, serving.release, serving.compute_capability, request=request
+            UnselectedLayer.PADDED_MLA,
+            engine_config.release,
+            engine_config.compute_capability,
+            request=request,
         )
     return selected
 
 
-def _selected(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
+def _selected(request: AttentionRequest, chosen: str | None, engine_config: EngineConfig) -> AttentionBackend:
     return select_backend(
         request,
-        serving.release,
-        serving.compute_capability,
+        engine_config.release,
+        engine_config.compute_capability,
         chosen=chosen,
-        device_name=serving.device_name,
+        device_name=engine_config.device_name,
     )
 
 
-def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving) -> AttentionBackend:
-    """Return the backend of latent attention with sinks: the one that knows them, where it is valid.
+def _with_sinks(
+    request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
+) -> AttentionBackend:
+    """Return the backend of MLA with sinks: the one with sinks if it is valid, else the selected one.
 
     Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
 
@@ -310,7 +327,7 @@ def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving)
         EngineRefusal: sparse attention has no backend at all.
     """
     try:
-        selected = _selected(request, chosen, serving)
+        selected = _selected(request, chosen, engine_config)
     except EngineRefusal as refusal:
         if not request.sparse:
             raise
@@ -318,17 +335,17 @@ def _with_sinks(request: AttentionRequest, chosen: str | None, serving: Serving)
             Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", find_fixes=refusal.find_fixes
         ) from None
     try:
-        return _selected(request, SINK_BACKEND, serving)
+        return _selected(request, SINK_BACKEND, engine_config)
     except EngineRefusal:
         return selected
 
 
-def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None:
+def _unselected(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
     """Return the kind of a layer whose class names its backend itself."""
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
-    if isinstance(mixer, LatentAttention):
-        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_LATENT
+    if isinstance(mixer, MultiHeadLatentAttention):
+        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_MLA
     differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
     named = {
         UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
@@ -343,54 +360,54 @@ def _unselected(mixer: TokenMixer, rules: EngineRules) -> UnselectedLayer | None
 
 
 def _request(
-    mixer: TokenMixer, dtype: str, serving: Serving, model_head_size: int, forced: Forced
+    mixer: TokenMixer, dtype: str, engine_config: EngineConfig, model_head_size: int, forced: Forced
 ) -> AttentionRequest:
-    num_heads = mixer.num_heads // serving.tensor_parallel_size
+    num_heads = mixer.num_heads // engine_config.tensor_parallel_size
     if isinstance(mixer, CompressedAttention):
         return AttentionRequest(
             head_size=mixer.head_size,
-            dtype=serving.dtype,
+            dtype=engine_config.dtype,
             kv_cache_dtype=dtype,
             num_heads=num_heads,
             num_kv_heads=1,
-            block_size=serving.block_size,
+            block_size=engine_config.block_size,
             mla=True,
             sparse=True,
         )
-    if isinstance(mixer, LatentAttention):
+    if isinstance(mixer, MultiHeadLatentAttention):
         return AttentionRequest(
             head_size=mixer.head_size,
-            dtype=serving.dtype,
+            dtype=engine_config.dtype,
             kv_cache_dtype=dtype,
             num_heads=num_heads,
             num_kv_heads=1,
-            block_size=serving.block_size,
+            block_size=engine_config.block_size,
             mla=True,
             sparse=mixer.indexer is not None,
             index_topk=None if mixer.indexer is None else mixer.indexer.top_k,
             qk_nope_head_dim=mixer.qk_nope_head_dim,
             qk_rope_head_dim=mixer.qk_rope_head_dim,
-            v_head_dim=mixer.v_head_dim,
+            v_head_dim=mixer.weights.v_head_dim,
             kv_lora_rank=mixer.kv_lora_rank,
             flash_attn_version=forced.flash_attn_version,
-            decode_context_parallel_size=serving.decode_context_parallel_size,
+            decode_context_parallel_size=engine_config.decode_context_parallel_size,
         )
     return AttentionRequest(
         head_size=mixer.head_size,
         head_size_v=mixer.head_size_v,
-        dtype=serving.dtype,
+        dtype=engine_config.dtype,
         kv_cache_dtype=dtype,
         num_heads=num_heads,
-        num_kv_heads=max(1, mixer.num_kv_heads // serving.tensor_parallel_size),
-        block_size=serving.block_size,
+        num_kv_heads=max(1, mixer.num_kv_heads // engine_config.tensor_parallel_size),
+        block_size=engine_config.block_size,
         attn_type=AttentionType.ENCODER_DECODER if mixer.cross else AttentionType.DECODER,
         sinks=mixer.sinks,
-        mm_prefix=serving.bidirectional_media,
+        mm_prefix=engine_config.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
         shares_cache=mixer.shares_cache_of is not None,
         index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
         model_head_size=model_head_size,
         flash_attn_version=forced.flash_attn_version,
-        decode_context_parallel_size=serving.decode_context_parallel_size,
+        decode_context_parallel_size=engine_config.decode_context_parallel_size,
     )

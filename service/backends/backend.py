@@ -1,7 +1,10 @@
 """An attention backend as the cache's layout sees it."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from service.architecture.layers.cache_part import CachePart
 
 DEFAULT_BLOCK_SIZE: Final = 16
 """Tokens; the engine's ``CacheConfig.DEFAULT_BLOCK_SIZE`` in every release."""
@@ -65,9 +68,9 @@ class AttentionBackend:
     """Its kernels find a page by the block stride, so pages may be padded."""
     # Layers of two cache dtypes may well share one backend.
     cache_dtype: str = field(default="auto", compare=False)
-    """What the layer's cache really holds: the dtype it was asked with, or the backend's own format of it."""
+    """Type of the layer's cache: the requested dtype, or the backend's own format of it."""
     nameless: bool = False
-    """The release's own class has no name: asked for one it raises ``NotImplementedError``."""
+    """The release's class has no name: its ``get_name`` raises ``NotImplementedError``."""
     plain_cache: bool = False
     """It stores a byte per element whatever the cache dtype packs."""
     flash_attn_version: int | None = None
@@ -75,7 +78,7 @@ class AttentionBackend:
     layouts: tuple[str, ...] = ()
     """How the cache may lie in memory for its kernels, preferred first; none where it does not matter."""
     packed_rows: int = 1
-    """Tokens of which blocks are whole numbers where all layers' stand side by side."""
+    """Block sizes are multiples of this number of tokens where the pages of all layers lie side by side."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
     failure_at_setup: EngineFailure | None = None
@@ -92,4 +95,41 @@ class AttentionBackend:
             self.cache_dtype,
             self.plain_cache,
             self.packed_rows,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backends:
+    """The backend of each cache of each layer, in the order in which the engine builds them.
+
+    Two instances are equal only where they are one object, so that an instance can be a key.
+    """
+
+    distinct: tuple[AttentionBackend, ...]
+    """The different backends, in the order of their first use."""
+    places: Mapping[tuple[int, CachePart], int]
+    """By layer index and part of the layer, the place of its backend in ``distinct``."""
+
+    def __getitem__(self, key: tuple[int, CachePart]) -> AttentionBackend:
+        """Return the backend of a part of a layer."""
+        return self.distinct[self.places[key]]
+
+    def __len__(self) -> int:
+        """Return the number of caches that have a backend."""
+        return len(self.places)
+
+    def items(self) -> Iterator[tuple[tuple[int, CachePart], AttentionBackend]]:
+        """Yield layer index and part of the layer, and the backend."""
+        return ((key, self.distinct[place]) for key, place in self.places.items())
+
+    def values(self) -> Iterator[AttentionBackend]:
+        """Yield the backend of each part of each layer."""
+        return (self.distinct[place] for place in self.places.values())
+
+    def within(self, layers: range) -> "Backends":
+        """Return the backends of some layers."""
+        own = {key: place for key, place in self.places.items() if key[0] in layers}
+        order = {place: number for number, place in enumerate(dict.fromkeys(own.values()))}
+        return Backends(
+            tuple(self.distinct[place] for place in order), {key: order[place] for key, place in own.items()}
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from service.backends.request import AttentionRequest
+from service.backends.attention_request import AttentionRequest
 from service.gpus.capability import ComputeCapability
 
 T = TypeVar("T")
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One request on one GPU: what conditions are asked of."""
+    """One request on one GPU: what conditions are evaluated on."""
 
     request: AttentionRequest
     capability: ComputeCapability
@@ -27,7 +27,7 @@ class Subject:
     flash_attn_of_layer: int | None = None
     """The one this layer ends up with, its head size considered."""
     of_spec: bool = False
-    """Asked for the layer's cache spec, not for the model as a whole."""
+    """For the layer's cache spec, not for the model as a whole."""
 
     @property
     def model_head_size(self) -> int:
@@ -146,7 +146,7 @@ class Condition:
 
     def holds(self, subject: Subject) -> bool:
         """Say whether every clause holds."""
-        for holds, operand in self.tests:  # noqa: SIM110 - a third faster than all(), and asked thousands of times
+        for holds, operand in self.tests:  # noqa: SIM110 - a third faster than all(), and run thousands of times
             if not holds(subject, operand):
                 return False
         return True
@@ -177,7 +177,7 @@ class AnyOf:
 
     @property
     def always(self) -> bool:
-        """Whether it holds whatever is asked."""
+        """Whether it holds for every request."""
         return any(not alternative.clauses for alternative in self.alternatives)
 
     def holds(self, subject: Subject) -> bool:
@@ -189,8 +189,8 @@ class AnyOf:
 
     def on(self, capability: ComputeCapability) -> "AnyOf":
         """Return what is left to ask on GPUs of a compute capability."""
-        asked = (alternative.on(capability) for alternative in self.alternatives)
-        left = AnyOf(tuple(alternative for alternative in asked if alternative is not None))
+        requested = (alternative.on(capability) for alternative in self.alternatives)
+        left = AnyOf(tuple(alternative for alternative in requested if alternative is not None))
         return ALWAYS if left.always else left
 
 
@@ -198,7 +198,7 @@ ALWAYS: Final = AnyOf((Condition(()),))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[T]):
+class OutcomeRule(Generic[T]):
     """An outcome and the conditions under which it is the outcome."""
 
     outcome: T
@@ -206,7 +206,9 @@ class Rule(Generic[T]):
     unless: AnyOf
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any], parse_outcome: Callable[[Mapping[str, Any]], T]) -> "Rule[T]":
+    def parse(
+        cls, raw: Mapping[str, Any], parse_outcome: Callable[[Mapping[str, Any]], T]
+    ) -> "OutcomeRule[T]":
         """Read a table of ``when``, ``unless`` and, in its other keys, the outcome."""
         outcome = {key: value for key, value in raw.items() if key not in {"when", "unless"}}
         return cls(
@@ -218,7 +220,7 @@ class Rule(Generic[T]):
         return self.when.holds(subject) and not self.unless.holds(subject)
 
 
-def first_outcome(rules: tuple[Rule[T], ...], subject: Subject) -> T | None:
+def first_outcome(rules: tuple[OutcomeRule[T], ...], subject: Subject) -> T | None:
     """Return the outcome of the first rule that applies."""
     for rule in rules:
         if rule.applies(subject):
@@ -226,7 +228,9 @@ def first_outcome(rules: tuple[Rule[T], ...], subject: Subject) -> T | None:
     return None
 
 
-def rules_on(rules: tuple[Rule[T], ...], capability: ComputeCapability) -> tuple[Rule[T], ...]:
+def rules_on(rules: tuple[OutcomeRule[T], ...], capability: ComputeCapability) -> tuple[OutcomeRule[T], ...]:
     """Return the rules that may apply on GPUs of a compute capability, with what is left to ask of them."""
-    asked = (Rule(rule.outcome, rule.when.on(capability), rule.unless.on(capability)) for rule in rules)
-    return tuple(rule for rule in asked if rule.when.alternatives and not rule.unless.always)
+    requested = (
+        OutcomeRule(rule.outcome, rule.when.on(capability), rule.unless.on(capability)) for rule in rules
+    )
+    return tuple(rule for rule in requested if rule.when.alternatives and not rule.unless.always)

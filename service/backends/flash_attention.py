@@ -1,8 +1,8 @@
 """Which FlashAttention version a layer runs with (``fa_utils.get_flash_attn_version``)."""
 
+from service.backends.attention_request import AttentionRequest
+from service.backends.backend_rules import ReleaseRules
 from service.backends.conditions import Subject, first_outcome
-from service.backends.request import AttentionRequest
-from service.backends.rules import ReleaseRules
 from service.gpus.capability import ComputeCapability
 
 

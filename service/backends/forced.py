@@ -4,16 +4,16 @@ from collections.abc import Collection
 
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
+from service.backends.backend_rules import Forced, ReleaseRules, rules_on_gpu
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.request import AttentionRequest
-from service.backends.rules import Forced, ReleaseRules, rules_on_gpu
-from service.backends.validation import spoken
+from service.backends.validation import joined_reasons
 from service.engines.refusal import EngineRefusal
 from service.gpus.capability import ComputeCapability
 
 
-def forced_attention(  # noqa: PLR0913 - each is asked of by one rule of the engine
+def forced_attention(  # noqa: PLR0913 - each is read by one rule of the engine
     release: Version,
     capability: ComputeCapability,
     *,
@@ -33,7 +33,7 @@ def forced_attention(  # noqa: PLR0913 - each is asked of by one rule of the eng
     ``head_sizes`` those of all layers.
 
     Raises:
-        EngineRefusal: the release refuses the cache dtype before any backend is asked.
+        EngineRefusal: the release refuses the cache dtype before it chooses a backend.
     """
     rules = rules_on_gpu(release, capability)
     request = AttentionRequest(
@@ -60,7 +60,7 @@ def forced_attention(  # noqa: PLR0913 - each is asked of by one rule of the eng
 def model_cache_dtype(
     class_name: str, kv_cache_dtype: str, release: Version, capability: ComputeCapability
 ) -> str:
-    """Return the cache dtype after a model's own class had its say, before backends are asked.
+    """Return the cache dtype after the model's own class may have changed it, before backends are chosen.
 
     ``class_name`` is the architecture as ``architectures`` names it. A chosen backend may store yet another
     format (``AttentionBackend.cache_dtype``).
@@ -78,5 +78,5 @@ def model_cache_dtype(
 def _refuse(rules: ReleaseRules, subject: Subject) -> None:
     refused = first_outcome(rules.refused_cache_dtypes, subject)
     if refused is not None:
-        message = spoken(refused.failure.message, subject)
+        message = joined_reasons(refused.failure.message, subject)
         raise EngineRefusal(refused.stage, message, type=refused.failure.type, detail=refused.detail)

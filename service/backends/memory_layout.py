@@ -4,7 +4,7 @@ from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
-from service.backends.assignment import Backends
+from service.backends.backend import Backends
 from service.engines.refusal import EngineRefusal, Stage
 
 ANY_LAYOUT: Final = ("LBNHC", "LBHNC", "BLNHC", "BLHNC", "BHLNC", "LHBNC")
@@ -19,7 +19,7 @@ def check_memory_layouts(architecture: ModelArchitecture, backends: Backends, st
     Raises:
         EngineRefusal: stages ``model`` and ``grouping``.
     """
-    if not any(backend.layouts for backend in backends.values()):
+    if not any(backend.layouts for backend in backends.distinct):
         return
     suiting = [_suiting(backends, layers) for layers in built_stages(architecture, stages)]
     if any(layouts != suiting[0] for layouts in suiting):
@@ -29,9 +29,7 @@ def check_memory_layouts(architecture: ModelArchitecture, backends: Backends, st
 
 
 def _suiting(backends: Backends, layers: range) -> tuple[str, ...]:
-    declared = tuple(
-        dict.fromkeys(backend.layouts for (index, _), backend in backends.items() if index in layers)
-    )
+    declared = tuple(dict.fromkeys(backend.layouts for backend in backends.within(layers).distinct))
     sets = tuple(layouts for layouts in declared if layouts) or (ANY_LAYOUT,)
     suiting = tuple(name for name in sets[0] if all(name in layouts for layouts in sets))
     if not suiting:

@@ -5,12 +5,22 @@ from functools import partial
 
 from packaging.version import Version
 
-from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, EngineFailure, KernelBlockSizes
+from service.backends.attention_request import AttentionRequest
+from service.backends.backend import (
+    DEFAULT_BLOCK_SIZE,
+    AttentionBackend,
+    EngineFailure,
+    KernelBlockSizes,
+)
+from service.backends.backend_rules import ReleaseRules, Traits, rules_on_gpu
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.request import AttentionRequest
-from service.backends.rules import ReleaseRules, Traits, rules_on_gpu
-from service.backends.validation import invalid_reasons, is_valid, kernel_block_sizes_of, spoken
+from service.backends.validation import (
+    invalid_reasons,
+    is_valid,
+    joined_reasons,
+    kernel_block_sizes_of,
+)
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability
 
@@ -65,7 +75,7 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         layouts=first_outcome(traits.layouts, subject) or (),
         failure_when_run=None
         if failure is None
-        else EngineFailure(failure.type, spoken(failure.message, subject)),
+        else EngineFailure(failure.type, joined_reasons(failure.message, subject)),
         failure_at_setup=_without_decode_lse(traits, subject, rules),
     )
 
@@ -83,7 +93,7 @@ def _without_decode_lse(traits: Traits, subject: Subject, rules: ReleaseRules) -
 
 
 def _of_spec(subject: Subject, cache_dtype: str, rules: ReleaseRules) -> Subject:
-    """Return the layer as its backend is asked for its own spec: by its own head size and stored type."""
+    """Return the layer as its backend sees it for the cache spec: by its own head size and stored type."""
     request = subject.request
     if cache_dtype != request.kv_cache_dtype or subject.model_head_size != request.head_size:
         request = replace(request, model_head_size=None, kv_cache_dtype=cache_dtype)
@@ -150,7 +160,7 @@ def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_nam
     if found is not None:
         raise EngineRefusal(
             found.stage,
-            spoken(found.failure.message, subject, device_name),
+            joined_reasons(found.failure.message, subject, device_name),
             type=found.failure.type,
             device=device_name if "{device_name}" in found.failure.message else "",
             find_fixes=partial(_fixes, rules, subject),

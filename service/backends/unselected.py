@@ -1,4 +1,4 @@
-"""Layers whose own class names their backend, without asking the selector."""
+"""Layers whose own class names their backend, so that the selector does not choose it."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -6,13 +6,18 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
 from service.backends.backend import AttentionBackend
+from service.backends.backend_rules import (
+    RefusedBackend,
+    ReleaseRules,
+    UnknownBackend,
+    rules_on_gpu,
+)
 from service.backends.conditions import Subject, first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.request import AttentionRequest
-from service.backends.rules import Refused, ReleaseRules, UnknownBackend, rules_on_gpu
 from service.backends.selection import built
-from service.backends.validation import spoken
+from service.backends.validation import joined_reasons
 from service.engines.refusal import EngineRefusal
 from service.gpus.capability import ComputeCapability
 
@@ -35,39 +40,39 @@ class UnselectedLayer(StrEnum):
     """Lightning attention (MiniMax Text and M1)."""
     BAILING_LINEAR_ATTENTION = "bailing_linear_attention"
     SPARSE_INDEXER = "sparse_indexer"
-    """Keys by which DeepSeek V3.2 and GLM-5 pick tokens."""
+    """Keys by which DeepSeek V3.2 and GLM-5 select tokens."""
     POOLED_INDEXER = "pooled_indexer"
-    """Keys by which GLM-5 Next picks groups of tokens."""
+    """Keys by which GLM-5 Next selects groups of tokens."""
     POOLED_TAIL = "pooled_tail"
-    """Keys of the tokens of its open groups."""
+    """Keys of the tokens of its incomplete groups."""
     DIFFERING_VALUES = "differing_values"
     """Multi-head attention whose values are of another size than its keys (MiMo V2)."""
     BLOCK_SPARSE = "block_sparse"
-    """Attention with heads over the blocks that an indexer picks (MiniMax M3)."""
+    """Attention with heads over the blocks that an indexer selects (MiniMax M3)."""
     BLOCK_INDEXER = "block_indexer"
-    """Keys by which it picks them."""
+    """Keys by which it selects them."""
     GROUP_SPARSE = "group_sparse"
-    """Attention with heads over the groups of tokens that an indexer picks (Qwen4 Exp)."""
+    """Attention with heads over the groups of tokens that an indexer selects (Qwen4 Exp)."""
     GROUP_INDEXER = "group_indexer"
-    """Keys by which it picks them, of groups and of their tokens."""
+    """Keys of groups and of their tokens, by which it selects them."""
     REGION_SPARSE = "region_sparse"
-    """Attention with heads over regions that groups of heads pick (Step 5)."""
+    """Attention with heads over regions that groups of heads select (Step 5)."""
     PINNED_FLASH_ATTENTION = "pinned_flash_attention"
     """Its layers between, which take FlashAttention."""
     REGION_SUMMARIES = "region_summaries"
-    """What they pick them by."""
+    """Summaries of regions, by which they are selected."""
     REGION_RING = "region_ring"
     """Keys of the region that is not summed up yet."""
-    WINDOWED_LATENT = "windowed_latent"
-    """Latent attention with a window (Dots 3 Note)."""
-    PADDED_LATENT = "padded_latent"
-    """Its layers that pick tokens, with rows as wide as those."""
+    WINDOWED_MLA = "windowed_mla"
+    """MLA with a window (Dots 3 Note)."""
+    PADDED_MLA = "padded_mla"
+    """Its sparse layers, with rows as wide as those of the windowed ones."""
     STORED_SINKS = "stored_sinks"
     """Attention to learned tokens that stand in the cache (openPangu Pro MoE V2)."""
     CONVOLVED_ATTENTION = "convolved_attention"
     """Attention to keys and values that come of short convolutions (Inkling)."""
     PACKED_CONVOLUTIONS = "packed_convolutions"
-    """What those convolutions keep."""
+    """States of those convolutions."""
     DEEPSEEK_V4_COMPRESSED = "deepseek_v4_compressed"
     DEEPSEEK_V4_WINDOW = "deepseek_v4_window"
     DEEPSEEK_V4_INDEXER = "deepseek_v4_indexer"
@@ -85,7 +90,7 @@ def unselected_backend(  # noqa: PLR0913 - as select_backend, and the kind
     chosen: str | None = None,
     device_name: str = "this GPU",
 ) -> AttentionBackend:
-    """Return the backend of a layer that the selector is not asked about.
+    """Return the backend of a layer for which the selector does not choose one.
 
     Args:
         layer: its kind.
@@ -109,6 +114,8 @@ def _named(layer: UnselectedLayer, subject: Subject, rules: ReleaseRules) -> str
     named = first_outcome(rules.unselected.get(layer, ()), subject)
     if named is None:
         raise UnknownBackend(f"the release names no backend for {layer}")
-    if isinstance(named, Refused):
-        raise EngineRefusal(named.stage, spoken(named.failure.message, subject), type=named.failure.type)
+    if isinstance(named, RefusedBackend):
+        raise EngineRefusal(
+            named.stage, joined_reasons(named.failure.message, subject), type=named.failure.type
+        )
     return named

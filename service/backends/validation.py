@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from service.backends.backend import KernelBlockSizes
+from service.backends.backend_rules import ReleaseRules, Traits
 from service.backends.conditions import Subject, first_outcome
-from service.backends.rules import ReleaseRules, Traits
 
 
 def kernel_block_sizes_of(traits: Traits, subject: Subject) -> KernelBlockSizes:
@@ -57,10 +57,10 @@ def _reasons(traits: Traits, subject: Subject, rules: ReleaseRules) -> Iterator[
         yield "DCP not supported"
     refusal = first_outcome(traits.refusals, subject)
     if refusal is not None:
-        yield spoken(refusal, subject)
+        yield joined_reasons(refusal, subject)
 
 
-def spoken(template: str, subject: Subject, device_name: str = "") -> str:
+def joined_reasons(template: str, subject: Subject, device_name: str = "") -> str:
     """Fill in one of the engine's messages."""
     request = subject.request
     return template.format(

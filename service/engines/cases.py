@@ -22,13 +22,13 @@ class BatchDefaults:
 
 
 @dataclass(frozen=True, slots=True)
-class LatentBlock:
+class MlaBlock:
     """The block size that one MLA backend imposes before backends are chosen."""
 
     backend: str
-    """For sparse attention, the backend asked for; empty for any other."""
+    """For sparse attention, the requested backend; empty for any other."""
     capabilities: tuple[str, ...]
-    """Compute capabilities on which the backend can run, and is assumed when none is asked for."""
+    """Compute capabilities on which the backend can run, and is assumed when none is requested."""
     block: int
     keeps: tuple[int, ...] = ()
     """Sizes that are left as they are."""
@@ -38,18 +38,24 @@ class LatentBlock:
     sparse: bool = False
     """Whether this is for sparse attention, on every device; what is for others is not for it."""
 
-    def applies(self, asked: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
-        """Whether this backend is asked for or assumed."""
+    def applies(self, requested: str | None, capability: str, qk_nope_head_dim: int, *, sparse: bool) -> bool:
+        """Whether this backend is requested or assumed."""
         if sparse or self.sparse:
-            return sparse and self.sparse and self.backend in {"", asked}
+            return sparse and self.sparse and self.backend in {"", requested}
         if capability not in self.capabilities:
             return False
-        return self.qk_nope_head_dim in {None, qk_nope_head_dim} if asked is None else asked == self.backend
+        return (
+            self.qk_nope_head_dim in {None, qk_nope_head_dim}
+            if requested is None
+            else requested == self.backend
+        )
 
     def impose(self, block_size: int) -> int:
         """Return what becomes of a block size."""
-        kept = block_size in self.keeps or any(block_size % unit == 0 for unit in self.keeps_multiples_of)
-        return block_size if kept else self.block
+        unchanged = block_size in self.keeps or any(
+            block_size % unit == 0 for unit in self.keeps_multiples_of
+        )
+        return block_size if unchanged else self.block
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +82,21 @@ class KernelBlock:
     """Tokens of which the block of a hybrid is a multiple."""
 
     block: int
-    latent: bool = False
+    mla: bool = False
     """Whether this is for MLA alone."""
     head_size: int | None = None
     capabilities: tuple[str, ...] = ()
     """Compute capabilities for which this is; empty: all."""
     backends: tuple[str, ...] = ()
-    """Backends asked for, of which "" is none; empty: any."""
+    """Requested backends, of which "" is none; empty: any."""
 
-    def applies(self, *, latent: bool, head_size: int, capability: str, asked: str | None) -> bool:
+    def applies(self, *, mla: bool, head_size: int, capability: str, requested: str | None) -> bool:
         """Whether this is the case of a model on a device."""
         return (
-            (latent or not self.latent)
+            (mla or not self.mla)
             and self.head_size in {None, head_size}
             and (not self.capabilities or capability in self.capabilities)
-            and (not self.backends or (asked or "") in self.backends)
+            and (not self.backends or (requested or "") in self.backends)
         )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 
 
 @dataclass(frozen=True, slots=True)

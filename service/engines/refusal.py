@@ -33,7 +33,7 @@ class EngineRefusal(Exception):
         find_fixes: finds single changes that, tried, get past this refusal; it takes some starts.
     """
 
-    def __init__(  # noqa: PLR0913 - what can be told of a refusal
+    def __init__(  # noqa: PLR0913 - the parts of a refusal
         self,
         stage: Stage,
         message: str,

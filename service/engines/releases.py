@@ -1,25 +1,28 @@
-"""Releases and patches that can be planned, and the rules each brings."""
+"""Releases and patches that can be planned, how they were checked, and the rules each brings."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from datetime import date
+from enum import StrEnum
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from packaging.version import InvalidVersion, Version
 
+from service.engines.dated import SUMMARY, parse_value, read_timeline, read_timelines, record_at
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.rules import RULE_PARSERS, EngineRules
-from service.engines.timeline import InvalidTimeline, Timeline
-from service.spelling import cut, nearest, quoted
+from service.engines.timeline import Timeline
+from service.nearest_names import cut, nearest, quoted
 
 
 class UnknownRelease(ValueError):
     """The release is not modelled, so nothing is said about it.
 
     Attributes:
-        given: what was asked for.
+        given: the version that was given.
         newest: the newest release that is modelled.
         nearest: modelled releases of the same minor version, or else all.
     """
@@ -34,6 +37,36 @@ class UnknownRelease(ValueError):
             f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}, "
             f"the nearest: {', '.join(self.nearest)}"
         )
+
+
+class Check(StrEnum):
+    """How the rules of a release were checked."""
+
+    ORACLE = "oracle"
+    """Against answers of the release itself."""
+    LOGS = "logs"
+    """Against starts that were logged."""
+    SOURCES = "sources"
+    """By reading its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFacts:
+    """What is known of a release beside its rules."""
+
+    released: date
+    """The day on which its files were uploaded to PyPI."""
+    checked: frozenset[Check]
+    """How its rules were checked; empty when they were not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRelease:
+    """The release that is planned for a version."""
+
+    release: Version
+    doubt: str = ""
+    """Why the version may behave otherwise than the rules say; empty for a checked release."""
 
 
 class UnknownPatch(ValueError):
@@ -73,55 +106,75 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DatedRule:
     """One rule's history."""
 
-    name: str
+    topic: str
+    """Name of its group in ``EngineRules``."""
+    field: str
+    """Name of its field in that group."""
     summary: str
     timeline: Timeline[Any]
+
+    @property
+    def name(self) -> str:
+        """Name by topic and field, such as ``pages.unification``."""
+        return f"{self.topic}.{self.field}"
+
+    def of(self, rules: EngineRules) -> Any:  # noqa: ANN401 - of the rule's own type
+        """Return the rule's value among the rules of a release."""
+        return getattr(getattr(rules, self.topic), self.field)
+
+    def laid_over(self, rules: EngineRules, value: object) -> EngineRules:
+        """Return the rules of a release with another value of this rule."""
+        group = replace(getattr(rules, self.topic), **{self.field: value})
+        return replace(rules, **{self.topic: group})
+
+
+TOPICS: Final[Mapping[str, type]] = {
+    topic: group
+    for topic, group in get_type_hints(EngineRules).items()
+    if isinstance(group, type) and is_dataclass(group)
+}
+"""Groups of rules by name; the data of each stands in ``rules/<name>.toml``."""
 
 
 def _load(name: str) -> Mapping[str, Any]:
     return tomllib.loads(files("service.engines").joinpath(name).read_text("utf-8"))
 
 
-def _read_rules(tables: Mapping[str, Any]) -> tuple[Rule, ...]:
-    unknown = tables.keys() ^ RULE_PARSERS.keys()
-    if unknown:
-        raise InvalidTimeline(f"rules without a reader, or readers without a rule: {sorted(unknown)}")
-    return tuple(
-        Rule(name, table["summary"], Timeline.parse(name, table["changes"], RULE_PARSERS[name]))
-        for name, table in tables.items()
-    )
+def _read_rules(topic: str, tables: Mapping[str, Any]) -> Iterator[DatedRule]:
+    timelines = read_timelines(topic, tables, TOPICS[topic])
+    for field, timeline in timelines.items():
+        yield DatedRule(topic, field, tables[field][SUMMARY], timeline)
 
 
-def _read_patches(tables: Mapping[str, Any]) -> Mapping[str, Patch]:
-    return {
-        name: Patch(
-            id=name,
-            title=table["title"],
-            status=table["status"],
-            source=table["source"],
-            rules={rule: RULE_PARSERS[rule](value) for rule, value in table["rules"].items()},
-        )
-        for name, table in tables.items()
-    }
+def _read_patch(name: str, table: Mapping[str, Any]) -> Patch:
+    rules = {rule: parse_value(_annotation(rule), value) for rule, value in table["rules"].items()}
+    return Patch(name, table["title"], table["status"], table["source"], rules)
+
+
+def _annotation(rule: str) -> object:
+    topic, _, field = rule.partition(".")
+    return get_type_hints(TOPICS[topic])[field]
 
 
 _DATA: Final = _load("vllm.toml")
-RELEASES: Final = tuple(sorted(map(Version, _DATA["engine"]["releases"])))
+RELEASE_FACTS: Final[Mapping[Version, ReleaseFacts]] = {
+    Version(name): parse_value(ReleaseFacts, facts) for name, facts in _load("releases.toml").items()
+}
+RELEASES: Final = tuple(sorted(RELEASE_FACTS))
 """Releases that can be planned, oldest first."""
-_RULE_FILES: Final = ("vllm_cache.toml", "vllm_start.toml", "vllm_speculation.toml")
-RULES: Final = _read_rules(
-    {name: rule for file in _RULE_FILES for name, rule in _load(file)["rules"].items()}
-)
-PATCHES: Final = _read_patches(_DATA["patches"])
+RULES: Final = tuple(rule for topic in TOPICS for rule in _read_rules(topic, _load(f"rules/{topic}.toml")))
+"""Every rule of every topic, with its history."""
+_RULES_BY_NAME: Final = {rule.name: rule for rule in RULES}
+PATCHES: Final = {name: _read_patch(name, table) for name, table in _DATA["patches"].items()}
 FLAG_SINCE: Final[Mapping[str, Version]] = {
     name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
 }
 """First release of the flags that not every release has."""
 FLAG_DEFAULTS: Final[Mapping[str, Timeline[tuple[Any, ...]]]] = {
-    name: Timeline.parse(name, changes, tuple) for name, changes in _DATA["defaults"].items()
+    name: read_timeline(name, changes, tuple[Any, ...]) for name, changes in _DATA["defaults"].items()
 }
 """What a release takes for a flag that is left out; nothing where model, GPU or other flags decide."""
 KEY_SINCE: Final[Mapping[str, Version]] = {
@@ -131,20 +184,18 @@ KEY_SINCE: Final[Mapping[str, Version]] = {
 
 
 def find_release(text: str | None) -> Version:
-    """Return the modelled release that a version names; post, dev and local parts map to their release.
+    """Return the release in the table that a version is or becomes; ``None`` means the newest.
 
-    A build between two releases is on its way to the later one, whatever number it was given in advance
-    (vLLM counts up the patch number: ``0.23.1rc1.dev531`` is what became 0.24.0).
+    Post releases and local builds are their release. A build between two releases is on its way to the
+    later one, whatever number it was given in advance (vLLM counts up the patch number:
+    ``0.23.1rc1.dev531`` is what became 0.24.0). ``resolve_release`` also takes newer versions.
 
     Raises:
-        UnknownRelease: it is no version, or none that is modelled.
+        UnknownRelease: it is no version, or none that the table has or leads to.
     """
     if text is None:
         return RELEASES[-1]
-    try:
-        version = Version(text.removeprefix("v"))
-    except InvalidVersion as error:
-        raise UnknownRelease(text) from error
+    version = _version(text)
     release = Version(version.base_version)
     if release in RELEASES:
         return release
@@ -154,18 +205,69 @@ def find_release(text: str | None) -> Version:
     return later[0]
 
 
+def resolve_release(text: str | None) -> ResolvedRelease:
+    """Return the release to plan for a version, and why the plan may not hold for that version.
+
+    A version beyond the newest release is planned as the newest checked release before it.
+
+    Raises:
+        UnknownRelease: it is no version, older than every release of the table, or between two of them
+            without being a build on its way to the later one.
+    """
+    if text is None:
+        return _known(RELEASES[-1])
+    version = _version(text)
+    if Version(version.base_version) > RELEASES[-1]:
+        release = max(known for known in RELEASES if RELEASE_FACTS[known].checked)
+        doubt = (
+            f"vLLM {text} is newer than {release}, the newest release that was checked. It is planned as "
+            f"{release} and may behave differently."
+        )
+        return ResolvedRelease(release, doubt)
+    release = find_release(text)
+    if version.is_prerelease:
+        doubt = f"vLLM {text} is a development build. It is planned as {release} and may behave differently."
+        return ResolvedRelease(release, doubt)
+    return _known(release)
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text.removeprefix("v"))
+    except InvalidVersion as error:
+        raise UnknownRelease(text) from error
+
+
+def _known(release: Version) -> ResolvedRelease:
+    """Return a release, with a doubt if the table has it and says that it was not checked."""
+    facts = RELEASE_FACTS.get(release)
+    if facts is None or facts.checked:
+        return ResolvedRelease(release)
+    words = f"The rules for vLLM {release} were not checked against it, so it may behave differently."
+    return ResolvedRelease(release, words)
+
+
 @cache
 def _released(release: Version) -> EngineRules:
-    return EngineRules(release=release, **{rule.name: rule.timeline.at(release) for rule in RULES})
+    timelines: dict[str, dict[str, Timeline[Any]]] = {topic: {} for topic in TOPICS}
+    for rule in RULES:
+        timelines[rule.topic][rule.field] = rule.timeline
+    groups = {topic: record_at(TOPICS[topic], found, release) for topic, found in timelines.items()}
+    return EngineRules(release=release, doubt=_known(release).doubt, **groups)
 
 
-def rules_for(release: Version, patches: Iterable[str] = ()) -> EngineRules:
+def rules_for(release: Version | ResolvedRelease, patches: Iterable[str] = ()) -> EngineRules:
     """Return the rules of a release with patches laid over it, in the order given.
 
     Raises:
         UnknownPatch: no patch has this name.
     """
-    rules = _released(release)
+    if isinstance(release, ResolvedRelease):
+        rules = _released(release.release)
+        if release.doubt != rules.doubt:
+            rules = replace(rules, doubt=release.doubt)
+    else:
+        rules = _released(release)
     for name in patches:
         rules = with_patch(rules, name)
     return rules
@@ -180,7 +282,9 @@ def with_patch(rules: EngineRules, name: str) -> EngineRules:
     """
     if name not in PATCHES:
         raise UnknownPatch(name)
-    changed = replace(rules, **PATCHES[name].rules)
+    changed = rules
+    for rule, value in PATCHES[name].rules.items():
+        changed = _RULES_BY_NAME[rule].laid_over(changed, value)
     return rules if changed == rules else changed
 
 

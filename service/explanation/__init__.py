@@ -1,1 +1,1 @@
-"""A real start beside its plan: what agrees, what differs, why it failed and what gets past it."""
+"""Compares the log of a real start with its plan: what agrees, what differs, why it failed, what fixes it."""

@@ -1,14 +1,20 @@
-"""The log's lines beside the plan, one by one."""
+"""Compares the values of a log with the plan, one by one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from service.explanation.answer import Finding
-from service.explanation.compared import HALF_DIGIT, Interval, compare, compare_words, not_compared
-from service.explanation.run import Run, available_gib
-from service.kv_cache.answer import KvCache
-from service.memory.budget import Estimate, MemoryBudget
-from service.startup_log.log import Reading, StartupLog, read_log
+from service.explanation.comparison import (
+    HALF_DIGIT,
+    Interval,
+    compare,
+    compare_words,
+    not_compared,
+)
+from service.explanation.explanation_types import Finding
+from service.explanation.planned_start import PlannedStart, available_gib
+from service.kv_cache.kv_cache import KvCache
+from service.memory.budget_types import Estimate, MemoryBudget
+from service.startup_log.log import LogReading, StartupLog, read_log
 
 HALF: Final = 0.5
 """Half of a whole number's last digit."""
@@ -22,34 +28,34 @@ OF_BUDGET: Final[Mapping[str, Callable[[MemoryBudget], Estimate]]] = {
     "cuda_graph_gib": lambda budget: budget.captured_graphs,
     "available_kv_gib": lambda budget: budget.available_kv,
 }
-"""Terms of the budget by what the log calls them."""
+"""Terms of the budget by their names in the log."""
 WORDS: Final[Mapping[str, str]] = {
-    "total_gib": "what CUDA reports as the device's total",
+    "total_gib": "the device's total memory as CUDA reports it",
     "requested_gib": "total x --gpu-memory-utilization",
-    "model_loading_gib": "the weights of one rank, computed layer by layer",
-    "peak_activation_gib": "an estimate: the profiling run's activations are not computed exactly",
-    "non_torch_gib": "an estimate: what NCCL and kernels take outside of the allocator",
-    "cuda_graph_estimate_gib": "an estimate: what the release sets aside for CUDA graphs",
-    "cuda_graph_gib": "an estimate: what CUDA graphs take in the end",
+    "model_loading_gib": "the weights of one rank, calculated layer by layer",
+    "peak_activation_gib": "an estimate: activations of the profile run are not calculated exactly",
+    "non_torch_gib": "an estimate: memory that NCCL and kernels take outside of the allocator",
+    "cuda_graph_estimate_gib": "an estimate: memory that the release reserves for CUDA graphs",
+    "cuda_graph_gib": "an estimate: memory that CUDA graphs take after capture",
     "available_kv_gib": "an estimate: the requested memory less weights, activations, non-torch and graphs",
 }
 WITHOUT_GPU: Final = frozenset({"model_loading_gib"})
-"""Terms that do not depend on which GPU it is."""
+"""Terms that do not depend on the GPU type."""
 OF_CACHE: Final[Mapping[str, tuple[str, float]]] = {
     "kv_cache_tokens": ("tokens", HALF),
     "max_concurrency": ("max_concurrency", HALF_DIGIT),
     "num_gpu_blocks": ("num_blocks", HALF),
 }
-"""Figures of the cache by what the log calls them, with half of the last digit that is printed."""
+"""Figures of the cache by their names in the log, with half of the last printed digit."""
 OF_SERVING: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs")
-TOLD_BY_FAILURE: Final = ("kv_needed_gib", "est_max_model_len")
+FACTS_OF_FAILURE: Final = ("kv_needed_gib", "est_max_model_len")
 
 
-def findings(log: StartupLog, run: Run) -> tuple[Finding, ...]:
-    """Compare every value of the log that a plan has too, in the order of the log's lines."""
+def findings(log: StartupLog, run: PlannedStart) -> tuple[Finding, ...]:
+    """Return the comparison of every value that both log and plan contain, by line of the log."""
     found = (
         *_architecture(log, run),
-        *_settled(log, run),
+        *_resolved(log, run),
         *_budget(log, run),
         *_cache(log, run),
         *_shape(log, run),
@@ -58,13 +64,13 @@ def findings(log: StartupLog, run: Run) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: (finding.line, finding.name)))
 
 
-def _reading(log: StartupLog, name: str) -> Iterator[Reading]:
+def _reading(log: StartupLog, name: str) -> Iterator[LogReading]:
     reading = log.named.get(name)
     if reading is not None:
         yield reading
 
 
-def _architecture(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _architecture(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     for reading in _reading(log, "architecture"):
         planned = run.request.model.architecture.class_name
         yield compare_words(reading, planned, "the config's class", same=reading.value == planned)
@@ -74,40 +80,40 @@ def _architecture(log: StartupLog, run: Run) -> Iterator[Finding]:
             yield compare_words(
                 reading,
                 ", ".join(planned_backends),
-                "the first backend of the release's order that takes this model, cache and GPU",
+                "the first backend, in the release's order, that supports this model, cache and GPU",
                 same=reading.value in planned_backends,
             )
 
 
-def _settled(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _resolved(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     if run.start is None:
         return
     for name in OF_SERVING:
         for reading in _reading(log, name):
-            value = float(getattr(run.start.serving, name))
+            value = float(getattr(run.start.engine_config, name))
             why = "given" if getattr(run.request.serve, name) is not None else "the release's default"
             yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
 
 
-def _budget(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     budget = run.free.memory
     for name, term in OF_BUDGET.items():
         for reading in _reading(log, name):
             if budget is None:
-                yield not_compared(reading, "the plan is refused before memory is known")
-            elif name not in WITHOUT_GPU and not run.gpu_told:
-                yield not_compared(reading, "the GPU is not told: give `gpu`")
+                yield not_compared(reading, "the planned start fails before memory is known")
+            elif name not in WITHOUT_GPU and not run.gpu_specified:
+                yield not_compared(reading, "the GPU type is not known: give `gpu`")
             elif run.request.serve.pipeline_parallel_size > 1:
-                yield not_compared(reading, "the log does not say of which pipeline stage this is")
+                yield not_compared(reading, "the log does not say to which pipeline stage this belongs")
             elif name == "available_kv_gib" and run.request.serve.kv_cache_memory_bytes is not None:
-                yield not_compared(reading, "--kv-cache-memory-bytes gives it")
+                yield not_compared(reading, "--kv-cache-memory-bytes sets it")
             elif name == "cuda_graph_estimate_gib" and not term(budget).high:
-                yield not_compared(reading, "the release measures it and sets nothing aside by default")
+                yield not_compared(reading, "the release measures it and reserves nothing for it by default")
             else:
                 yield compare(reading, Interval.of(term(budget)), WORDS[name])
 
 
-def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _cache(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     gib = available_gib(log)
     for name, (field, slack) in OF_CACHE.items():
         for reading in _reading(log, name):
@@ -115,28 +121,34 @@ def _cache(log: StartupLog, run: Run) -> Iterator[Finding]:
             if planned is not None:
                 yield compare(reading, planned, f"from the logged {gib:.2f} GiB", slack)
             elif gib is not None:
-                words = run.judged.error.message if run.judged.error else "the log's memory is of one stage"
-                yield not_compared(reading, f"no cache is planned with the logged {gib:.2f} GiB: {words}")
-            elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_told:
+                words = (
+                    run.judged.error.message
+                    if run.judged.error
+                    else "the logged memory is that of one pipeline stage"
+                )
+                yield not_compared(reading, f"the plan has no cache with the logged {gib:.2f} GiB: {words}")
+            elif run.free.kv_cache is not None and run.free.memory is not None and run.gpu_specified:
                 value = float(getattr(run.free.kv_cache, field))
                 yield _from_estimate(reading, value, run.free.memory.available_kv, slack)
             else:
-                yield not_compared(reading, "the log does not tell the memory that it follows from")
+                yield not_compared(
+                    reading, "the log does not contain the memory from which this figure follows"
+                )
 
 
-def _from_estimate(reading: Reading, value: float, available: Estimate, slack: float) -> Finding:
-    """Compare a figure of the cache with the budget's own interval, in proportion to the memory."""
+def _from_estimate(reading: LogReading, value: float, available: Estimate, slack: float) -> Finding:
+    """Return the comparison with the budget's interval, to whose memory the figure is proportional."""
     low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
     why = f"from an estimate of {available.low / (1 << 30):.2f} to {available.high / (1 << 30):.2f} GiB"
     return compare(reading, Interval(low, value, high, exact=False), why, slack)
 
 
-def _shape(log: StartupLog, run: Run) -> Iterator[Finding]:
+def _shape(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     cache = run.judged.kv_cache or run.free.kv_cache
     for reading in _reading(log, "attention_block_size"):
         if run.free.block_size is not None:
             value = float(run.free.block_size)
-            why = "the block whose page is at least a recurrent layer's state"
+            why = "the smallest block whose page holds a recurrent layer's state"
             yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
     for reading in _reading(log, "mamba_pad_pct"):
         percent = None if cache is None else _padding(cache)
@@ -152,32 +164,32 @@ def _padding(cache: KvCache) -> float | None:
     return None
 
 
-def _refusal(log: StartupLog, run: Run) -> Iterator[Finding]:
-    """Compare the numbers in the engine's words with those in the plan's."""
+def _refusal(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
+    """Yield the comparison of the numbers in the logged refusal with those in the planned one."""
     error = run.judged.error
     if error is None:
         return
     planned = read_log(f"{error.type}: {error.message}").named
-    for name in TOLD_BY_FAILURE:
+    for name in FACTS_OF_FAILURE:
         for reading in _reading(log, name):
             if name not in planned or not isinstance(planned[name].value, float):
                 continue
             value = float(planned[name].value)
             slack = HALF_DIGIT if name.endswith("_gib") else _rounding(run)
             yield compare(
-                reading, Interval(value, value, value, exact=True), "in the words of the refusal", slack
+                reading, Interval(value, value, value, exact=True), "in the message of the refusal", slack
             )
 
 
-def _rounding(run: Run) -> float:
-    """Return by how many tokens an estimated length can move within the digits of the logged memory."""
+def _rounding(run: PlannedStart) -> float:
+    """Return the tokens by which an estimated length can differ within the digits of the logged memory."""
     lengths = [
-        float(told.value)
+        float(specified.value)
         for candidate in run.pinned or ()
         if candidate.error is not None
-        for told in [
+        for specified in [
             read_log(f"{candidate.error.type}: {candidate.error.message}").named.get("est_max_model_len")
         ]
-        if told is not None and isinstance(told.value, float)
+        if specified is not None and isinstance(specified.value, float)
     ]
     return max(lengths) - min(lengths) + HALF if lengths else HALF

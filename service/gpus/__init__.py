@@ -1,1 +1,1 @@
-"""GPU types: what CUDA says of each card, with its source."""
+"""GPU types: the memory that CUDA reports on each, its interval, and the source of both."""

@@ -1,4 +1,4 @@
-"""CUDA compute capability: which instructions a GPU has."""
+"""CUDA compute capability: the version of a GPU's instruction set."""
 
 import re
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ class ComputeCapability:
 
     def __post_init__(self) -> None:
         if self.major < 1 or not 0 <= self.minor <= 9:  # noqa: PLR2004 - one decimal digit
-            raise ValueError(f"no such compute capability: {self.major}.{self.minor}")
+            raise ValueError(f"there is no compute capability {self.major}.{self.minor}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``"8.6"``.
+        """Return the capability that a text such as ``"8.6"`` names.
 
         Raises:
             ValueError: the text is not ``<major>.<minor>``.
         """
         match = _TEXT.fullmatch(text)
         if match is None:
-            raise ValueError(f"not a compute capability such as '8.6': {text!r}")
+            raise ValueError(f"{text!r} is not a compute capability such as '8.6'")
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The GPU types dryserve knows."""
+"""The catalog of GPU types, read from the bundled gpus.toml."""
 
 import re
 import tomllib
@@ -12,15 +12,22 @@ from typing import Any, Final, Self
 from service.gpus.capability import ComputeCapability
 from service.gpus.derivation import Memory, memory_of
 from service.gpus.evidence import MemoryEvidence, Reader
-from service.gpus.gpu_type import EccState, GpuType, TotalKind, TotalVariant, Vendor
+from service.gpus.gpu_type import (
+    EccState,
+    GpuType,
+    TotalKind,
+    TotalVariant,
+    Vendor,
+)
 from service.gpus.totals import MemoryTotal
 
 _NEAREST: Final = 5
 _LONGEST: Final = 100
 """Characters of a text that are compared; no name is longer."""
-_ALIKE: Final = 0.6
-_SLIP: Final = 0.75
-"""One wrong character of four, as in ``h300`` for ``h100``."""
+_LEAST_SIMILARITY: Final = 0.6
+"""Least similarity of an id that is suggested."""
+_LEAST_WORD_SIMILARITY: Final = 0.75
+"""Least similarity of two similar words: one wrong character of four, as in ``h300`` for ``h100``."""
 
 
 class InvalidCatalog(ValueError):
@@ -31,8 +38,8 @@ class UnknownGpu(LookupError):
     """No GPU type has this id.
 
     Attributes:
-        id: the id that was asked for.
-        nearest: ids that could have been meant, best first.
+        id: the id that was requested.
+        nearest: ids that the caller may have meant, best first.
     """
 
     def __init__(self, gpu_id: str, nearest: tuple[str, ...]) -> None:
@@ -61,10 +68,10 @@ class GpuCatalog:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
-        """Read the bundled TOML's ``reader`` and ``gpu`` tables.
+        """Return the catalog described by the TOML tables ``reader`` and ``gpu``.
 
         Raises:
-            InvalidCatalog: a table lacks a key, has an unknown one, or a figure is out of range.
+            InvalidCatalog: a table lacks a key or has an unknown key, or a figure is out of range.
         """
         try:
             readers = {name: Reader(**table) for name, table in raw["reader"].items()}
@@ -90,7 +97,7 @@ class GpuCatalog:
         """Return the type with this id.
 
         Raises:
-            UnknownGpu: there is none; a name such as ``RTX 3090`` is answered with the ids it can mean.
+            UnknownGpu: there is none; for a name such as ``RTX 3090`` it lists the ids that may be meant.
         """
         for gpu in self.types:
             if gpu.id == gpu_id:
@@ -98,16 +105,18 @@ class GpuCatalog:
         raise UnknownGpu(gpu_id, self.nearest(gpu_id))
 
     def nearest(self, text: str) -> tuple[str, ...]:
-        """Return up to five ids that ``text`` could have meant, best first."""
+        """Return up to five ids that ``text`` may mean, best first."""
         text = text[:_LONGEST]
-        scored = ((_likeness(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types))
-        best = sorted((-score, position, gpu_id) for score, position, gpu_id in scored if score >= _ALIKE)
+        scored = ((_similarity(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types))
+        best = sorted(
+            (-score, position, gpu_id) for score, position, gpu_id in scored if score >= _LEAST_SIMILARITY
+        )
         return tuple(gpu_id for *_, gpu_id in best[:_NEAREST])
 
 
 @cache
 def gpu_catalog() -> GpuCatalog:
-    """Return the bundled catalog, read once.
+    """Return the bundled catalog. It is read once and cached.
 
     Raises:
         InvalidCatalog: the bundled data contradicts itself.
@@ -124,28 +133,31 @@ def find_gpu(gpu_id: str) -> GpuType:
     return gpu_catalog().find(gpu_id)
 
 
-def _likeness(text: str, gpu: GpuType) -> float:
-    """Rate how well ``text`` means ``gpu``: its words that are like one of the card's, and the spelling."""
-    wanted, spelt = _words(text), "-".join(_words(text))
+def _similarity(text: str, gpu: GpuType) -> float:
+    """Return how similar ``text`` is to a GPU type, from 0 to 2.
+
+    It is the similarity of the spelling to the id, plus the mean similarity of the words to the type's words.
+    """
+    words, spelt = _words(text), "-".join(_words(text))
     spelling = SequenceMatcher(None, spelt, gpu.id).ratio()
-    offered = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
-    alike = sum(max(_word_likeness(word, other) for other in offered) for word in wanted)
-    return spelling + (alike / len(wanted) if wanted else 0)
+    known = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
+    similar = sum(max(_word_similarity(word, other) for other in known) for word in words)
+    return spelling + (similar / len(words) if words else 0)
 
 
-def _word_likeness(wanted: str, offered: str) -> float:
-    """Rate a word: 1 where it begins the card's, less for a slip of the pen, 0 beyond that."""
-    if offered.startswith(wanted):
+def _word_similarity(word: str, known: str) -> float:
+    """Return 1 if the known word starts with this word, their similarity if it is high enough, else 0."""
+    if known.startswith(word):
         return 1.0
-    ratio = SequenceMatcher(None, wanted, offered).ratio()
-    return ratio if ratio >= _SLIP else 0.0
+    ratio = SequenceMatcher(None, word, known).ratio()
+    return ratio if ratio >= _LEAST_WORD_SIMILARITY else 0.0
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[a-z]+[0-9]+[a-z]*|[0-9]+[a-z]*|[a-z]+", text.lower())
 
 
-_TAKEN_ALONE: Final = frozenset(
+_COPIED: Final = frozenset(
     {"id", "name", "architecture", "unmodelled", "marketing_gb", "driver_total_mib"}
     | {"bandwidth_gb_s", "sm_count", "nvlink", "unified_memory", "form_factor"}
 )
@@ -154,7 +166,7 @@ _PARSED: Final = frozenset({"compute_capability", "variants", "ecc", "cautions"}
 
 
 def _gpu_type(raw: Mapping[str, Any], memory: Memory) -> GpuType:
-    if unknown := raw.keys() - _TAKEN_ALONE - _EVIDENCE - _PARSED:
+    if unknown := raw.keys() - _COPIED - _EVIDENCE - _PARSED:
         raise InvalidCatalog(f"{raw['id']}: unknown keys {sorted(unknown)}")
     capability = raw.get("compute_capability")
     if capability is None and "unmodelled" not in raw:
@@ -170,7 +182,7 @@ def _gpu_type(raw: Mapping[str, Any], memory: Memory) -> GpuType:
         variants=tuple(_variant(variant) for variant in raw.get("variants", ())),
         ecc=EccState(raw["ecc"]),
         cautions=tuple(raw.get("cautions", ())),
-        **{key: raw[key] for key in _TAKEN_ALONE & raw.keys()},
+        **{key: raw[key] for key in _COPIED & raw.keys()},
     )
 
 

@@ -1,7 +1,8 @@
-"""From what was printed to the memory CUDA reports: its bytes, its interval, and a sentence about both.
+"""Derives the memory that CUDA reports on a GPU type: its bytes, its interval, and a sentence on the source.
 
-The driver's total is above CUDA's by a gap that grows linearly with the size of the card and differs between
-generations of silicon, so a card that never printed CUDA's total is placed on the line of those that did.
+The driver's total is larger than CUDA's. The gap grows linearly with the size of the card and differs between
+generations of silicon. For a card without a printed CUDA total, the gap is taken from a line fitted through
+the cards that have one.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +17,17 @@ from service.gpus.totals import MemoryTotal
 from service.units import MIB, ceil_div
 
 _NAMED: Final = 8
-"""A sentence names this many cards and counts more."""
+"""A sentence names up to this many cards; if there are more, it gives their number."""
 _DRIVER_TOOL: Final = {Vendor.NVIDIA: "nvidia-smi", Vendor.AMD: "rocm-smi or amd-smi"}
 
 
 class NoEvidence(ValueError):
-    """Nothing tells how much memory a GPU type has."""
+    """There is no evidence from which a GPU type's memory can be derived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of one GPU type and how it is known."""
+    """The memory of one GPU type, the kind of its evidence, and its source in a sentence."""
 
     total: MemoryTotal
     basis: MemoryBasis
@@ -35,7 +36,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Peer:
-    """A card whose CUDA total was printed, and the size it is measured against."""
+    """A card with a printed CUDA total, and the size in bytes that the total is compared with."""
 
     name: str
     size: int
@@ -43,12 +44,12 @@ class _Peer:
 
 
 def memory_of(evidence: MemoryEvidence, catalog: Sequence[MemoryEvidence]) -> Memory:
-    """Return the memory of one type: printed, else from the driver's total, else from the nominal size.
+    """Return the memory of one type: as printed, else from the driver's total, else from the nominal size.
 
     Raises:
-        NoEvidence: no other card of that vendor printed CUDA's total.
+        NoEvidence: no other card of that vendor has a printed CUDA total.
     """
-    memory = _printed(evidence) or _below_driver(evidence, catalog) or _of_nominal(evidence, catalog)
+    memory = _printed(evidence) or _from_driver(evidence, catalog) or _from_nominal(evidence, catalog)
     if not evidence.unnamed:
         return memory
     total = memory.total.spanning(evidence.unnamed_totals)
@@ -64,28 +65,31 @@ def _printed(evidence: MemoryEvidence) -> Memory | None:
     texts: dict[str, list[str]] = {}
     for reading in evidence.readings:
         texts.setdefault(reading.reader.label, []).append(reading.text)
-    said = "; ".join(f"{', '.join(totals)} by {label}" for label, totals in texts.items())
-    return Memory(total, MemoryBasis.PRINTED, f"printed on native Linux: {said}")
+    printouts = "; ".join(f"{', '.join(totals)} by {label}" for label, totals in texts.items())
+    return Memory(total, MemoryBasis.PRINTED, f"printed on native Linux: {printouts}")
 
 
-def _below_driver(evidence: MemoryEvidence, catalog: Sequence[MemoryEvidence]) -> Memory | None:
+def _from_driver(evidence: MemoryEvidence, catalog: Sequence[MemoryEvidence]) -> Memory | None:
     size, mib = evidence.driver_total, evidence.driver_total_mib
     if size is None:
         return None
     peers, shared = _peers(evidence, catalog, lambda other: other.driver_total)
     line = [(peer.size, peer.size - peer.printed.value) for peer in peers]
     gap = int(_on_line(line, size))
-    least, most = _spread([(peer, _on_line(line, peer.size)) for peer in peers], gap)
+    least, most = _gap_interval([(peer, _on_line(line, peer.size)) for peer in peers], gap)
     source = (
         f"{_DRIVER_TOOL[evidence.vendor]} prints {mib} MiB; no CUDA total is known, so the usual gap on "
-        f"native Linux is taken off: {ceil_div(gap, MIB)} MiB for this size, "
+        f"native Linux is subtracted: {ceil_div(gap, MIB)} MiB for this size, "
         f"{least // MIB} to {ceil_div(most, MIB)} MiB on {shared} ({_names(peers)})"
     )
     return Memory(MemoryTotal(size - gap, size - most, size - least), MemoryBasis.DRIVER, source)
 
 
-def _spread(fitted: Sequence[tuple[_Peer, Fraction]], gap: int) -> tuple[int, int]:
-    """Return the least and the greatest gap: those of the peers, and this one where they leave their line."""
+def _gap_interval(fitted: Sequence[tuple[_Peer, Fraction]], gap: int) -> tuple[int, int]:
+    """Return the least and the greatest gap in bytes.
+
+    They cover the gaps of the peers, and `gap` plus or minus the peers' deviations from the fitted line.
+    """
     least = [peer.size - peer.printed.high for peer, _ in fitted]
     most = [peer.size - peer.printed.low for peer, _ in fitted]
     below = min(seen - on_line for seen, (_, on_line) in zip(least, fitted, strict=True))
@@ -93,7 +97,7 @@ def _spread(fitted: Sequence[tuple[_Peer, Fraction]], gap: int) -> tuple[int, in
     return max(0, min(*least, floor(gap + below))), max(*most, ceil(gap + above))
 
 
-def _of_nominal(evidence: MemoryEvidence, catalog: Sequence[MemoryEvidence]) -> Memory:
+def _from_nominal(evidence: MemoryEvidence, catalog: Sequence[MemoryEvidence]) -> Memory:
     peers, shared = _peers(evidence, catalog, lambda other: None if other.unified else other.nominal)
     nearest = min(peers, key=lambda peer: (abs(peer.size - evidence.nominal), peer.name))
     low = min(Fraction(peer.printed.low, peer.size) for peer in peers)
@@ -116,7 +120,10 @@ def _peers(
     catalog: Sequence[MemoryEvidence],
     size_of: Callable[[MemoryEvidence], int | None],
 ) -> tuple[list[_Peer], str]:
-    """Return the cards of the same silicon that printed CUDA's total, or the vendor's where there is none."""
+    """Return the cards with a printed CUDA total, and a phrase that names them.
+
+    They are those of the same silicon; if there are none, all cards of the vendor.
+    """
     known = [
         (other.silicon, _Peer(other.name, size, printed))
         for other in catalog
@@ -125,17 +132,17 @@ def _peers(
         and (printed := other.printed) is not None
         and (size := size_of(other)) is not None
     ]
-    if alike := [peer for silicon, peer in known if silicon == evidence.silicon]:
-        return alike, f"cards of the same silicon, {evidence.silicon}"
+    if same := [peer for silicon, peer in known if silicon == evidence.silicon]:
+        return same, f"cards of the same silicon, {evidence.silicon}"
     if not known:
         raise NoEvidence(f"{evidence.id}: no {evidence.vendor} card has a printed CUDA total")
     return [
         peer for _, peer in known
-    ], f"the vendor's cards, none of {evidence.silicon or 'its silicon'} being known"
+    ], f"the vendor's other cards, since no card of {evidence.silicon or 'its silicon'} is known"
 
 
 def _on_line(points: Sequence[tuple[int, int]], at: int) -> Fraction:
-    """Return the least-squares line through ``points`` at one abscissa; their mean where all share theirs."""
+    """Return the value of the least-squares line at ``at``; the points' mean if all their x are equal."""
     count = len(points)
     mean_x = Fraction(sum(x for x, _ in points), count)
     mean_y = Fraction(sum(y for _, y in points), count)

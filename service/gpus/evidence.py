@@ -1,4 +1,4 @@
-"""What was printed about one GPU type's memory."""
+"""MemoryEvidence: the printed memory figures of one GPU type."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ class Reader:
 
     label: str
     quantity: str
-    """Which of the runtime's figures it prints."""
+    """The figure of the CUDA runtime that it prints."""
     slack_mib: int = 0
-    """By how much that figure was seen to differ from cudaMemGetInfo's total."""
+    """Largest difference, in MiB, seen between that figure and cudaMemGetInfo's total."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A CUDA total that a card of this name printed on native Linux."""
+class MemoryReading:
+    """A CUDA total printed on native Linux for a card of this name."""
 
     text: str
     reader: Reader
 
     @property
     def total(self) -> MemoryTotal:
-        """The bytes it stands for."""
+        """The total in bytes, with its interval."""
         return MemoryTotal.printed(self.text).widened(self.reader.slack_mib * MIB)
 
 
@@ -45,13 +45,14 @@ class MemoryEvidence:
     name: str
     vendor: Vendor
     silicon: str | None
-    """Compute capability or target name: cards that share it lose alike to the driver."""
+    """Compute capability, or LLVM's target name: on cards that share it the driver reserves alike."""
     unified: bool
+    """The memory is shared with the host."""
     marketing_gb: int
     marketing_low_gb: int
-    """Equal to ``marketing_gb`` unless the vendor states two sizes."""
+    """The smaller size if the vendor states two, else equal to ``marketing_gb``."""
     driver_total_mib: int | None
-    readings: tuple[Reading, ...]
+    readings: tuple[MemoryReading, ...]
     unnamed: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class MemoryEvidence:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], readers: Mapping[str, Reader]) -> Self:
-        """Read one ``[[gpu]]`` table of the bundled data."""
+        """Return the evidence in one ``[[gpu]]`` table of the bundled data."""
         return cls(
             id=raw["id"],
             name=raw["name"],
@@ -75,7 +76,9 @@ class MemoryEvidence:
             marketing_gb=raw["marketing_gb"],
             marketing_low_gb=raw.get("marketing_low_gb", raw["marketing_gb"]),
             driver_total_mib=raw.get("driver_total_mib"),
-            readings=tuple(Reading(read["total"], readers[read["by"]]) for read in raw.get("readings", ())),
+            readings=tuple(
+                MemoryReading(read["total"], readers[read["by"]]) for read in raw.get("readings", ())
+            ),
             unnamed=tuple(raw.get("unnamed", ())),
         )
 
@@ -86,12 +89,12 @@ class MemoryEvidence:
 
     @property
     def nominal(self) -> int:
-        """The size as sold, in bytes, taking the vendor's GB for GiB."""
+        """The size as sold, in bytes; the vendor's GB is read as GiB."""
         return self.marketing_gb * GIB
 
     @property
     def printed(self) -> MemoryTotal | None:
-        """The first reading, spanning all of them and never above the driver's total."""
+        """The first reading, with an interval that covers all readings and ends at the driver's total."""
         if not self.readings:
             return None
         first, *others = (reading.total for reading in self.readings)
@@ -100,5 +103,5 @@ class MemoryEvidence:
 
     @property
     def unnamed_totals(self) -> tuple[MemoryTotal, ...]:
-        """The totals of printouts that fit this card without naming it."""
+        """The totals of printouts that fit this card but do not name it."""
         return tuple(MemoryTotal.printed(text) for text in self.unnamed)

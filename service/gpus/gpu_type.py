@@ -1,4 +1,4 @@
-"""One GPU type, from the catalog or given by the caller."""
+"""GpuType: one type of GPU, from the catalog or given by the caller."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,14 +9,14 @@ from service.units import GIB, MIB
 
 SMALLEST_GPU: Final = 1 * GIB
 LARGEST_GPU: Final = 4096 * GIB
-"""Bounds on a caller's own GPU: outside them a byte count is a slip of the unit."""
+"""Limits for a caller's own GPU: a byte count outside them is probably given in another unit."""
 
 
 class InvalidGpu(ValueError):
-    """A GPU given by the caller cannot be.
+    """A GPU given by the caller is not valid.
 
     Attributes:
-        field: name of the argument at fault.
+        field: name of the invalid argument.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -25,27 +25,27 @@ class InvalidGpu(ValueError):
 
 
 class Vendor(StrEnum):
-    """Who makes the GPU."""
+    """The maker of the GPU."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
 
 
 class MemoryBasis(StrEnum):
-    """What the memory CUDA reports is known from, best first."""
+    """The evidence for the memory that CUDA reports, the best first."""
 
     GIVEN = "given"
-    """The caller said so."""
+    """The caller gave it."""
     PRINTED = "printed"
-    """That card printed CUDA's total on native Linux."""
+    """CUDA's total was printed on native Linux for that card."""
     DRIVER = "driver"
-    """The driver's total less the usual gap of its class."""
+    """The driver's total minus the usual gap of cards of its kind."""
     MARKETING = "marketing"
-    """The nominal size alone."""
+    """Only the nominal size is known."""
 
 
 class EccState(StrEnum):
-    """The error correction state that the memory figures are for."""
+    """The state of error correction (ECC) to which the memory figures apply."""
 
     ON = "on"
     OFF = "off"
@@ -55,7 +55,7 @@ class EccState(StrEnum):
 
 
 class TotalKind(StrEnum):
-    """Whose total a figure is."""
+    """Which total a figure is: CUDA's or the driver's."""
 
     CUDA = "cuda"
     DRIVER = "driver"
@@ -63,12 +63,13 @@ class TotalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TotalVariant:
-    """A total that cards of the same name print in other circumstances."""
+    """A total that is printed for cards of the same name under other conditions."""
 
     total: str
-    """As printed, with its unit."""
+    """The total as printed, with its unit."""
     of: TotalKind
     when: str
+    """The conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class GpuType:
 
     id: str
     name: str
-    """As the driver prints it; engines look for words in it."""
+    """The name as the driver prints it; engines look for words in it."""
     vendor: Vendor
     memory_bytes: int
     memory_low_bytes: int
@@ -91,9 +92,9 @@ class GpuType:
     """Where the memory figure comes from, in a sentence."""
     compute_capability: ComputeCapability | None = None
     architecture: str | None = None
-    """LLVM's target name (``gfx942``) where there is no compute capability."""
+    """LLVM's target name (``gfx942``) if there is no compute capability."""
     unmodelled: str | None = None
-    """Why nothing is planned on this type; None where it is modelled."""
+    """Why this type cannot be planned; None where it can."""
     marketing_gb: int | None = None
     driver_total_mib: int | None = None
     variants: tuple[TotalVariant, ...] = ()
@@ -104,12 +105,12 @@ class GpuType:
     """Streaming multiprocessors; compute units for AMD."""
     nvlink: bool | None = None
     unified_memory: bool = False
-    """The memory is the host's: the total and the free part move with the operating system."""
+    """The GPU uses the host's memory: the total and the free part depend on the operating system."""
     form_factor: str | None = None
     cautions: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
-        # Shared work is found by types, most of which differ in these.
+        # Types are keys of caches; these two fields are enough for a fast hash that differs for most types.
         return hash((self.id, self.memory_bytes))
 
     @property
@@ -119,11 +120,11 @@ class GpuType:
 
     @property
     def driver_total_bytes(self) -> int | None:
-        """The driver's total, where one is known."""
+        """The driver's total in bytes; None where unknown."""
         return None if self.driver_total_mib is None else self.driver_total_mib * MIB
 
 
-def inline_gpu(  # noqa: PLR0913 - the words of the contract's GPU object
+def inline_gpu(  # noqa: PLR0913 - the fields of the API's GPU object
     name: str,
     memory_bytes: int,
     compute_capability: ComputeCapability | str,
@@ -132,10 +133,10 @@ def inline_gpu(  # noqa: PLR0913 - the words of the contract's GPU object
     sm_count: int | None = None,
     unified_memory: bool = False,
 ) -> GpuType:
-    """Return a caller's own NVIDIA GPU, whose ``memory_bytes`` is CUDA's total and taken as exact.
+    """Return a caller's own NVIDIA GPU. ``memory_bytes`` is CUDA's total and is taken as exact.
 
     Raises:
-        InvalidGpu: an argument is empty or out of range; it names the field.
+        InvalidGpu: an argument is empty or out of range; `field` names it.
     """
     if not name.strip():
         raise InvalidGpu("name", "must not be empty")

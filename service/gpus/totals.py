@@ -1,4 +1,4 @@
-"""A memory total as a tool printed it, and the bytes it can stand for."""
+"""MemoryTotal: a memory total as a tool printed it, with the interval of bytes that it may mean."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _PRINTED: Final = re.compile(r"(?P<number>[0-9]+(?:\.(?P<decimals>[0-9]+))?) (?P
 
 @dataclass(frozen=True, slots=True)
 class MemoryTotal:
-    """A total in bytes with the interval it lies in.
+    """A total in bytes, with the interval that contains the true value.
 
     Raises:
         ValueError: unless ``0 < low <= value <= high``.
@@ -26,21 +26,23 @@ class MemoryTotal:
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.value <= self.high:
-            raise ValueError(f"not an interval around its value: {self.low} <= {self.value} <= {self.high}")
+            raise ValueError(
+                f"the interval does not contain its value: {self.low}, {self.value}, {self.high}"
+            )
 
     @classmethod
     def printed(cls, text: str) -> Self:
-        """Read a printed total: ``23.56 GiB`` is rounded, ``24126 MiB`` cut to whole MiB, ``... B`` exact.
+        """Return the total that a text such as ``23.56 GiB``, ``24126 MiB`` or ``25300000000 B`` means.
 
-        vLLM and PyTorch round GiB to the last digit; PyTorch's properties and llama.cpp divide by a MiB
-        and drop the rest.
+        GiB are rounded to the last digit (vLLM, PyTorch). MiB are cut to whole numbers (PyTorch's properties,
+        llama.cpp). Bytes are exact.
 
         Raises:
-            ValueError: the text is not a number with one of these units, or has decimals where none are due.
+            ValueError: the text is not a number with one of these units, or only one in GiB has decimals.
         """
         match = _PRINTED.fullmatch(text)
         if match is None or (match["decimals"] is not None) != (match["unit"] == "GiB"):
-            raise ValueError(f"not a printed total such as '23.56 GiB' or '24126 MiB': {text!r}")
+            raise ValueError(f"{text!r} is not a printed total such as '23.56 GiB' or '24126 MiB'")
         if match["unit"] == "B":
             exact = int(match["number"])
             return cls(exact, exact, exact)
@@ -51,11 +53,11 @@ class MemoryTotal:
         return cls(round(number * GIB), ceil((number - half_digit) * GIB), floor((number + half_digit) * GIB))
 
     def widened(self, slack: int) -> Self:
-        """Return the same value, ``slack`` bytes less certain on both sides."""
+        """Return the same value with an interval that is ``slack`` bytes wider on both sides."""
         return type(self)(self.value, self.low - slack, self.high + slack)
 
     def spanning(self, others: Iterable["MemoryTotal"]) -> Self:
-        """Return the same value with an interval that covers those of ``others`` too."""
+        """Return the same value with an interval that also covers those of ``others``."""
         lows, highs = [self.low], [self.high]
         for other in others:
             lows.append(other.low)
@@ -63,9 +65,9 @@ class MemoryTotal:
         return type(self)(self.value, min(lows), max(highs))
 
     def below(self, limit: int) -> Self:
-        """Return the same value with the interval cut at ``limit``.
+        """Return the same value with an interval that ends at ``limit`` bytes.
 
         Raises:
-            ValueError: the value itself lies above the limit.
+            ValueError: the value is above the limit.
         """
         return type(self)(self.value, self.low, min(self.high, limit))

@@ -1,1 +1,1 @@
-"""Where a model's config comes from: the Hub, or the snapshot bundled with the package."""
+"""Fetches a model's config from the Hugging Face Hub, or from the snapshot bundled with the package."""

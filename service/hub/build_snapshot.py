@@ -1,9 +1,9 @@
 """Writes the bundled snapshot from a folder of configs: `python -m service.hub.build_snapshot FOLDER`.
 
-FOLDER holds `INDEX.jsonl`, one object a line for each file: `repo_id`, `file`, `path` (within FOLDER),
-`sha256`, `verbatim`, `source`, `licence_of_source` and, where known, `commit`, `total_params`,
-`total_params_source`, `total_tensor_bytes`, `bytes_source`. Only verbatim files are bundled, save those that
-`repairs.toml` writes anew. Of a weights index, only the total is.
+FOLDER holds `INDEX.jsonl` with one JSON object per line, one for each file: `repo_id`, `file`, `path` (within
+FOLDER), `sha256`, `verbatim`, `source`, `licence_of_source` and, where known, `commit`, `total_params`,
+`total_params_source`, `total_tensor_bytes`, `bytes_source`. Only verbatim files are bundled, except those
+that `repairs.toml` replaces. Of a weights index only the total size is bundled.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
-from service.hub.identity import check_model_id, commit_or_none
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
 from service.hub.json_object import parse_object
+from service.hub.model_ids import check_model_id, commit_or_none
 from service.hub.repairs import repair
 from service.hub.snapshot import PACKAGE_DATA
 from service.hub.transfer import DEFAULT_LIMITS
@@ -33,12 +33,12 @@ _REVISION_MARK = "HF revision"
 
 
 def build(folder: Path) -> bytes:
-    """Return the snapshot of a folder; the same folder gives the same bytes.
+    """Return the compressed snapshot of a folder. The same folder always gives the same bytes.
 
     Raises:
-        ValueError: a file leaves the folder, differs from its SHA-256, or is listed twice; a model lacks its
-            config.json.
-        HubError: an id or a file is one that the Hub client would refuse.
+        ValueError: a path points outside the folder, a file differs from its SHA-256 or is listed twice, or a
+            model has no config.json.
+        HubError: an id or a file is invalid in a way that the Hub client also rejects.
     """
     rows: dict[str, dict[str, Row]] = defaultdict(dict)
     for line in (folder / "INDEX.jsonl").read_text(encoding="utf-8").splitlines():
@@ -73,22 +73,22 @@ def _repaired(model_id: str, found: dict[str, dict[str, Any]]) -> dict[str, dict
     if HF_QUANT_CONFIG not in found:
         return found
     config, stored = (json.loads(found[name]["text"]) for name in (CONFIG, HF_QUANT_CONFIG))
-    written = repair(model_id, config, stored)
-    if written is None:
+    repaired = repair(model_id, config, stored)
+    if repaired is None:
         return found
-    anew = {
-        "text": written.text,
-        "sha256": hashlib.sha256(written.text.encode()).hexdigest(),
-        "source": written.source,
+    replacement = {
+        "text": repaired.text,
+        "sha256": hashlib.sha256(repaired.text.encode()).hexdigest(),
+        "source": repaired.source,
         "commit": None,
         "licence_of_source": found[HF_QUANT_CONFIG]["licence_of_source"],
     }
-    return {**found, HF_QUANT_CONFIG: anew}
+    return {**found, HF_QUANT_CONFIG: replacement}
 
 
 def _file(folder: Path, row: Row) -> dict[str, Any]:
     content = _read(folder, row)
-    # What the Hub client would refuse is not bundled either.
+    # The Hub client applies the same limits, so a file that it would reject is not bundled.
     parse_object(content, model_id=row["repo_id"], file=row["file"], depth=DEFAULT_LIMITS.depth)
     return {
         "text": content.decode("utf-8"),
@@ -102,7 +102,7 @@ def _file(folder: Path, row: Row) -> dict[str, Any]:
 def _read(folder: Path, row: Row) -> bytes:
     path = (folder / row["path"]).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise ValueError(f"{row['path']} leaves the folder")
+        raise ValueError(f"{row['path']} is outside the folder")
     content: bytes = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != row["sha256"]:
         raise ValueError(f"{row['path']} differs from its SHA-256")
@@ -110,16 +110,16 @@ def _read(folder: Path, row: Row) -> bytes:
 
 
 def _source(row: Row) -> str:
-    # An origin is named where a reader can go and look.
+    # Only origins that a reader can look up are named.
     source: str = row["source"]
     return source if source.startswith(_NAMED_ORIGINS) else "a public repository, not named"
 
 
 def _revision(config: Row) -> str | None:
-    # `commit` is of the place the file was found in, unless the row says that it is the model's own revision.
+    # `commit` belongs to the source of the file, unless the remarks say that it is the model's revision.
     commit = commit_or_none(config.get("commit"))
-    said = " ".join(config.get(key, "") for key in ("notes", "sha256_verified", "bytes_source"))
-    return commit if commit and _REVISION_MARK in said and commit in said else None
+    remarks = " ".join(config.get(key, "") for key in ("notes", "sha256_verified", "bytes_source"))
+    return commit if commit and _REVISION_MARK in remarks and commit in remarks else None
 
 
 def _total_bytes(folder: Path, rows: Mapping[str, Row]) -> dict[str, Any] | None:
@@ -133,20 +133,20 @@ def _total_bytes(folder: Path, rows: Mapping[str, Row]) -> dict[str, Any] | None
 def _figure(value: float | None, source: str | None) -> dict[str, Any] | None:
     if value is None or source is None:
         return None
-    if int(value) != value:  # some writers state whole bytes as a float
+    if int(value) != value:  # some tools write whole bytes as a float
         raise ValueError(f"{value} is not a whole number ({source})")
     return {"value": int(value), "source": source}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build the snapshot and write it into the package, or where `--output` says."""
+    """Build the snapshot and write it into the package, or to the path options by `--output`."""
     parser = argparse.ArgumentParser(
         prog="service.hub.build_snapshot", description="Write the bundled snapshot."
     )
     parser.add_argument("folder", type=Path, help="folder that holds INDEX.jsonl")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name(PACKAGE_DATA))
-    given = parser.parse_args(arguments)
-    given.output.write_bytes(build(given.folder))
+    options = parser.parse_args(arguments)
+    options.output.write_bytes(build(options.folder))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""What the Hub answered, kept: in one SQLite file, checked by hash, least recently used out first.
+"""Caches the Hub's responses in one SQLite file. Each entry has a hash; the least recently used go first.
 
-SQLite and not a library of caches: it is in the standard library, one file is safe for several processes and
-after a crash, and no key ever becomes the name of a file. (`diskcache`, the usual choice, unpickles what it
-reads.)
+Reasons for SQLite: it is in the standard library, one file is safe for several processes and after a crash,
+and no key becomes a file name. The usual library, `diskcache`, unpickles what it reads, which is unsafe.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES: Final = 256 << 20
 ENTRY_BYTES: Final = 512
-"""What an entry is counted for beside its body."""
+"""Bytes counted for an entry in addition to its body."""
 BUSY_SECONDS: Final = 2.0
 USED_SECONDS: Final = 3600.0
-"""How stale the time of an entry's last use may become, so that not every read is a write."""
+"""An entry's time of last use is updated at most this often, so that most reads write nothing."""
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -43,8 +42,8 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """What an entry is about: a file of a repository at a revision, as one owner may see it."""
+class CacheKey:
+    """Identifies an entry: one file of a model at a revision, as seen with one owner's credential."""
 
     owner: str
     model: str
@@ -53,27 +52,27 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """An entry's bytes and when they were stored, in seconds since the epoch."""
+class StoredEntry:
+    """An entry's bytes and the time they were stored, in seconds since the epoch."""
 
     body: bytes
     stored: float
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry as a check found it."""
+class CheckedEntry:
+    """The result of checking one entry: its key, the bytes of its body, and whether its hash matches."""
 
-    key: Key
+    key: CacheKey
     size: int
-    whole: bool
+    intact: bool
 
 
-class Cache:
-    """Entries by key; at most `limit_bytes` of them.
+class HubCache:
+    """A cache of at most `limit_bytes`; the least recently used entries are deleted first.
 
-    Every fault of the file is a miss: a damaged entry is dropped, a damaged file is begun anew, and where no
-    file can be written entries are kept in memory. `path` None keeps them there from the start.
+    No fault of the file raises; each counts as a cache miss. A damaged entry is deleted, a damaged file is
+    recreated, and if no file can be written, entries are stored in memory. With `path` None they always are.
     """
 
     def __init__(
@@ -87,69 +86,69 @@ class Cache:
         self.clock = clock
         self._limit_bytes = limit_bytes
         self._connection: sqlite3.Connection | None = None
-        # One thread, so that the file is never waited for on the event loop and used by one at a time.
+        # One thread: the event loop never waits for the file, and only one action uses it at a time.
         self._thread = ThreadPoolExecutor(1, "hub-cache")
 
-    async def get(self, key: Key) -> Kept | None:
-        """Return an entry, or None where there is no whole one."""
-        return await self._apart(lambda: self._guarded(lambda: self._get(key), None))
+    async def get(self, key: CacheKey) -> StoredEntry | None:
+        """Return an entry; None where there is none or it is damaged."""
+        return await self._in_thread(lambda: self._guarded(lambda: self._get(key), None))
 
-    async def put(self, key: Key, body: bytes) -> None:
-        """Keep an entry, in place of an older one; one beyond the limit on its own is not kept."""
+    async def put(self, key: CacheKey, body: bytes) -> None:
+        """Store an entry and replace an older one. An entry larger than the whole cache is not stored."""
         if len(body) + ENTRY_BYTES <= self._limit_bytes:
-            await self._apart(lambda: self._guarded(lambda: self._put(key, body), None))
+            await self._in_thread(lambda: self._guarded(lambda: self._put(key, body), None))
 
-    async def check(self) -> list[Entry]:
-        """Read every entry, drop those that are damaged, and return all as they were found."""
-        return await self._apart(lambda: self._guarded(lambda: list(self._check()), []))
+    async def check(self) -> list[CheckedEntry]:
+        """Read every entry, delete the damaged ones, and return the result for each."""
+        return await self._in_thread(lambda: self._guarded(lambda: list(self._check()), []))
 
     async def close(self) -> None:
         """Close the file."""
-        await self._apart(self._disconnect)
+        await self._in_thread(self._disconnect)
         self._thread.shutdown(wait=False)
 
-    async def _apart(self, action: Callable[[], Result]) -> Result:
+    async def _in_thread(self, action: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, action)
 
-    def _guarded(self, action: Callable[[], Result], otherwise: Result) -> Result:
+    def _guarded(self, action: Callable[[], Result], fallback: Result) -> Result:
         try:
             return action()
-        except sqlite3.OperationalError as error:  # locked, full or no longer writable: another time perhaps
+        except sqlite3.OperationalError as error:  # locked, full or no longer writable: it may pass
             _log.warning("the cache cannot be used now: %s", error)
         except sqlite3.DatabaseError as error:
-            _log.warning("the cache is damaged and begun anew: %s", error)
-            self._begin_anew()
-        return otherwise
+            _log.warning("the cache file is damaged and will be recreated: %s", error)
+            self._recreate()
+        return fallback
 
-    def _begin_anew(self) -> None:
+    def _recreate(self) -> None:
         self._disconnect()
         if self.path is not None:
             for suffix in ("", "-wal", "-shm"):
                 with suppress(OSError):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
-    def _get(self, key: Key) -> Kept | None:
+    def _get(self, key: CacheKey) -> StoredEntry | None:
         connection = self._connected()
         query = f"SELECT body, digest, stored, used FROM entries WHERE {_KEY}"  # noqa: S608 - a constant
         row = connection.execute(query, astuple(key)).fetchone()
         if row is None:
             return None
         body, digest, stored, used = row
-        if not _whole(key, body, digest):
-            _log.warning("an entry of the cache is damaged and fetched anew")
+        if not _is_intact(key, body, digest):
+            _log.warning("a cache entry is damaged and will be fetched again")
             self._drop(key)
             return None
         if abs(self.clock() - used) > USED_SECONDS:
             self._touch(key)
-        return Kept(body, stored)
+        return StoredEntry(body, stored)
 
-    def _touch(self, key: Key) -> None:
+    def _touch(self, key: CacheKey) -> None:
         connection = self._connected()
-        with suppress(sqlite3.OperationalError), connection:  # what can only be read is read all the same
+        with suppress(sqlite3.OperationalError), connection:  # a read-only file can still be read
             values = (self.clock(), *astuple(key))
             connection.execute(f"UPDATE entries SET used = ? WHERE {_KEY}", values)  # noqa: S608 - a constant
 
-    def _put(self, key: Key, body: bytes) -> None:
+    def _put(self, key: CacheKey, body: bytes) -> None:
         now, connection = self.clock(), self._connected()
         row = (*astuple(key), body, _digest(key, body), now, now, len(body) + ENTRY_BYTES)
         with connection:
@@ -158,21 +157,21 @@ class Cache:
                 oldest = "SELECT rowid FROM entries ORDER BY used, rowid LIMIT 1"
                 connection.execute(f"DELETE FROM entries WHERE rowid = ({oldest})")  # noqa: S608 - a constant
 
-    def _check(self) -> Iterator[Entry]:
+    def _check(self) -> Iterator[CheckedEntry]:
         connection = self._connected()
         rows = connection.execute(
             "SELECT rowid, owner, model, revision, file FROM entries ORDER BY 2, 3, 4, 5"
         )
         for rowid, *names in rows.fetchall():
-            key = Key(*names)
+            key = CacheKey(*names)
             query = "SELECT body, digest FROM entries WHERE rowid = ?"
             body, digest = connection.execute(query, (rowid,)).fetchone()
-            whole = _whole(key, body, digest)
-            if not whole:
+            intact = _is_intact(key, body, digest)
+            if not intact:
                 self._drop(key)
-            yield Entry(key, len(body), whole)
+            yield CheckedEntry(key, len(body), intact)
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: CacheKey) -> None:
         connection = self._connected()
         with connection:
             connection.execute(f"DELETE FROM entries WHERE {_KEY}", astuple(key))  # noqa: S608
@@ -187,18 +186,18 @@ class Cache:
             try:
                 return self._opened_file(self.path)
             except (OSError, sqlite3.OperationalError) as error:
-                _log.warning("the cache is kept in memory, since its file cannot be used: %s", error)
+                _log.warning("the cache file cannot be used, so entries are stored in memory: %s", error)
         return _open(":memory:")
 
     def _opened_file(self, path: Path) -> sqlite3.Connection:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(mode=0o600)  # it may hold what only the service's token opens
+            path.touch(mode=0o600)  # it may hold files that need the service's token
             return _open(str(path))
         except (OSError, sqlite3.OperationalError):
             if not path.is_file():
                 raise
-            _log.warning("the cache is only read, since its file cannot be written")
+            _log.warning("the cache file cannot be written, so it is only read")
             return sqlite3.connect(
                 f"{path.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False
             )
@@ -210,7 +209,7 @@ class Cache:
 
 
 def _open(path: str) -> sqlite3.Connection:
-    # Begun and closed in the one thread, except at the end of the process.
+    # One thread opens, uses and closes it, except at the end of the process.
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -227,11 +226,11 @@ def _open(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _digest(key: Key, body: bytes) -> bytes:
-    # Of the key too, so that no entry can stand for another.
-    named = "\0".join(astuple(key)).encode("utf-8", "surrogatepass")
-    return sha256(len(named).to_bytes(8, "big") + named + body).digest()
+def _digest(key: CacheKey, body: bytes) -> bytes:
+    # The key is hashed too, so that a body cannot be stored under another key.
+    name = "\0".join(astuple(key)).encode("utf-8", "surrogatepass")
+    return sha256(len(name).to_bytes(8, "big") + name + body).digest()
 
 
-def _whole(key: Key, body: object, digest: object) -> bool:
+def _is_intact(key: CacheKey, body: object, digest: object) -> bool:
     return isinstance(body, bytes) and digest == _digest(key, body)

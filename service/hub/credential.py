@@ -1,4 +1,4 @@
-"""On whose behalf the Hub is asked: this service's, or one caller's own."""
+"""The credential of a request to the Hub: the service's own token, or one that a caller sent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,512}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A token, or none, and who may see what it opens.
+    """An access token and who may see what is fetched with it.
 
     Attributes:
-        token: what is sent to the Hub; None asks it anonymously.
-        owner: `SHARED` for this service's own token, else a digest of the caller's.
+        token: sent to the Hub; None makes anonymous requests.
+        owner: `SHARED` for this service's own token, else the SHA-256 of the caller's token.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -28,15 +28,15 @@ class Credential:
 
     @property
     def own(self) -> bool:
-        """Whether a caller brought it: what it opens is shown to no other caller."""
+        """Whether a caller sent it; what is fetched with it is then shown to no other caller."""
         return self.owner != SHARED
 
 
 def callers_own(token: str) -> Credential:
-    """Return a caller's own credential.
+    """Return the credential for a token that a caller sent.
 
     Raises:
-        InvalidHubToken: no token looks like this, so it is not put into a header.
+        InvalidHubToken: the text cannot be a token, so it is not put into a header.
     """
     if not _TOKEN.fullmatch(token):
         raise InvalidHubToken

@@ -1,4 +1,4 @@
-"""The one Hub, or mirror of it, that is asked."""
+"""The address of the Hub, or of a mirror, that this service uses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PUBLIC_ENDPOINT: Final = "https://huggingface.co"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the Hub is and how it is asked; never of a request's choosing.
+    """The Hub's address and the service's access to it. It comes from the settings, never from a request.
 
     Attributes:
-        address: a plain http(s) address.
-        token: the service's own; None asks anonymously.
-        storage_hosts: domains, or `host:port`, where the Hub keeps large files; no token is sent there.
+        address: an http(s) address without user, query or fragment.
+        token: the service's own token; None makes anonymous requests.
+        storage_hosts: domains, or `host:port`, where the Hub stores large files; no token is sent there.
 
     Raises:
-        ValueError: the address is not a plain one.
+        ValueError: the address is not such an address.
     """
 
     address: str = PUBLIC_ENDPOINT

@@ -1,23 +1,23 @@
-"""Why a model's config could not be had.
+"""Errors of fetching a model's config.
 
-One tree, so that a caller may treat the whole of it (`HubError`) or one cause. No message holds a header, a
-token, or text that a server chose.
+All are subclasses of `HubError`, so that a caller can catch all of them or one cause. No message contains a
+header, a token, or text that a server sent.
 """
 
 _QUOTED_CHARACTERS = 100
 
 
 def _quoted(text: str) -> str:
-    """Show a caller's text in ASCII and bounded, so that it cannot forge a line of a log."""
+    """Return a caller's text as short ASCII, so that it cannot forge a line of a log."""
     return ascii(text[:_QUOTED_CHARACTERS])
 
 
 class HubError(Exception):
-    """A model's config could not be had.
+    """A model's config could not be fetched.
 
     Attributes:
-        model_id: the id that was asked for.
-        nearest: ids of bundled models that are spelt alike, best first.
+        model_id: the id that was requested.
+        nearest: ids of bundled models with a similar spelling, best first.
     """
 
     def __init__(self, model_id: str, reason: str) -> None:
@@ -27,28 +27,30 @@ class HubError(Exception):
 
 
 class InvalidModelId(HubError):
-    """The id is none that the Hub could hold; nothing was requested."""
+    """The id breaks the Hub's rules for ids; no request was sent."""
 
     def __init__(self, model_id: str, reason: str) -> None:
         super().__init__(model_id, f"{_quoted(model_id)} is not a model id: {reason}")
 
 
 class InvalidHubToken(HubError):
-    """A caller's own token is none that the Hub could have issued; nothing was requested."""
+    """The text that a caller sent cannot be a token of the Hub; no request was sent."""
 
     def __init__(self) -> None:
-        super().__init__("", "this is not an access token: up to 512 letters, digits or any of . _ ~ + / = -")
+        super().__init__(
+            "", "this is not an access token: a token has up to 512 letters, digits or any of . _ ~ + / = -"
+        )
 
 
 class HubTokenRefused(HubError):
-    """The Hub does not accept the token that a caller sent along, or not for this."""
+    """The Hub does not accept the token that a caller sent, or does not accept it for this model."""
 
     def __init__(self, model_id: str) -> None:
-        super().__init__(model_id, f"the Hub does not accept the token sent along to ask for {model_id}")
+        super().__init__(model_id, f"the Hub does not accept the token that was sent for {model_id}")
 
 
 class InvalidRevision(HubError):
-    """The revision is no branch, tag or commit that the Hub could hold; nothing was requested."""
+    """The revision cannot be the name of a branch, tag or commit; no request was sent."""
 
     def __init__(self, model_id: str, revision: str) -> None:
         super().__init__(
@@ -60,45 +62,46 @@ class InvalidRevision(HubError):
 
 
 class ModelNotFound(HubError):
-    """No such model, or a private one that this service may not see.
+    """The model does not exist, or it is private and this service has no access.
 
     Attributes:
-        named: whether the answer said so itself; not, where only its status did.
+        named: whether the response named this cause in a header; False where only its status suggests it.
     """
 
     def __init__(self, model_id: str, reason: str | None = None, *, named: bool = True) -> None:
-        super().__init__(model_id, reason or f"the Hub shows this service no model {model_id}")
+        reason = reason or f"the Hub has no model {model_id}, or this service has no access to it"
+        super().__init__(model_id, reason)
         self.named = named
 
 
 class ConfigNotFound(ModelNotFound):
-    """The model exists but its repository holds no such file."""
+    """The model exists, but its repository has no such file."""
 
     def __init__(self, model_id: str, file: str, remark: str = "") -> None:
-        super().__init__(model_id, f"the repository of {model_id} holds no {file}{remark}")
+        super().__init__(model_id, f"the repository of {model_id} has no {file}{remark}")
         self.file = file
 
 
 class NotATextModel(HubError):
-    """The model exists, but it is of a kind that no engine of text serves."""
+    """The model exists, but it is not a model that generates text."""
 
     def __init__(self, model_id: str, task: str | None) -> None:
-        kind = "is a pipeline of another library" if task is None else f"is for {task}"
-        super().__init__(model_id, f"{model_id} {kind}, not a model that the engine generates text with")
+        kind = "is a pipeline of another library" if task is None else f"is a model for {task}"
+        super().__init__(model_id, f"{model_id} {kind}, so the engine cannot generate text with it")
 
 
 class ModelGated(HubError):
-    """The model's owner must grant access first.
+    """The model is gated: its owner must grant access first.
 
     Attributes:
-        access_url: the page on which access is requested.
+        access_url: the page on which a user requests access.
     """
 
     def __init__(self, model_id: str, access_url: str) -> None:
         super().__init__(
             model_id,
-            f"{model_id} is gated: request access at {access_url} and send the token of an account that has "
-            "it along, or run this service with it, or send the config.json inline",
+            f"{model_id} is gated: request access at {access_url}, then send the token of an account with "
+            "access, or run this service with that token, or send the config.json inline",
         )
         self.access_url = access_url
 
@@ -112,7 +115,7 @@ class RevisionNotFound(HubError):
 
 
 class ConfigTooLarge(HubError):
-    """A file is longer than any config is; it was not read to its end."""
+    """A file is longer than the limit, which is above any real config; it was not read to its end."""
 
     def __init__(self, model_id: str, file: str, limit_bytes: int) -> None:
         super().__init__(model_id, f"{file} of {model_id} is longer than {limit_bytes} bytes")
@@ -129,20 +132,20 @@ class ConfigNotJson(HubError):
 
 
 class ConfigTooDeep(HubError):
-    """A file nests deeper than any config does, or has more objects and arrays."""
+    """A file has more levels, or more objects and arrays, than the limit, which is above any real config."""
 
     def __init__(self, model_id: str, file: str, limit: int) -> None:
-        super().__init__(model_id, f"{file} of {model_id} nests more than {limit} levels deep, or too widely")
+        super().__init__(model_id, f"{file} of {model_id} has more than {limit} levels, or too many values")
         self.file = file
         self.limit = limit
 
 
 class HubUnreachable(HubError):
-    """The Hub could not be reached or gave no usable answer.
+    """The Hub could not be reached, or its response is not usable.
 
     Attributes:
-        status: the HTTP status of the unusable answer; None when there was no answer at all.
-        retry_after: seconds after which asking again makes sense; None when unknown.
+        status: the HTTP status of the response; None if there was no response.
+        retry_after: seconds after which a retry makes sense; None if unknown.
     """
 
     def __init__(
@@ -153,21 +156,21 @@ class HubUnreachable(HubError):
         status: int | None = None,
         retry_after: int | None = None,
     ) -> None:
-        super().__init__(model_id, f"the Hub gave no usable answer for {model_id}: {reason}")
+        super().__init__(model_id, f"the Hub gave no usable response for {model_id}: {reason}")
         self.status = status
         self.retry_after = retry_after
 
 
 class HubRateLimited(HubError):
-    """The Hub's quota for this service, or for the caller's own token, is used up.
+    """The Hub's quota for this service's token, or for the caller's own, is used up.
 
     Attributes:
-        retry_after: seconds until the Hub is asked again.
+        retry_after: seconds until requests are sent to the Hub again.
     """
 
     def __init__(self, model_id: str, retry_after: int) -> None:
         super().__init__(
-            model_id, f"the Hub's rate limit is reached; ask for {model_id} again in {retry_after} s"
+            model_id, f"the Hub's rate limit is reached; request {model_id} again in {retry_after} s"
         )
         self.retry_after = retry_after
 

@@ -1,7 +1,7 @@
-"""Models in folders of this machine, for sites that no Hub reaches.
+"""Finds models in local folders and imports them into the cache, for machines without access to the Hub.
 
-A folder may be a cache of the Hub's own tools (`models--org--name/snapshots/<commit>/`), a download of theirs
-(`org/name/`, with the commit beside it), or any tree in which models lie at `org/name/`.
+A folder may be a cache of the Hub's own tools (`models--org--name/snapshots/<commit>/`), a download by those
+tools (`org/name/`, with the commit in a metadata file), or any tree with models at `org/name/`.
 """
 
 from __future__ import annotations
@@ -10,39 +10,41 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from service.hub.cache import Key
+from service.hub.assemble import INDEXES
+from service.hub.cache import CacheKey
 from service.hub.credential import SHARED
 from service.hub.errors import ConfigTooLarge
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, PARAMS
-from service.hub.identity import DEFAULT_REVISION, check_model_id, commit_or_none
-from service.hub.info import listed_files
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS
 from service.hub.json_object import parse_object
-from service.hub.telling import INDEXES
+from service.hub.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
+from service.hub.model_info import listed_files
+from service.hub.requests import MODEL_INFO
 from service.hub.transfer import DEFAULT_LIMITS
-from service.hub.wanted import MODEL_INFO
 from service.hub.weights_index import SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from service.hub.cache import Cache
-    from service.hub.info import ModelInfo
+    from service.hub.cache import HubCache
+    from service.hub.model_info import ModelInfo
 
 DEPTH: Final = 6
+"""Levels of folders that are searched."""
 _DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG)
-_CACHED: Final = "models--"
+_REPOSITORY_PREFIX: Final = "models--"
 _METADATA: Final = (".cache", "huggingface", "download")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderModel:
-    """A model as it lies in a folder.
+    """A model found in a folder.
 
     Attributes:
-        commit: None where the folder does not tell it.
-        default: whether this is what its default branch points to, as far as the folder tells.
-        folder: where its files lie.
+        id: the model's id, `organisation/name`.
+        commit: the commit of its files; None where the folder does not state it.
+        default: whether its default branch points to this commit; True where the folder states no branches.
+        folder: the folder with its files.
     """
 
     id: str
@@ -52,10 +54,14 @@ class FolderModel:
 
 
 def models_below(folder: Path, model_id: str | None = None) -> Iterator[FolderModel]:
-    """Find models below a folder, in alphabetical order; `model_id` names one that lies in it itself."""
+    """Find models in a folder and below it, in alphabetical order.
+
+    `model_id` is the id of the model if its files are in `folder` itself; by default the id is taken from the
+    names of the folder and its parent.
+    """
     if _holds_model(folder):
-        whole = folder.resolve()
-        found = model_id or f"{whole.parent.name}/{whole.name}"
+        resolved = folder.resolve()
+        found = model_id or f"{resolved.parent.name}/{resolved.name}"
         yield FolderModel(found, _downloaded_commit(folder), default=True, folder=folder)
     else:
         yield from _below(folder, DEPTH)
@@ -63,7 +69,7 @@ def models_below(folder: Path, model_id: str | None = None) -> Iterator[FolderMo
 
 def _below(folder: Path, depth: int) -> Iterator[FolderModel]:
     for child in sorted(path for path in folder.iterdir() if path.is_dir()):
-        if child.name.startswith(_CACHED):
+        if child.name.startswith(_REPOSITORY_PREFIX):
             yield from _snapshots(child)
         elif _holds_model(child):
             found = f"{child.parent.resolve().name}/{child.name}"
@@ -77,7 +83,7 @@ def _holds_model(folder: Path) -> bool:
 
 
 def _snapshots(repository: Path) -> Iterator[FolderModel]:
-    model_id = repository.name.removeprefix(_CACHED).replace("--", "/")
+    model_id = repository.name.removeprefix(_REPOSITORY_PREFIX).replace("--", "/")
     main = _first_line(repository / "refs" / DEFAULT_REVISION)
     snapshots = repository / "snapshots"
     for snapshot in sorted(snapshots.iterdir()) if snapshots.is_dir() else ():
@@ -98,11 +104,11 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-async def keep(model: FolderModel, cache: Cache) -> ModelInfo:
-    """Keep a model's files, as if the Hub had told them, and return what is kept of it.
+async def import_model(model: FolderModel, cache: HubCache) -> ModelInfo:
+    """Store a model's files in the cache as if they came from the Hub, and return the stored metadata.
 
     Raises:
-        HubError: its id, or one of its files, is none that the Hub client would accept.
+        HubError: the id or a file is invalid in a way that the Hub client also rejects.
         OSError: a file cannot be read.
     """
     check_model_id(model.id)
@@ -110,11 +116,11 @@ async def keep(model: FolderModel, cache: Cache) -> ModelInfo:
     digest = sha256(b"".join(bodies[file] for file in sorted(bodies))).hexdigest()
     info = listed_files(_names(model.folder))
     info = replace(info, commit=model.commit or digest[:40], imported=True, stated=model.commit is not None)
-    at = Key(SHARED, model.id, info.commit or "", MODEL_INFO)
+    at = CacheKey(SHARED, model.id, info.commit or "", MODEL_INFO)
     for file, body in bodies.items():
         await cache.put(replace(at, file=file), body)
-    kept = [at, replace(at, revision=DEFAULT_REVISION)] if model.default else [at]
-    for key in kept:
+    keys = [at, replace(at, revision=DEFAULT_REVISION)] if model.default else [at]
+    for key in keys:
         await cache.put(key, info.to_json())
     return info
 

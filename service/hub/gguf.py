@@ -1,4 +1,4 @@
-"""What the header of a GGUF file tells, without the file.
+"""Reads the tensors of a GGUF file from its header.
 
 Source: the format's description in ggml-org/ggml, docs/gguf.md (versions 2 and 3, little-endian), and the
 sizes of its types in ggml's `ggml.c`, `type_traits`.
@@ -11,11 +11,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from service.hub.safetensors import Tensors, elements_of
+from service.hub.safetensors import HeaderTensors, elements_of
 
 FIRST_BYTES: Final = 1 << 20
 MOST_HEADER_BYTES: Final = 16 << 20
-"""The vocabulary lies before the tensors and may take megabytes."""
+"""Longest header that is read. The vocabulary is stored before the tensors and may take megabytes."""
 _MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)
 _MOST_ENTRIES: Final = 1 << 20
@@ -63,35 +63,35 @@ BLOCKS: Final = {
 """Types of tensors: name, elements of a block, bytes of a block."""
 
 
-class HeaderGoesOn(Exception):
-    """The header is longer than what was read of it."""
+class HeaderTruncated(Exception):
+    """The header is longer than the bytes that were given."""
 
 
-class NotAHeader(ValueError):
-    """The bytes are no header of a GGUF file."""
+class InvalidHeader(ValueError):
+    """The bytes are not the header of a GGUF file."""
 
 
 @dataclass(slots=True)
-class _Bytes:
-    """Bytes with a place in them."""
+class _ByteReader:
+    """Reads values from bytes, one after another, beginning at `at`."""
 
     data: bytes
     at: int = 0
     strings: int = 0
-    """Strings in the arrays so far."""
+    """Strings in the arrays read so far."""
 
     def skip(self, size: int) -> int:
-        """Go on by `size` bytes and return where they begin."""
+        """Move `size` bytes forward and return the offset of the first of them."""
         begin, end = self.at, self.at + size
         if end > MOST_HEADER_BYTES:
-            raise NotAHeader("its header is too long")
+            raise InvalidHeader("its header is too long")
         if end > len(self.data):
-            raise HeaderGoesOn
+            raise HeaderTruncated
         self.at = end
         return begin
 
     def number(self, code: str) -> int:
-        """Return the next number."""
+        """Return the next number; `code` is its format in `struct`."""
         value: int = struct.unpack_from(f"<{code}", self.data, self.skip(struct.calcsize(f"<{code}")))[0]
         return value
 
@@ -102,30 +102,30 @@ class _Bytes:
         return self.data[begin : begin + min(size, _MOST_NAME)].decode("utf-8", "replace")
 
 
-def read_gguf(beginning: bytes) -> Tensors:
-    """Return the tensors of a file by its first bytes.
+def read_gguf(beginning: bytes) -> HeaderTensors:
+    """Return the tensors of a file from its first bytes.
 
     Raises:
-        HeaderGoesOn: more bytes are needed.
-        NotAHeader: it is no GGUF file, or of a version or a type of tensor that is not known.
+        HeaderTruncated: more bytes are needed.
+        InvalidHeader: the file is not a GGUF file, or its version or a type of its tensors is unknown.
     """
-    data = _Bytes(beginning)
+    data = _ByteReader(beginning)
     if beginning[: len(_MAGIC)] != _MAGIC[: len(beginning)]:
-        raise NotAHeader("it does not begin as a GGUF file")
+        raise InvalidHeader("it does not start like a GGUF file")
     data.skip(len(_MAGIC))
     version = data.number("I")
     if version not in _VERSIONS:
-        raise NotAHeader(f"its version {version} is not known")
+        raise InvalidHeader(f"its format version {version} is unknown")
     tensors, entries = data.number("Q"), data.number("Q")
     if tensors > _MOST_ENTRIES or entries > _MOST_ENTRIES:
-        raise NotAHeader("it states more entries than any file has")
+        raise InvalidHeader("its header states too many entries")
     for _ in range(entries):
         _skip_string(data)
         _skip_value(data, data.number("I"))
     return _tensors(data, tensors)
 
 
-def _skip_value(data: _Bytes, kind: int) -> None:
+def _skip_value(data: _ByteReader, kind: int) -> None:
     if kind == _STRING:
         _skip_string(data)
     elif kind in _NUMBERS:
@@ -133,28 +133,28 @@ def _skip_value(data: _Bytes, kind: int) -> None:
     elif kind == _ARRAY:
         _skip_array(data)
     else:
-        raise NotAHeader(f"its type {kind} of values is not known")
+        raise InvalidHeader(f"the value type {kind} in its header is unknown")
 
 
-def _skip_array(data: _Bytes) -> None:
+def _skip_array(data: _ByteReader) -> None:
     kind, count = data.number("I"), data.number("Q")
     if kind in _NUMBERS:
         data.skip(count * struct.calcsize(f"<{_NUMBERS[kind]}"))
         return
     data.strings += count
     if data.strings > _MOST_ENTRIES:
-        raise NotAHeader("its arrays are longer than any vocabulary")
+        raise InvalidHeader("the arrays in its header are too long")
     if kind != _STRING:
-        raise NotAHeader(f"its arrays hold type {kind} of values")
+        raise InvalidHeader(f"the type {kind} of array elements in its header is not supported")
     _skip_strings(data, count)
 
 
-def _skip_string(data: _Bytes) -> None:
+def _skip_string(data: _ByteReader) -> None:
     data.skip(data.number("Q"))
 
 
-def _skip_strings(data: _Bytes, count: int) -> None:
-    """Go on by some strings: a vocabulary has hundreds of thousands, so nothing is called for each."""
+def _skip_strings(data: _ByteReader, count: int) -> None:
+    """Skip `count` strings without a call for each: a vocabulary has hundreds of thousands."""
     text, at, length = data.data, data.at, struct.Struct("<Q")
     for _ in range(count):
         if at + length.size > len(text):
@@ -166,25 +166,25 @@ def _skip_strings(data: _Bytes, count: int) -> None:
     data.skip(at + length.size - data.at)
 
 
-def _tensors(data: _Bytes, count: int) -> Tensors:
+def _tensors(data: _ByteReader, count: int) -> HeaderTensors:
     parameters: Counter[str] = Counter()
     stored: Counter[str] = Counter()
     for _ in range(count):
         data.skip(data.number("Q"))
         dimensions = data.number("I")
         if dimensions > _MOST_DIMENSIONS:
-            raise NotAHeader("a tensor has more dimensions than any")
+            raise InvalidHeader("a tensor has too many dimensions")
         try:
             elements = elements_of([data.number("Q") for _ in range(dimensions)])
         except ValueError as error:
-            raise NotAHeader(str(error)) from None
+            raise InvalidHeader(str(error)) from None
         kind = data.number("I")
         data.skip(8)
         if kind not in BLOCKS:
-            raise NotAHeader(f"its type {kind} of tensors is not known")
+            raise InvalidHeader(f"the tensor type {kind} in its header is unknown")
         name, block, size = BLOCKS[kind]
         if elements % block or elements > 1 << 50:
-            raise NotAHeader("a tensor is of no size that its type allows")
+            raise InvalidHeader("the size of a tensor does not fit its type")
         parameters[name] += elements
         stored[name] += elements // block * size
-    return Tensors(count, dict(sorted(parameters.items())), dict(sorted(stored.items())))
+    return HeaderTensors(count, dict(sorted(parameters.items())), dict(sorted(stored.items())))

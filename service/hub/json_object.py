@@ -1,4 +1,4 @@
-"""JSON from strangers: an object, not too deep, or a named refusal."""
+"""Parses JSON from untrusted sources, with limits on depth and size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from service.hub.errors import ConfigNotJson, ConfigTooDeep
 
 MOST_CONTAINERS: Final = 100_000
-"""Objects and arrays of one file; each takes up to a hundred times the memory that its text does."""
+"""Most objects and arrays in one file: each needs up to a hundred times the memory of its text."""
 
 
 def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[s
     `Infinity` and `NaN` are accepted: transformers writes them (`time_step_limit` of Mamba models).
 
     Raises:
-        ConfigNotJson: not UTF-8, not JSON, or not an object.
-        ConfigTooDeep: more than `depth` levels of objects and arrays, or too many of them.
+        ConfigNotJson: the text is not UTF-8, not JSON, or not an object.
+        ConfigTooDeep: it has more than `depth` levels of objects and arrays, or too many of them.
     """
     if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
         raise ConfigTooDeep(model_id, file, depth)
@@ -30,7 +30,7 @@ def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[s
         raise ConfigNotJson(model_id, file, "it is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ConfigNotJson(model_id, file, f"{error.msg} in line {error.lineno}") from None
-    except ValueError:  # an integer of more digits than Python converts
+    except ValueError:  # an integer has more digits than Python converts
         raise ConfigNotJson(model_id, file, "a number is too long") from None
     if not isinstance(parsed, dict):
         raise ConfigNotJson(model_id, file, "its top level is another type")
@@ -40,7 +40,7 @@ def parse_object(body: bytes, *, model_id: str, file: str, depth: int) -> dict[s
 
 
 def _deeper_than(container: dict[str, Any], depth: int) -> bool:
-    # Level by level, since recursion is what a hostile file would exhaust.
+    # Level by level and without recursion: a hostile file could exceed Python's recursion limit.
     level: list[Any] = [container]
     for _ in range(depth):
         children = (child for node in level for child in (node.values() if isinstance(node, dict) else node))

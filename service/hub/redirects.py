@@ -1,7 +1,8 @@
-"""Where an answer may send on to, and what goes along.
+"""Decides which redirects are followed, and whether the token is sent to the new address.
 
-Within the endpoint: to the same file of a repository (its new name, the Hub's own cache), with the token. To
-the hosts that store the Hub's large files: without it. Nowhere else.
+A redirect within the endpoint is followed if it leads to the same file (of a renamed repository, or in the
+Hub's own cache); the token is sent. A redirect to a host that stores the Hub's large files is followed, but
+the token is not sent. Any other redirect is refused.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from service.hub.errors import HubError, HubUnreachable
-from service.hub.identity import check_model_id, check_revision
-from service.hub.wanted import MODEL_INFO
+from service.hub.model_ids import check_model_id, check_revision
+from service.hub.requests import MODEL_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import httpx2
 
-    from service.hub.wanted import Wanted
+    from service.hub.requests import HubRequest
 
 STORAGE_HOSTS: Final = ("huggingface.co", "hf.co")
-"""Domains of the Hub's stores of large files (cdn-lfs.huggingface.co, cas-bridge.xethub.hf.co and others)."""
-OTHER_HOST: Final = "to another host, which is not followed"
+"""Domains where the Hub stores large files (cdn-lfs.huggingface.co, cas-bridge.xethub.hf.co and others)."""
+OTHER_HOST: Final = "to another host, and such a redirect is not followed"
 
 _ID: Final = r"(?P<id>[\w.-]+(?:/[\w.-]+)?)"
 _INFO: Final = re.compile(rf"/api/models/{_ID}/revision/(?P<revision>[^/]+)", re.ASCII)
@@ -36,65 +37,65 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """An address to ask, and whether the token goes there."""
+    """The address of one request, and whether the token is sent to it."""
 
     url: httpx2.URL
     trusted: bool
 
 
 class Redirects:
-    """Follows redirects of one endpoint, at most `limit` for one file."""
+    """Checks redirects from one endpoint; the transfer follows at most `limit` of them for one file."""
 
     def __init__(self, endpoint: httpx2.URL, storage_hosts: Sequence[str], limit: int) -> None:
         self._endpoint = endpoint
         self._storage_hosts = tuple(storage_hosts)
         self.limit = limit
 
-    def next(self, response: httpx2.Response, wanted: Wanted, before: Hop) -> Hop:
-        """Return where an answer sends on to.
+    def next(self, response: httpx2.Response, request: HubRequest, before: Hop) -> Hop:
+        """Return the next hop of a redirect response.
 
         Raises:
-            HubUnreachable: it is no place for this file.
+            HubUnreachable: the redirect must not be followed for this file.
         """
         following = response.next_request
         if following is None or following.url.userinfo:
-            raise _refused(wanted, OTHER_HOST, response.status_code)
+            raise _refused(request, OTHER_HOST, response.status_code)
         if _origin(following.url) == _origin(self._endpoint):
-            if not self._same_file(following.url, wanted):
-                raise _refused(wanted, "to something else than the file", response.status_code)
+            if not self._same_file(following.url, request):
+                raise _refused(request, "to something other than the file", response.status_code)
             return Hop(following.url, before.trusted)
-        if not self._stores(following.url):
-            raise _refused(wanted, OTHER_HOST, response.status_code)
+        if not self._is_storage(following.url):
+            raise _refused(request, OTHER_HOST, response.status_code)
         return Hop(following.url, trusted=False)
 
-    def _stores(self, url: httpx2.URL) -> bool:
+    def _is_storage(self, url: httpx2.URL) -> bool:
         if url.scheme not in {"https", self._endpoint.scheme}:
             return False
-        place = url.host if url.port is None else f"{url.host}:{url.port}"
-        return any(place == host or place.endswith(f".{host}") for host in self._storage_hosts)
+        authority = url.host if url.port is None else f"{url.host}:{url.port}"
+        return any(authority == host or authority.endswith(f".{host}") for host in self._storage_hosts)
 
-    def _same_file(self, url: httpx2.URL, wanted: Wanted) -> bool:
+    def _same_file(self, url: httpx2.URL, request: HubRequest) -> bool:
         path = url.raw_path.decode("ascii", "replace").partition("?")[0]
         above = self._endpoint.raw_path.decode("ascii", "replace").rstrip("/")
         if not path.startswith(above):
             return False
         path = path.removeprefix(above)
-        patterns = (_INFO,) if wanted.file == MODEL_INFO else _FILES
+        patterns = (_INFO,) if request.file == MODEL_INFO else _FILES
         match = next(filter(None, (pattern.fullmatch(path) for pattern in patterns)), None)
-        return match is not None and _names(match.groupdict(), wanted)
+        return match is not None and _names(match.groupdict(), request)
 
 
-def _names(parts: dict[str, str], wanted: Wanted) -> bool:
+def _names(parts: dict[str, str], request: HubRequest) -> bool:
     try:
         check_model_id(parts["id"])
         check_revision(parts["id"], unquote(parts["revision"]))
     except HubError:
         return False
-    return unquote(parts.get("file", wanted.file)) == wanted.file
+    return unquote(parts.get("file", request.file)) == request.file
 
 
-def _refused(wanted: Wanted, whither: str, status: int) -> HubUnreachable:
-    return HubUnreachable(wanted.model_id, f"it redirected {whither}", status=status)
+def _refused(request: HubRequest, target: str, status: int) -> HubUnreachable:
+    return HubUnreachable(request.model_id, f"it redirected {target}", status=status)
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -1,4 +1,4 @@
-"""Sections of quantization that stand for a trimmed ``hf_quant_config.json`` when the snapshot is built."""
+"""Replaces an incomplete ``hf_quant_config.json`` from ``repairs.toml`` when the snapshot is built."""
 
 import json
 import tomllib
@@ -17,17 +17,17 @@ GROUP_SIZE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a file is replaced by."""
+    """The text that replaces a file, and its source."""
 
     text: str
     source: str
 
 
 def repair(model_id: str, config: Mapping[str, Any], stored: Mapping[str, Any]) -> Repair | None:
-    """Return what stands for a model's ``hf_quant_config.json``, if its copy lacks a part.
+    """Return the replacement for a model's ``hf_quant_config.json``; None if ``repairs.toml`` has no entry.
 
     Raises:
-        ValueError: the copy is whole, so that no repair is due.
+        ValueError: there is an entry, but the copy is complete and needs no repair.
     """
     entry = _entries().get(model_id)
     if entry is None:
@@ -48,10 +48,10 @@ def _entries() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _quantized_layers(
-    told: Mapping[str, Mapping[str, str]], config: Mapping[str, Any]
+    algorithms: Mapping[str, Mapping[str, str]], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for index, kind in enumerate(_kinds(config)):
-        for name, algorithm in told.get(kind, {}).items():
+        for name, algorithm in algorithms.get(kind, {}).items():
             layer: dict[str, Any] = {"quant_algo": algorithm}
             if algorithm == "NVFP4":
                 layer["group_size"] = GROUP_SIZE

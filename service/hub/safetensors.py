@@ -1,7 +1,7 @@
-"""What the header of a safetensors file tells, without the file.
+"""Reads the tensors of a safetensors file from its header.
 
-The first eight bytes state the length of a JSON object that follows them: for each tensor its dtype, its
-shape and where it lies. Source: the format's description in huggingface/safetensors, README.
+The first eight bytes state the length of the JSON object that follows. It gives the dtype, the shape and the
+byte offsets of each tensor. Source: the format's description in huggingface/safetensors, README.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FIRST_SPAN: Final = (0, (128 << 10) - 1)
-"""Holds most headers whole."""
+"""The first span that is fetched; it contains most headers completely."""
 LENGTH_BYTES: Final = 8
 MOST_HEADER_BYTES: Final = 4 << 20
 MOST_DIMENSIONS: Final = 32
-"""Dimensions of a tensor; no model's has more than six."""
+"""Most dimensions of a tensor; real models have at most six."""
 MOST_DTYPES: Final = 32
 _MOST_BYTES: Final = 1 << 60
 BITS: Final = {
@@ -42,21 +42,21 @@ _METADATA: Final = "__metadata__"
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
-    """What tensors there are.
+class HeaderTensors:
+    """The tensors of one or several files.
 
     Attributes:
-        count: how many.
-        parameters: their elements by dtype, as the file names it.
-        stored_bytes: their bytes by dtype.
+        count: number of tensors.
+        parameters: number of elements by dtype; the dtype's name is the file format's.
+        stored_bytes: bytes by dtype.
     """
 
     count: int = 0
     parameters: Mapping[str, int] = field(default_factory=dict)
     stored_bytes: Mapping[str, int] = field(default_factory=dict)
 
-    def __add__(self, other: Tensors) -> Tensors:
-        return Tensors(
+    def __add__(self, other: HeaderTensors) -> HeaderTensors:
+        return HeaderTensors(
             self.count + other.count,
             dict(sorted((Counter(self.parameters) + Counter(other.parameters)).items())),
             dict(sorted((Counter(self.stored_bytes) + Counter(other.stored_bytes)).items())),
@@ -64,16 +64,16 @@ class Tensors:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all of them."""
+        """Bytes of all tensors."""
         return sum(self.stored_bytes.values())
 
 
 def header_bytes(beginning: bytes, *, model_id: str, file: str) -> int:
-    """Return the length of the header that begins after the first eight bytes.
+    """Return the length in bytes of the header, which starts after the first eight bytes.
 
     Raises:
-        ConfigNotJson: there are no eight bytes.
-        ConfigTooLarge: the header is longer than is read.
+        ConfigNotJson: there are fewer than eight bytes.
+        ConfigTooLarge: the header is longer than `MOST_HEADER_BYTES`.
     """
     if len(beginning) < LENGTH_BYTES:
         raise ConfigNotJson(model_id, file, "it is too short for a header")
@@ -83,11 +83,11 @@ def header_bytes(beginning: bytes, *, model_id: str, file: str) -> int:
     return length
 
 
-def read_header(header: bytes, *, model_id: str, file: str) -> Tensors:
-    """Read a header, without the eight bytes before it.
+def read_header(header: bytes, *, model_id: str, file: str) -> HeaderTensors:
+    """Return the tensors that a header describes; `header` is without the eight bytes before it.
 
     Raises:
-        ConfigNotJson: it is none.
+        ConfigNotJson: the header is not valid.
     """
     document = parse_object(header, model_id=model_id, file=file, depth=4)
     parameters: Counter[str] = Counter()
@@ -98,44 +98,44 @@ def read_header(header: bytes, *, model_id: str, file: str) -> Tensors:
         try:
             dtype, elements, (begin, end) = _tensor(tensor)
         except (TypeError, KeyError, ValueError):
-            raise ConfigNotJson(model_id, file, "a tensor of its header is not described as one") from None
+            raise ConfigNotJson(model_id, file, "its header describes a tensor in an invalid way") from None
         parameters[dtype] += elements
         stored[dtype] += end - begin
         ends.append((begin, end))
         if len(stored) > MOST_DTYPES or end > _MOST_BYTES:
-            raise ConfigNotJson(model_id, file, "its header states more than any file holds")
+            raise ConfigNotJson(model_id, file, "its header describes more data than a file can hold")
     ends.sort()
     if any(begin < end for (_, end), (begin, _) in pairwise(ends)):
-        raise ConfigNotJson(model_id, file, "two tensors of its header lie in the same bytes")
-    return Tensors(len(tensors), dict(sorted(parameters.items())), dict(sorted(stored.items())))
+        raise ConfigNotJson(model_id, file, "in its header two tensors overlap")
+    return HeaderTensors(len(tensors), dict(sorted(parameters.items())), dict(sorted(stored.items())))
 
 
 def _tensor(tensor: Mapping[str, Any]) -> tuple[str, int, tuple[int, int]]:
-    """Return the dtype of a tensor, its elements, and where it begins and ends.
+    """Return a tensor's dtype, its number of elements, and its first and end offset in bytes.
 
-    The format's own library refuses a size that is not that of the shape, too (`Metadata::validate`).
+    As in the format's own library (`Metadata::validate`), the size must match the shape.
     """
     dtype, shape, (begin, end) = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
     if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
-        raise ValueError("no shape")
-    whole = all(type(number) is int and 0 <= number < _MOST_BYTES for number in (*shape, begin, end))
-    if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or not whole or end < begin:
-        raise ValueError("no tensor")
+        raise ValueError("the shape is not valid")
+    valid = all(type(number) is int and 0 <= number < _MOST_BYTES for number in (*shape, begin, end))
+    if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or not valid or end < begin:
+        raise ValueError("the dtype, the shape or the offsets are not valid")
     elements = elements_of(shape)
     if dtype in BITS and elements * BITS[dtype] != (end - begin) * 8:
-        raise ValueError("the size is not that of the shape")
+        raise ValueError("the size does not match the shape")
     return dtype, elements, (begin, end)
 
 
 def elements_of(shape: Iterable[int]) -> int:
-    """Return the elements of a tensor.
+    """Return the number of elements of a tensor of this shape.
 
     Raises:
-        ValueError: there are more than any file holds; the product is not worked out.
+        ValueError: there are more than any file can hold; the product is then not computed to its end.
     """
     elements = 1
-    for dimension in sorted(shape):  # one of 0 makes it 0, whatever the others are
+    for dimension in sorted(shape):  # a dimension of 0 comes first, so that the product is 0
         elements *= dimension
         if elements > _MOST_BYTES:
-            raise ValueError("a tensor has more elements than any")
+            raise ValueError("a tensor has too many elements")
     return elements

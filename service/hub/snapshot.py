@@ -1,4 +1,4 @@
-"""The configs bundled with the package: what answers when the Hub does not.
+"""The configs bundled with the package. They are used when the Hub does not answer.
 
 The package data is one gzip-compressed JSON object, written by `service.hub.build_snapshot`:
 
@@ -8,8 +8,8 @@ The package data is one gzip-compressed JSON object, written by `service.hub.bui
         "total_parameters": {"value", "source"} or null,
         "total_parameter_bytes": {"value", "source"} or null}}}
 
-Texts are kept as they were found, so that their SHA-256 can be checked. `commit` is of the place named by
-`source`; only `revision` is a commit of the model's own repository.
+Texts are stored unchanged, so that their SHA-256 can be checked. `commit` is a commit of the place that
+`source` names; only `revision` is a commit of the model's own repository.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG, FetchedConfig
-from service.spelling import nearest
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+from service.nearest_names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def _package_data() -> bytes:
 
 
 class BundledSnapshot:
-    """Configs by model id, read on first use; ids are matched without regard to case."""
+    """Configs by model id. The data is read on first use; the case of ids does not matter."""
 
     def __init__(self, read: Callable[[], bytes] = _package_data) -> None:
         self._read = read
@@ -60,27 +60,26 @@ class BundledSnapshot:
         return None if canonical is None else _fetched(canonical, self._models[canonical])
 
     def search(self, text: str) -> tuple[str, ...]:
-        """Return the ids that hold every word of `text`, in alphabetical order."""
+        """Return the ids that contain every word of `text`, in alphabetical order."""
         words = text.lower().split()
         return tuple(model_id for model_id in self.ids() if all(word in model_id.lower() for word in words))
 
     def nearest(self, model_id: str, count: int = 3) -> tuple[str, ...]:
-        """Return up to `count` ids spelt most like `model_id`, best first; none if nothing is alike."""
-        wanted = model_id.lower()
-        alike = nearest(wanted, self._canonical_ids, count=count, cutoff=_SIMILARITY)
-        return tuple(self._canonical_ids[found] for found in alike)
+        """Return up to `count` ids whose spelling is similar to `model_id`, best first."""
+        similar = nearest(model_id.lower(), self._canonical_ids, count=count, cutoff=_SIMILARITY)
+        return tuple(self._canonical_ids[found] for found in similar)
 
 
 def _fetched(model_id: str, model: Mapping[str, Any]) -> FetchedConfig:
-    # Texts are parsed for each caller: what one does to its config, no other sees.
-    kept = model["files"]
+    # Texts are parsed for each call, so that a caller who changes its config does not change another's.
+    texts = model["files"]
     parameters, size = model["total_parameters"], model["total_parameter_bytes"]
     return FetchedConfig(
         id=model_id,
         revision=model["revision"],
         source="bundled",
-        config=json.loads(kept[CONFIG]["text"]),
-        quantization_config=json.loads(kept[HF_QUANT_CONFIG]["text"]) if HF_QUANT_CONFIG in kept else None,
+        config=json.loads(texts[CONFIG]["text"]),
+        quantization_config=json.loads(texts[HF_QUANT_CONFIG]["text"]) if HF_QUANT_CONFIG in texts else None,
         total_parameters=parameters["value"] if parameters else None,
         total_parameter_bytes=size["value"] if size else None,
         provenance=_provenance(model),

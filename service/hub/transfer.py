@@ -1,4 +1,4 @@
-"""One bounded GET: in time, in bytes, in redirects, and with the token to one origin only."""
+"""Downloads small files with limits on time, bytes and redirects. The token goes to one origin only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import stamina
 from huggingface_hub.constants import HUGGINGFACE_HEADER_X_REPO_COMMIT
 
 from service import __version__
-from service.hub.answers import quota_wait, refusal, token_refused
 from service.hub.errors import (
     ConfigNotJson,
     ConfigTooLarge,
@@ -21,34 +20,35 @@ from service.hub.errors import (
     HubTokenRefused,
     HubUnreachable,
 )
-from service.hub.identity import commit_or_none
+from service.hub.keyed_semaphore import KeyedSemaphore
+from service.hub.model_ids import commit_or_none
 from service.hub.redirects import Hop, Redirects
-from service.hub.shares import Shares
+from service.hub.response_errors import quota_wait, response_error, token_refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.hub.circuit_breaker import CircuitBreaker
     from service.hub.credential import Credential
     from service.hub.endpoint import Endpoint
-    from service.hub.gate import Gate
-    from service.hub.wanted import Wanted
+    from service.hub.requests import HubRequest
 
 ATTEMPTS: Final = 2
 FIRST_WAIT_SECONDS: Final = 0.1
 CONNECTIONS: Final = 32
 CONNECTIONS_OF_AN_OWNER: Final = 8
-"""For all repositories of one owner, so that one who answers slowly does not keep the others waiting."""
-_PASSING: Final = frozenset({None, 500, 502, 503, 504})
-"""What a second attempt may mend: no answer at all, or a server's fault; a GET is safe to repeat."""
-_PLACE: Final = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", re.ASCII)
+"""Parallel requests for all repositories of one owner, so that slow ones do not block those of others."""
+_RETRIED_STATUSES: Final = frozenset({None, 500, 502, 503, 504})
+"""Statuses after which a request is retried: no response (None), or a server's fault."""
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", re.ASCII)
 
-# By default each retry is logged with all arguments, which are what a caller asked for.
+# By default stamina logs each retry with all arguments, and these contain what a caller requested.
 stamina.instrumentation.set_on_retry_hooks(())
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much of a server's behaviour one fetch puts up with; times in seconds."""
+class TransferLimits:
+    """Limits of one fetch: times in seconds, bytes of a file, redirects, levels of a JSON file."""
 
     connect_seconds: float = 2.0
     read_seconds: float = 4.0
@@ -58,19 +58,19 @@ class Limits:
     depth: int = 64
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = TransferLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file's bytes and the commit that the answer says they belong to, if it does."""
+    """A file's bytes, and the commit they belong to; None where the response does not state it."""
 
     body: bytes
     commit: str | None
 
 
 def hub_http() -> httpx2.AsyncClient:
-    """Return connections to the Hub, which the caller closes. No cookie that a server sets is kept."""
+    """Return an HTTP client for the Hub, which the caller closes. It stores no cookies."""
     return httpx2.AsyncClient(
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
@@ -80,147 +80,155 @@ def hub_http() -> httpx2.AsyncClient:
 def request_headers(token: str | None) -> dict[str, str]:
     """Return the headers of every request.
 
-    Not `huggingface_hub.utils.build_hf_headers`: unless telemetry was switched off before its import, it asks
-    the Hub for a registry, blocking, and adds what it finds in the environment to the user agent.
+    `huggingface_hub.utils.build_hf_headers` is not used: unless telemetry was switched off before its import,
+    it makes a blocking request to the Hub and adds values from the environment to the user agent.
     """
     headers = {
         "User-Agent": f"dryserve/{__version__}",
         "Accept": "application/json, text/plain",
-        # A compressed answer could unfold far beyond the limit on bytes within one chunk.
+        # One chunk of a compressed response could expand far beyond the limit on bytes.
         "Accept-Encoding": "identity",
     }
     return headers | ({"Authorization": f"Bearer {token}"} if token else {})
 
 
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, HubUnreachable) and error.status in _PASSING and not error.retry_after
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, HubUnreachable) and error.status in _RETRIED_STATUSES and not error.retry_after
 
 
 class Transfer:
-    """Downloads small files, or spans of large ones, from one endpoint."""
+    """Downloads small files, or spans of large files, from one endpoint."""
 
-    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint, limits: Limits, gate: Gate) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, endpoint: Endpoint, limits: TransferLimits, breaker: CircuitBreaker
+    ) -> None:
         self._http = http
         self._endpoint = endpoint.address
         self._redirects = Redirects(httpx2.URL(endpoint.address), endpoint.storage_hosts, limits.redirects)
         self._limits = limits
-        self._gate = gate
-        self._shares = Shares(CONNECTIONS_OF_AN_OWNER)
+        self._breaker = breaker
+        self._owners = KeyedSemaphore(CONNECTIONS_OF_AN_OWNER)
         self._timeout = httpx2.Timeout(
             limits.read_seconds, connect=limits.connect_seconds, pool=limits.total_seconds
         )
 
-    async def get(self, wanted: Wanted, credential: Credential) -> Download:
-        """Download one file, or the span of it that is wanted.
+    async def get(self, request: HubRequest, credential: Credential) -> Download:
+        """Download one file, or the requested span of it.
 
         Raises:
-            HubError: the refusal, by its cause.
+            HubError: the download failed; the subclass names the cause.
         """
-        self._gate.check(credential.owner, wanted.quota, wanted.model_id)
-        async with self._shares.of(wanted.model_id.partition("/")[0]):
-            return await self._try(wanted, credential)
+        self._breaker.check(credential.owner, request.quota, request.model_id)
+        async with self._owners.acquire(request.model_id.partition("/")[0]):
+            return await self._try(request, credential)
 
     @stamina.retry(
-        on=_may_pass,
+        on=_is_transient,
         attempts=ATTEMPTS,
         timeout=None,
         wait_initial=FIRST_WAIT_SECONDS,
         wait_jitter=FIRST_WAIT_SECONDS,
     )
-    async def _try(self, wanted: Wanted, credential: Credential) -> Download:
-        return await self._follow(wanted, credential)
+    async def _try(self, request: HubRequest, credential: Credential) -> Download:
+        return await self._follow(request, credential)
 
-    async def _follow(self, wanted: Wanted, credential: Credential) -> Download:
-        hop = Hop(httpx2.URL(wanted.url), trusted=True)
+    async def _follow(self, request: HubRequest, credential: Credential) -> Download:
+        hop = Hop(httpx2.URL(request.url), trusted=True)
         for _ in range(self._redirects.limit + 1):
-            answer = await self._get_once(hop, wanted, credential)
-            if isinstance(answer, Download):
-                return answer
-            hop = answer
+            outcome = await self._get_once(hop, request, credential)
+            if isinstance(outcome, Download):
+                return outcome
+            hop = outcome
         reason = f"it redirected more than {self._redirects.limit} times"
-        raise HubUnreachable(wanted.model_id, reason, status=httpx2.codes.FOUND)
+        raise HubUnreachable(request.model_id, reason, status=httpx2.codes.FOUND)
 
-    async def _get_once(self, hop: Hop, wanted: Wanted, credential: Credential) -> Download | Hop:
+    async def _get_once(self, hop: Hop, request: HubRequest, credential: Credential) -> Download | Hop:
         headers: Mapping[str, str] = request_headers(credential.token if hop.trusted else None)
         try:
             async with self._http.stream(
                 "GET",
                 hop.url,
-                headers={**headers, **wanted.headers},
+                headers={**headers, **request.headers},
                 timeout=self._timeout,
                 follow_redirects=False,
             ) as response:
                 if hop.trusted:
-                    self._heed(response, credential, wanted)
+                    self._record_response(response, credential, request)
                 if response.has_redirect_location:
-                    return self._redirects.next(response, wanted, hop)
+                    return self._redirects.next(response, request, hop)
                 if credential.own and hop.trusted and token_refused(response):
-                    raise HubTokenRefused(wanted.model_id)
-                return await self._read(response, wanted)
+                    raise HubTokenRefused(request.model_id)
+                return await self._read(response, request)
         except httpx2.TimeoutException as error:
-            self._count(hop, wanted, error)
-            raise HubTimedOut(wanted.model_id) from error
+            self._record_failure(hop, request, error)
+            raise HubTimedOut(request.model_id) from error
         except httpx2.HTTPError as error:
-            self._count(hop, wanted, error)
+            self._record_failure(hop, request, error)
             reason = f"the connection failed ({type(error).__name__})"
-            raise HubUnreachable(wanted.model_id, reason) from error
+            raise HubUnreachable(request.model_id, reason) from error
 
-    def _count(self, hop: Hop, wanted: Wanted, error: httpx2.HTTPError) -> None:
-        """Count a failure of the Hub itself, not of a store of its nor of our own pool of connections."""
+    def _record_failure(self, hop: Hop, request: HubRequest, error: httpx2.HTTPError) -> None:
+        """Record a failure of the Hub itself. Storage hosts and our own connection pool do not count."""
         if hop.trusted and not isinstance(error, httpx2.PoolTimeout):
             connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            self._gate.failed(wanted.model_id, connected=connected)
+            self._breaker.record_failure(request.model_id, connected=connected)
 
-    def _heed(self, response: httpx2.Response, credential: Credential, wanted: Wanted) -> None:
-        """Note what an answer says of the Hub's state.
+    def _record_response(
+        self, response: httpx2.Response, credential: Credential, request: HubRequest
+    ) -> None:
+        """Record in the circuit breaker what a response says about the Hub and its quotas.
 
         Raises:
-            HubRateLimited: the quota is used up.
+            HubRateLimited: the quota is used up (status 429).
         """
         status, wait = response.status_code, quota_wait(response)
         if status == httpx2.codes.TOO_MANY_REQUESTS:
-            raise HubRateLimited(wanted.model_id, self._gate.refused(credential.owner, wait))
-        if status in _PASSING:
-            self._gate.failed(wanted.model_id)
+            raise HubRateLimited(request.model_id, self._breaker.record_rate_limit(credential.owner, wait))
+        if status in _RETRIED_STATUSES:
+            self._breaker.record_failure(request.model_id)
         else:
-            self._gate.answered(wanted.model_id)
+            self._breaker.record_success(request.model_id)
         if wait is not None:
-            self._gate.spent(credential.owner, wanted.quota, wait)
+            self._breaker.record_used_up_quota(credential.owner, request.quota, wait)
 
-    async def _read(self, response: httpx2.Response, wanted: Wanted) -> Download:
-        expected = httpx2.codes.OK if wanted.span is None else httpx2.codes.PARTIAL_CONTENT
+    async def _read(self, response: httpx2.Response, request: HubRequest) -> Download:
+        expected = httpx2.codes.OK if request.span is None else httpx2.codes.PARTIAL_CONTENT
         if response.status_code not in {httpx2.codes.OK, expected}:
-            raise refusal(response, wanted, self._endpoint)
-        _check_form(response, wanted)
-        body = await self._body(response, wanted)
+            raise response_error(response, request, self._endpoint)
+        _check_form(response, request)
+        body = await self._body(response, request)
         return Download(body, commit_or_none(response.headers.get(HUGGINGFACE_HEADER_X_REPO_COMMIT)))
 
-    async def _body(self, response: httpx2.Response, wanted: Wanted) -> bytes:
-        enough = None if wanted.span is None else wanted.span[1] - wanted.span[0] + 1
+    async def _body(self, response: httpx2.Response, request: HubRequest) -> bytes:
+        size = None if request.span is None else request.span[1] - request.span[0] + 1
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
-            if enough is not None and len(body) >= enough:
-                return bytes(body[:enough])
-            if enough is None and len(body) > self._limits.file_bytes:
-                raise ConfigTooLarge(wanted.model_id, wanted.file, self._limits.file_bytes)
+            if size is not None and len(body) >= size:
+                return bytes(body[:size])
+            if size is None and len(body) > self._limits.file_bytes:
+                raise ConfigTooLarge(request.model_id, request.file, self._limits.file_bytes)
         return bytes(body)
 
 
-def _check_form(response: httpx2.Response, wanted: Wanted) -> None:
-    """Refuse what is no plain file, or another span of it than asked for, before any of it is read."""
+def _check_form(response: httpx2.Response, request: HubRequest) -> None:
+    """Raise HubError, before the body is read, if it is no plain file or not the requested span."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in {"text/html", "application/xhtml+xml"}:
-        raise ConfigNotJson(wanted.model_id, wanted.file, "a web page came instead")
+        raise ConfigNotJson(request.model_id, request.file, "the response is a web page")
     status = response.status_code
     if response.headers.get("Content-Encoding", "identity").strip().lower() not in {"", "identity"}:
-        raise HubUnreachable(wanted.model_id, "it answered compressed though asked not to", status=status)
-    if wanted.span is not None and _first_byte(response) != wanted.span[0]:
-        raise HubUnreachable(wanted.model_id, "it answered with another part of a file", status=status)
+        raise HubUnreachable(
+            request.model_id,
+            "it sent a compressed response although the request excluded that",
+            status=status,
+        )
+    if request.span is not None and _first_byte(response) != request.span[0]:
+        raise HubUnreachable(request.model_id, "it sent another part of the file", status=status)
 
 
 def _first_byte(response: httpx2.Response) -> int | None:
-    if response.status_code == httpx2.codes.OK:  # the whole file, from its beginning
+    if response.status_code == httpx2.codes.OK:  # the whole file, from its first byte
         return 0
-    match = _PLACE.fullmatch(response.headers.get("Content-Range", "").strip())
+    match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
     return int(match[1]) if match else None

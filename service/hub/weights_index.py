@@ -1,7 +1,7 @@
-"""The total that an index of weights states, from its first bytes.
+"""Reads the total size of a model's tensors from the first bytes of its weights index.
 
-The index of a model of many shards has megabytes, nearly all of which say which tensor lies where; writers
-sort its keys, so that `metadata` comes first.
+The index of a model with many shards has megabytes, nearly all of them a map from tensors to files. Its keys
+are sorted, so that `metadata` with the total comes first and the rest need not be fetched.
 """
 
 import json
@@ -14,7 +14,7 @@ _MOST_BYTES: Final = 1 << 60
 
 
 def total_bytes(beginning: bytes) -> int | None:
-    """Return the bytes of all tensors; None where the beginning does not state them."""
+    """Return the bytes of all tensors; None if the beginning of the index does not state them."""
     text = beginning.decode("utf-8", "replace")
     match = _BEGINNING.match(text)
     if match is None:
@@ -26,4 +26,4 @@ def total_bytes(beginning: bytes) -> int | None:
     total = metadata.get("total_size")
     if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < _MOST_BYTES:
         return None
-    return int(total)  # some writers state whole bytes as a float
+    return int(total)  # some tools write whole bytes as a float

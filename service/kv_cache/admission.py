@@ -1,24 +1,29 @@
-"""Blocks that one request takes of each group: to be let in, to be read, to be answered."""
+"""Blocks that one request takes of each group: for admission, prefill and decode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, overload
 
-from service.engines.rules import AdmissionGate
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.state_caching import ALIGN
+from service.engines.rules.admission import AdmissionGate
 from service.kv_cache.grouping import LOCAL_KINDS
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerSpec, StateSpec
-from service.launch.serving import Serving
-from service.launch.state_caching import ALIGN
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    LayerSpec,
+    StateSpec,
+)
 from service.units import ceil_div
 
-SETTLED: Final = 3
+RESOLVED: Final = 3
 """Tokens of an answer after which blocks of the prompt outside every window have been given back."""
 COUNTED: Final = 64
 """Steps looked at from each end of a prompt, and ends of chunks: between them, blocks rise or repeat."""
 ALIGNED_STATES: Final = 2
-"""States of one request where those at the ends of blocks are kept, checkpoints inside a chunk aside."""
+"""States of one request where those at the ends of blocks are stored, checkpoints inside a chunk aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +37,9 @@ class GroupAdmission:
     """Blocks that must be free before the request is let in."""
     whole_prompt_blocks: int
     """Blocks of the whole prompt: what a gate without a cap asks for."""
-    settled_blocks: int
+    blocks_after_prefill: int
     """Blocks held once the prompt has been read."""
-    answered_blocks: int
+    peak_decode_blocks: int
     """Most blocks held while the answer is written."""
 
 
@@ -43,7 +48,7 @@ class RequestAdmission:
     """One request as the scheduler meets it: read chunk by chunk, answered token by token."""
 
     groups: tuple[GroupAdmission, ...]
-    prefill_blocks: int
+    peak_prefill_blocks: int
     """Most blocks of all groups together that are held until the answer has begun."""
     states_left_behind: int
     """Of the blocks held, states of the prompt that are not given back before the request ends."""
@@ -59,63 +64,69 @@ class RequestAdmission:
         return sum(group.whole_prompt_blocks for group in self.groups)
 
     @property
-    def settled_blocks(self) -> int:
+    def blocks_after_prefill(self) -> int:
         """Blocks held once the prompt has been read."""
-        return sum(group.settled_blocks for group in self.groups)
+        return sum(group.blocks_after_prefill for group in self.groups)
 
     @property
-    def answered_blocks(self) -> int:
+    def peak_decode_blocks(self) -> int:
         """Most blocks held while the answer is written."""
-        return sum(group.answered_blocks for group in self.groups)
+        return sum(group.peak_decode_blocks for group in self.groups)
 
     def at_once(self, free_blocks: int) -> int:
         """Return the requests let in, one prompt after the other, before one finds too few blocks free."""
-        return self._let_in(free_blocks, self.blocks, self.settled_blocks)
+        return self._let_in(free_blocks, self.blocks, self.blocks_after_prefill)
 
     def at_once_uncapped(self, free_blocks: int) -> int:
-        """Return the same, had the gate asked for the whole prompt of windows too."""
-        return self._let_in(free_blocks, self.whole_prompt_blocks, self.settled_blocks)
+        """Return the same for a gate that needs blocks for the whole prompt of windowed layers too."""
+        return self._let_in(free_blocks, self.whole_prompt_blocks, self.blocks_after_prefill)
 
     def to_the_end(self, free_blocks: int) -> int:
         """Return the requests that stay together until all are answered: none is put off for another."""
-        return self._let_in(free_blocks, max(self.blocks, self.answered_blocks), self.answered_blocks)
+        return self._let_in(free_blocks, max(self.blocks, self.peak_decode_blocks), self.peak_decode_blocks)
 
     def _let_in(self, free_blocks: int, gate: int, held: int) -> int:
-        needed = max(gate, self.prefill_blocks)
+        needed = max(gate, self.peak_prefill_blocks)
         return 0 if needed > free_blocks else 1 + (free_blocks - needed) // max(1, held)
 
 
 def admit(
-    groups: tuple[Group, ...], serving: Serving, max_model_len: int, prompt_tokens: int, output_tokens: int
+    groups: tuple[Group, ...],
+    engine_config: EngineConfig,
+    max_model_len: int,
+    prompt_tokens: int,
+    output_tokens: int,
 ) -> RequestAdmission:
-    """Return what one request takes of which nothing is cached before and no token is guessed.
+    """Return what one request takes if no prefix of it is cached and there are no draft tokens.
 
     Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
     SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
     """
-    begun = prompt_steps(groups, serving, prompt_tokens, max(0, min(SETTLED, max_model_len - prompt_tokens)))
+    started = prompt_steps(
+        groups, engine_config, prompt_tokens, max(0, min(RESOLVED, max_model_len - prompt_tokens))
+    )
     specs = dict.fromkeys(group.spec for group in groups)
-    uses = {spec: _Use(spec, serving, max_model_len, prompt_tokens, begun) for spec in specs}
+    uses = {spec: _Use(spec, engine_config, max_model_len, prompt_tokens, started) for spec in specs}
     last = max(prompt_tokens, min(prompt_tokens + output_tokens, max_model_len) - 1)
     peak = max(
         sum(uses[group.spec].reading(number) for group in groups)
-        for number in _telling(begun, specs, serving)
+        for number in _telling(started, specs, engine_config)
     )
     counts = tuple(uses[group.spec].admission(group.kind, last) for group in groups)
-    left = sum(uses[group.spec].left_behind(len(begun) - 1) for group in groups)
+    left = sum(uses[group.spec].left_behind(len(started) - 1) for group in groups)
     return RequestAdmission(counts, peak, left)
 
 
-def most_guessed_blocks(groups: tuple[Group, ...], guesses: int, ranks: int = 1) -> int:
-    """Return the most blocks that tokens guessed ahead add to what one request holds.
+def most_draft_blocks(groups: tuple[Group, ...], draft_tokens: int, ranks: int = 1) -> int:
+    """Return the most blocks that draft tokens add to what one request holds.
 
-    ``ranks`` share the tokens of one request. A step has room for the guesses that it checks and for those
-    that the draft makes next, one more with some drafts.
+    ``ranks`` share the tokens of one request. A step has room for the draft tokens that it verifies and for
+    those that the draft makes next, one more with some drafts.
     Source: vLLM 0.33.0, VllmConfig.num_lookahead_tokens, and Scheduler.schedule.
     """
-    if not guesses:
+    if not draft_tokens:
         return 0
-    places = 2 * guesses + 1
+    places = 2 * draft_tokens + 1
     blocks = (group.spec.block_size for group in groups if isinstance(group.spec, AttentionSpec))
     return sum(ceil_div(places, block * ranks) for block in blocks)
 
@@ -149,16 +160,16 @@ class PromptSteps(Sequence[int]):
 
 
 def prompt_steps(
-    groups: tuple[Group, ...], serving: Serving, prompt_tokens: int, answer_tokens: int = 0
+    groups: tuple[Group, ...], engine_config: EngineConfig, prompt_tokens: int, answer_tokens: int = 0
 ) -> PromptSteps:
     """Return the steps in which a prompt is read, and those of some tokens of the answer.
 
-    Where states are kept at the ends of blocks, a step reads whole blocks, and the last block alone what is
+    Where states are stored at the ends of blocks, a step reads whole blocks, and the last block alone what is
     left. Source: vLLM 0.24.0, Scheduler._mamba_block_aligned_split.
     """
-    chunk, whole = serving.max_num_batched_tokens, prompt_tokens
+    chunk, whole = engine_config.max_num_batched_tokens, prompt_tokens
     blocks = {group.spec.block_size for group in groups if isinstance(group.spec, StateSpec)}
-    if serving.mamba_cache_mode == ALIGN and blocks:
+    if engine_config.mamba_cache_mode == ALIGN and blocks:
         block = max(blocks)
         chunk = chunk // block * block or chunk
         whole = prompt_tokens // block * block or prompt_tokens
@@ -167,14 +178,14 @@ def prompt_steps(
     return PromptSteps(range(chunk, whole, chunk), (*sorted(ends), *answer))
 
 
-def _telling(steps: PromptSteps, specs: Iterable[LayerSpec], serving: Serving) -> set[int]:
+def _telling(steps: PromptSteps, specs: Iterable[LayerSpec], engine_config: EngineConfig) -> set[int]:
     """Return the steps one of which holds the most blocks: at both ends, and before a chunk is given back."""
     numbers = range(len(steps))
     found = {*numbers[:COUNTED], *numbers[-COUNTED:]}
     for spec in specs:
         if isinstance(spec, AttentionSpec) and spec.attention_chunk_size is not None:
             ends = range(spec.attention_chunk_size, steps.chunks.stop, spec.attention_chunk_size)[-COUNTED:]
-            last = (ceil_div(end, steps.chunks.step) - 1 + serving.batches_behind for end in ends)
+            last = (ceil_div(end, steps.chunks.step) - 1 + engine_config.batches_behind for end in ends)
             found.update(number for number in last if number in numbers)
     return found
 
@@ -184,7 +195,7 @@ class _Use:
     """What one request does with the blocks of a group."""
 
     spec: LayerSpec
-    serving: Serving
+    engine_config: EngineConfig
     max_model_len: int
     prompt_tokens: int
     steps: PromptSteps
@@ -193,12 +204,12 @@ class _Use:
     def block(self) -> int:
         """Tokens of one block over all ranks that share a request."""
         shares = isinstance(self.spec, AttentionSpec) and self.spec.kind is not CacheKind.CROSS_ATTENTION
-        return self.spec.block_size * (self.serving.decode_context_parallel_size if shares else 1)
+        return self.spec.block_size * (self.engine_config.decode_context_parallel_size if shares else 1)
 
     @property
     def keeps_ends(self) -> bool:
-        """Whether a recurrent state is kept at the ends of blocks."""
-        return isinstance(self.spec, StateSpec) and self.serving.mamba_cache_mode == ALIGN
+        """Whether recurrent states are stored at the ends of blocks."""
+        return isinstance(self.spec, StateSpec) and self.engine_config.mamba_cache_mode == ALIGN
 
     def admission(self, kind: CacheKind, last: int) -> GroupAdmission:
         """Return the counts of a group; ``last`` is the place of the answer's last token but one."""
@@ -207,32 +218,32 @@ class _Use:
             counted_tokens=self.counted_tokens(),
             blocks=self.gate(),
             whole_prompt_blocks=self.gate() if self.keeps_ends else self.whole(self.prompt_tokens),
-            settled_blocks=self.reading(len(self.steps) - 1),
-            answered_blocks=max(map(self.answering, self.turning_points(last))),
+            blocks_after_prefill=self.reading(len(self.steps) - 1),
+            peak_decode_blocks=max(map(self.answering, self.turning_points(last))),
         )
 
     def counted_tokens(self) -> int:
         """Return the tokens of the prompt that the gate counts."""
-        spec, serving = self.spec, self.serving
+        spec, engine_config = self.spec, self.engine_config
         if spec.kind is CacheKind.CROSS_ATTENTION:
-            return serving.encoder_tokens
-        gate, batch = serving.rules.admission, serving.max_num_batched_tokens
+            return engine_config.encoder_tokens
+        gate, batch = engine_config.rules.admission.gate, engine_config.max_num_batched_tokens
         counted = self.prompt_tokens
         if gate is AdmissionGate.CHUNK_BY_CHUNK:
             counted = self.steps[0]
         elif gate is AdmissionGate.STARTUP_BOUND and isinstance(spec, AttentionSpec):
-            counted = spec.kept_tokens(serving.demand(self.max_model_len))
+            counted = spec.retained_tokens(engine_config.demand(self.max_model_len))
         elif gate is AdmissionGate.WINDOW_PLUS_CHUNK and isinstance(spec, AttentionSpec) and spec.is_windowed:
             counted = (spec.sliding_window or 0) + batch
         return min(counted, self.prompt_tokens)
 
     def gate(self) -> int:
         """Return the blocks that must be free before the request is let in."""
-        spec, serving = self.spec, self.serving
+        spec, engine_config = self.spec, self.engine_config
         if isinstance(spec, StateSpec) and self.keeps_ends:
             return 1 + self.checkpoints(0, self.prompt_tokens) + spec.speculative_pages
-        if serving.rules.admission is AdmissionGate.STARTUP_BOUND and spec.kind in LOCAL_KINDS:
-            bound = spec.blocks_per_request(serving.demand(self.max_model_len))
+        if engine_config.rules.admission.gate is AdmissionGate.STARTUP_BOUND and spec.kind in LOCAL_KINDS:
+            bound = spec.blocks_per_request(engine_config.demand(self.max_model_len))
             return min(self.whole(self.prompt_tokens), bound)
         return self.whole(self.counted_tokens())
 
@@ -241,16 +252,16 @@ class _Use:
         if self.spec.kind is CacheKind.CIRCULAR_BUFFER:
             return 1
         if self.spec.kind is CacheKind.CROSS_ATTENTION:
-            tokens = self.serving.encoder_tokens
-        guessed = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
-        return ceil_div(tokens, self.block) + guessed
+            tokens = self.engine_config.encoder_tokens
+        drafted = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
+        return ceil_div(tokens, self.block) + drafted
 
     def reading(self, number: int) -> int:
         """Return the blocks held once there is room for a step."""
         if self.keeps_ends:
-            return self._states_kept(number)
+            return self._states_retained(number)
         return self.whole(self.steps[number]) - self.given_back(
-            self._read(number - self.serving.batches_behind)
+            self._read(number - self.engine_config.batches_behind)
         )
 
     def _read(self, number: int) -> int:
@@ -259,7 +270,7 @@ class _Use:
 
     def answering(self, written: int) -> int:
         """Return the blocks held once there is room for a token of the answer; ``written`` are before it."""
-        held = self.whole(written + 1) - self.given_back(written - self.serving.batches_behind)
+        held = self.whole(written + 1) - self.given_back(written - self.engine_config.batches_behind)
         return held + self.left_behind(len(self.steps) - 1)
 
     def given_back(self, computed: int) -> int:
@@ -268,7 +279,7 @@ class _Use:
         if isinstance(spec, StateSpec):
             passed = computed - 1
         elif spec.is_windowed and spec.sliding_window is not None:
-            retained = self.serving.demand().retained_tokens
+            retained = self.engine_config.demand().retained_tokens
             passed = computed - spec.sliding_window + 1 - retained
         elif spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and spec.attention_chunk_size is not None:
             passed = computed // spec.attention_chunk_size * spec.attention_chunk_size
@@ -283,24 +294,28 @@ class _Use:
         points = {first, last, last // block * block}
         if isinstance(self.spec, AttentionSpec) and self.spec.attention_chunk_size is not None:
             ends = range(self.spec.attention_chunk_size, last + 1, self.spec.attention_chunk_size)[-COUNTED:]
-            points.update(end - 1 + self.serving.batches_behind for end in ends)
+            points.update(end - 1 + self.engine_config.batches_behind for end in ends)
         return tuple(sorted(point for point in points if first <= point <= last))
 
-    def _states_kept(self, number: int) -> int:
+    def _states_retained(self, number: int) -> int:
         """Return the states held at a step while the ends of blocks keep theirs."""
-        behind = self.serving.batches_behind
+        behind = self.engine_config.batches_behind
         checkpoints = sum(
             self.checkpoints(self._read(step), self.steps[step])
             for step in range(max(0, number - behind), number + 1)
         )
-        guessed = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
+        drafted = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
         oldest = max(0, number - 1 - behind)
         recent = {ceil_div(end, self.spec.block_size) for end in self.steps[oldest : number + 1]}
-        return len(recent) + self.left_behind(oldest) + checkpoints + guessed
+        return len(recent) + self.left_behind(oldest) + checkpoints + drafted
 
     def left_behind(self, number: int) -> int:
         """Return the states of earlier steps that are never given back: those with a gap after them."""
-        if not (self.keeps_ends and self.serving.batches_behind and self.serving.rules.states_pile_up):
+        if not (
+            self.keeps_ends
+            and self.engine_config.batches_behind
+            and self.engine_config.rules.admission.states_pile_up
+        ):
             return 0
         block, regular = self.spec.block_size, min(number, len(self.steps.chunks) - 1)
         leaps = max(0, regular) if self.steps.chunks.step > block else 0
@@ -308,9 +323,9 @@ class _Use:
         return leaps + sum(after - place > 1 for place, after in pairwise(later))
 
     def checkpoints(self, start: int, end: int) -> int:
-        """Return the states kept besides within one step: at the end of its last whole block."""
+        """Return the additional states stored within one step: at the end of its last whole block."""
         spec = self.spec
         if not isinstance(spec, StateSpec) or spec.pages_per_request is None:
             return 0
-        kept = spec.pages_per_request - ALIGNED_STATES
-        return kept if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0
+        stored = spec.pages_per_request - ALIGNED_STATES
+        return stored if ceil_div(end, spec.block_size) - 2 > (start - 1) // spec.block_size else 0

@@ -1,14 +1,15 @@
-"""Tokens per block: what the engine settles before it builds the model, and what backends prefer."""
+"""Tokens per block: decided before the model is built, or by what its backends prefer."""
 
 from dataclasses import replace
 from itertools import product
 from math import lcm
 
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import Backends
-from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
+from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, Backends
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.state_caching import ALIGN
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import BlockInBatch, BlockSizeChoice, HybridBlockSize
+from service.engines.rules.blocks import BlockInBatch, BlockSizeChoice, HybridBlockSize
 from service.kv_cache.alignment import (
     BlockSizes,
     aligned_before_backends,
@@ -17,66 +18,68 @@ from service.kv_cache.alignment import (
     block_sizes_before_backends,
     unaligned,
 )
-from service.launch.serving import Serving
-from service.launch.state_caching import ALIGN
 
 
-def settle_block_size(architecture: ModelArchitecture, serving: Serving) -> Serving:
-    """Return the start with the block size by which backends are asked, where it is settled before them."""
-    rules, mixer = serving.rules, architecture.lead_attention
-    if rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
-        size = block_sizes_before_backends(architecture, serving).block_size
-        if rules.aligned_block_in_batch is BlockInBatch.BY_CONFIG:
-            check_block_in_batch(size, serving, Stage.CONFIG)
-        return replace(serving, block_size=size)
-    forgotten = rules.hybrid_block_size is HybridBlockSize.FORGOTTEN
-    if mixer is None or not architecture.is_hybrid or not forgotten or serving.block_size is None:
-        return serving
-    # Only a size that was asked for is remembered, aligned, when backends are chosen.
-    return replace(serving, block_size=aligned_before_backends(architecture, mixer, serving).block_size)
+def resolve_block_size(architecture: ModelArchitecture, engine_config: EngineConfig) -> EngineConfig:
+    """Return the start with the block size that backends are chosen by, where it is decided before them."""
+    rules, mixer = engine_config.rules, architecture.lead_attention
+    if rules.blocks.choice is BlockSizeChoice.BEFORE_BACKENDS:
+        size = block_sizes_before_backends(architecture, engine_config).block_size
+        if rules.blocks.aligned_block_in_batch is BlockInBatch.BY_CONFIG:
+            check_block_in_batch(size, engine_config, Stage.CONFIG)
+        return replace(engine_config, block_size=size)
+    forgotten = rules.blocks.hybrid_alignment is HybridBlockSize.FORGOTTEN
+    if mixer is None or not architecture.is_hybrid or not forgotten or engine_config.block_size is None:
+        return engine_config
+    # When backends are chosen, the engine knows the aligned size only if the user gave one.
+    return replace(
+        engine_config, block_size=aligned_before_backends(architecture, mixer, engine_config).block_size
+    )
 
 
-def check_block_in_batch(block_size: int, serving: Serving, stage: Stage) -> None:
-    """Refuse blocks that no batch fills where states are kept in mode ``align``.
+def check_block_in_batch(block_size: int, engine_config: EngineConfig, stage: Stage) -> None:
+    """Refuse blocks that no batch fills where states are stored in mode ``align``.
 
     Raises:
         EngineRefusal: at the given stage.
     """
-    if serving.mamba_cache_mode != ALIGN or block_size <= serving.max_num_batched_tokens:
+    if engine_config.mamba_cache_mode != ALIGN or block_size <= engine_config.max_num_batched_tokens:
         return
     prefix, kind = ("VllmConfig: ", "ValidationError") if stage is Stage.CONFIG else ("", "AssertionError")
     raise EngineRefusal(
         stage,
         f"{prefix}In Mamba cache align mode, block_size ({block_size}) must be <= "
-        f"max_num_batched_tokens ({serving.max_num_batched_tokens}).",
+        f"max_num_batched_tokens ({engine_config.max_num_batched_tokens}).",
         type=kind,
     )
 
 
-def resolve_block_sizes(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> BlockSizes:
+def resolve_block_sizes(
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends
+) -> BlockSizes:
     """Return the block size and the pages that others are aligned to.
 
     Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend.
     """
-    rules = serving.rules
-    if rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
-        return block_sizes_before_backends(architecture, serving)
+    rules = engine_config.rules
+    if rules.blocks.choice is BlockSizeChoice.BEFORE_BACKENDS:
+        return block_sizes_before_backends(architecture, engine_config)
     mixer = architecture.lead_attention
     if mixer is None:
-        return unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE)
-    if architecture.is_hybrid and rules.hybrid_block_size is HybridBlockSize.FORGOTTEN:
-        return aligned_before_backends(architecture, mixer, serving)
-    distinct = tuple(dict.fromkeys({id(backend): backend for backend in backends.values()}.values()))
-    sizes = BlockSizes(serving.block_size or _preferred(distinct, serving))
+        return unaligned(engine_config, engine_config.block_size or DEFAULT_BLOCK_SIZE)
+    if architecture.is_hybrid and rules.blocks.hybrid_alignment is HybridBlockSize.FORGOTTEN:
+        return aligned_before_backends(architecture, mixer, engine_config)
+    distinct = tuple(dict.fromkeys(backends.distinct))
+    sizes = BlockSizes(engine_config.block_size or _preferred(distinct, engine_config))
     if architecture.is_hybrid:
-        sizes = aligned_with_states(architecture, mixer, serving, distinct, sizes.block_size)
-    if rules.skip_layer_alignment and serving.kv_cache_dtype_skip_layers:
-        sizes = aligned_with_skipped(mixer, serving, distinct[0], sizes)
+        sizes = aligned_with_states(architecture, mixer, engine_config, distinct, sizes.block_size)
+    if rules.blocks.skip_layer_alignment and engine_config.kv_cache_dtype_skip_layers:
+        sizes = aligned_with_skipped(mixer, engine_config, distinct[0], sizes)
     return sizes
 
 
-def _preferred(backends: tuple[AttentionBackend, ...], serving: Serving) -> int:
-    if serving.rules.block_size_choice is BlockSizeChoice.FIRST_BACKEND or len(backends) == 1:
+def _preferred(backends: tuple[AttentionBackend, ...], engine_config: EngineConfig) -> int:
+    if engine_config.rules.blocks.choice is BlockSizeChoice.FIRST_BACKEND or len(backends) == 1:
         return backends[0].kernel_block_sizes.preferred()
     return _shared(backends)
 

@@ -6,31 +6,24 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from service.architecture.layers import CachePart
+from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
-from service.backends.assignment import Backends
-from service.backends.backend import DEFAULT_BLOCK_SIZE
+from service.backends.backend import DEFAULT_BLOCK_SIZE, Backends
+from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import (
-    BlockInBatch,
-    BlockSizeChoice,
-    ConcurrencyCount,
-    EngineRules,
-    HybridBlockSize,
-    StartupCheck,
-    TokenReport,
-)
+from service.engines.rules.blocks import BlockInBatch, BlockSizeChoice, HybridBlockSize
+from service.engines.rules.capacity import ConcurrencyCount, StartupCheck, TokenReport
+from service.engines.rules.groups import GroupRules
 from service.kv_cache.alignment import BlockSizes, unaligned
-from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.block_size import check_block_in_batch, resolve_block_sizes
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
-from service.kv_cache.layers import layer_caches
+from service.kv_cache.kv_cache import CacheGroup, KvCache
+from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import CacheKind, SpecLayers, StateSpec, merge_equal
 from service.kv_cache.startup_check import StartupMemory, startup_memories
-from service.launch.serving import Serving
 from service.units import ceil_div
 
 KINDS_BY_CLASS_NAME: Final = (
@@ -50,7 +43,7 @@ KINDS_BY_CLASS_NAME: Final = (
 class CacheLayout:
     """Groups of the whole model and what each pipeline stage holds of them."""
 
-    layers: tuple[tuple[LayerCache, ...], ...]
+    layers: tuple[tuple[SpecLayers, ...], ...]
     """Per stage, the layers that own a cache, before any grouping."""
     groups: tuple[Group, ...]
     stages: tuple[tuple[Group, ...], ...]
@@ -60,89 +53,100 @@ class CacheLayout:
     uncuttable_blocks: frozenset[int] = frozenset()
     """Block sizes of layers with heads that their own kernels cannot cut into theirs.
 
-    Up to 0.30.0 the first layer's backend alone settles the size; that another one cannot do with it shows
-    once caches are set up: vLLM 0.11.1 to 0.33.0, select_common_block_size.
+    Up to 0.30.0 the first layer's backend alone decides the size. If another backend cannot use it, the
+    engine fails when it sets up its caches: vLLM 0.11.1 to 0.33.0, select_common_block_size.
     """
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
 
-def lay_out(architecture: ModelArchitecture, serving: Serving, backends: Backends) -> CacheLayout:
+def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends) -> CacheLayout:
     """Return the groups that the engine forms, before any memory is known.
 
     Raises:
         EngineRefusal: no common block size, page size or type of layer can be found.
     """
-    sizes = resolve_block_sizes(architecture, serving, backends)
-    layers = tuple(_stage_caches(architecture, serving, backends, sizes))
+    sizes = resolve_block_sizes(architecture, engine_config, backends)
+    layers = tuple(_stage_caches(architecture, engine_config, backends, sizes))
     try:
-        groups, parts = _groups(tuple(chain.from_iterable(layers)), layers, serving)
+        groups, parts = _groups(layers, engine_config)
     except EngineRefusal as refusal:
-        if serving.rules.startup_check is not StartupCheck.LAYERS:
+        if engine_config.rules.capacity.startup_check is not StartupCheck.LAYERS:
             raise
         return CacheLayout(layers, (), (), sizes.block_size, refusal=refusal)
     return CacheLayout(layers, groups, parts, sizes.block_size, _uncuttable(parts, backends))
 
 
 def _stage_caches(
-    architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
-) -> Iterator[tuple[LayerCache, ...]]:
-    """Yield the caches of each stage, whose own layers settle its blocks where backends do.
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, sizes: BlockSizes
+) -> Iterator[tuple[SpecLayers, ...]]:
+    """Yield the caches of each stage, whose own layers decide its block size where backends do.
 
     Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend, which each worker runs on its own.
     """
-    settled: dict[BlockSizes, tuple[LayerCache, ...]] = {}
-    for indices in built_stages(architecture, serving.pipeline_parallel_size):
-        own = {key: backend for key, backend in backends.items() if key[0] in indices}
+    if engine_config.pipeline_parallel_size == 1:
+        yield layer_caches(architecture, engine_config, backends, sizes)
+        return
+    for layers in built_stages(architecture, engine_config.pipeline_parallel_size):
+        own = backends.within(layers)
         whole = len(own) == len(backends)
-        found = sizes if whole else _sizes_of_stage(architecture, serving, own, sizes)
-        if found not in settled:
-            settled[found] = layer_caches(architecture, serving, backends, found)
-        yield tuple(cache for cache in settled[found] if cache.index in indices)
+        found = sizes if whole else _sizes_of_stage(architecture, engine_config, own, sizes)
+        yield layer_caches(architecture, engine_config, backends, found, layers)
 
 
 def _uncuttable(stages: tuple[tuple[Group, ...], ...], backends: Backends) -> frozenset[int]:
-    distinct = {
-        (id(layer.spec), id(backends[layer.index, CachePart.ATTENTION])): layer
+    layers = (
+        layers
         for stage in stages
         for group in stage
-        for layer in group.layers
-        if layer.spec.kind is CacheKind.FULL_ATTENTION
+        for layers in group.layers
+        if layers.spec.kind is CacheKind.FULL_ATTENTION
+    )
+    return frozenset(cache.spec.block_size for cache in layers if _is_uncuttable(cache, backends))
+
+
+def _is_uncuttable(cache: SpecLayers, backends: Backends) -> bool:
+    block_size = cache.spec.block_size
+    refusing = {
+        place
+        for place, backend in enumerate(backends.distinct)
+        if not backend.kernel_block_sizes.accepts(block_size)
     }
-    return frozenset(
-        layer.spec.block_size
-        for layer in distinct.values()
-        if not backends[layer.index, CachePart.ATTENTION].kernel_block_sizes.accepts(layer.spec.block_size)
+    return bool(refusing) and any(
+        backends.places[index, CachePart.ATTENTION] in refusing for index in cache.indices
     )
 
 
 def _sizes_of_stage(
-    architecture: ModelArchitecture, serving: Serving, backends: Backends, sizes: BlockSizes
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, sizes: BlockSizes
 ) -> BlockSizes:
     """Return the block sizes of a stage with some of the backends; one without any aligns nothing."""
-    if serving.rules.block_size_choice is BlockSizeChoice.BEFORE_BACKENDS:
+    if engine_config.rules.blocks.choice is BlockSizeChoice.BEFORE_BACKENDS:
         return sizes
     if backends:
-        return resolve_block_sizes(architecture, serving, backends)
-    by_backend = serving.rules.hybrid_block_size is HybridBlockSize.BY_BACKEND
+        return resolve_block_sizes(architecture, engine_config, backends)
+    by_backend = engine_config.rules.blocks.hybrid_alignment is HybridBlockSize.BY_BACKEND
     alone = architecture.is_hybrid and by_backend
-    return unaligned(serving, serving.block_size or DEFAULT_BLOCK_SIZE) if alone else sizes
+    return unaligned(engine_config, engine_config.block_size or DEFAULT_BLOCK_SIZE) if alone else sizes
 
 
 def _groups(
-    caches: tuple[LayerCache, ...], layers: tuple[tuple[LayerCache, ...], ...], serving: Serving
+    layers: tuple[tuple[SpecLayers, ...], ...], engine_config: EngineConfig
 ) -> tuple[tuple[Group, ...], tuple[tuple[Group, ...], ...]]:
     """Return the groups of the model and of each stage."""
-    rules, hybrid = serving.rules, serving.hybrid_manager
-    if not rules.groups_per_stage:
-        groups = group_layers(caches, rules, hybrid_manager=hybrid)
+    rules, pages = engine_config.rules.groups, engine_config.rules.pages
+    hybrid = engine_config.hybrid_manager
+    if not rules.per_stage:
+        caches = layers[0] if len(layers) == 1 else merge_equal(chain.from_iterable(layers))
+        groups = group_layers(caches, rules, pages, hybrid_manager=hybrid)
         _check_stages(layers, rules)
         if len(layers) == 1:
             return groups, (groups,)
         return groups, tuple(tuple(group.within(stage, rules) for group in groups) for stage in layers)
     _check_stages(layers, rules)
     stages = tuple(
-        tuple(sorted(group_layers(stage, rules, hybrid_manager=hybrid), key=_sorting_key)) for stage in layers
+        tuple(sorted(group_layers(stage, rules, pages, hybrid_manager=hybrid), key=_sorting_key))
+        for stage in layers
     )
     first = [group.spec for group in stages[0]]
     if any(spec != group.spec for stage in stages for spec, group in zip(first, stage, strict=False)):
@@ -152,7 +156,7 @@ def _groups(
     return stages[0], stages
 
 
-def _check_stages(layers: tuple[tuple[LayerCache, ...], ...], rules: EngineRules) -> None:
+def _check_stages(layers: tuple[tuple[SpecLayers, ...], ...], rules: GroupRules) -> None:
     if not all(layers):
         error, words = rules.empty_stage_refusal
         raise EngineRefusal(
@@ -178,10 +182,10 @@ class RequestOfLength:
 
 @dataclass(frozen=True, slots=True)
 class CacheSizing:
-    """What does not depend on the bytes for the cache, worked out once for many sizes."""
+    """The part of sizing that does not depend on the bytes for the cache, computed once for many sizes."""
 
     layout: CacheLayout
-    serving: Serving
+    engine_config: EngineConfig
     checks: tuple[StartupMemory, ...]
     """Each stage's memory as the release checks it."""
     block_bytes: tuple[int, ...]
@@ -191,46 +195,48 @@ class CacheSizing:
     request: Callable[[int], RequestOfLength]
 
     @classmethod
-    def of(cls, layout: CacheLayout, serving: Serving) -> "CacheSizing":
+    def of(cls, layout: CacheLayout, engine_config: EngineConfig) -> "CacheSizing":
         """Return the sizing of a layout."""
-        sizes = tuple(bytes_per_block(stage, serving.rules.packed_block_bytes) for stage in layout.stages)
+        sizes = tuple(
+            bytes_per_block(stage, engine_config.rules.pages.packed_block_bytes) for stage in layout.stages
+        )
         return cls(
             layout,
-            serving,
-            startup_memories(layout.layers, layout.groups, layout.stages, serving),
+            engine_config,
+            startup_memories(layout.layers, layout.groups, layout.stages, engine_config),
             sizes,
             max(sizes, default=1),
-            cache(lambda length: _request(layout, serving, length)),
+            cache(lambda length: _request(layout, engine_config, length)),
         )
 
     def fitting(self) -> "CacheSizing":
-        """Return the sizing of the same start with the length left to the memory."""
-        return replace(self, serving=replace(self.serving, fit_max_model_len=True))
+        """Return the sizing of the same start whose length the engine shortens to what fits."""
+        return replace(self, engine_config=replace(self.engine_config, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
         """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
         try:
-            self.settle(available_bytes)
+            self.checked_length(available_bytes)
         except EngineRefusal:
             return False
         return True
 
-    def settle(self, available_bytes: int) -> int:
+    def checked_length(self, available_bytes: int) -> int:
         """Return the maximum length once the engine has seen the memory.
 
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
-        layout, serving, length = self.layout, self.serving, self.serving.max_model_len
-        if serving.fit_max_model_len:
+        layout, engine_config, length = self.layout, self.engine_config, self.engine_config.max_model_len
+        if engine_config.fit_max_model_len:
             length = self._fitted(available_bytes, length)
         for check in self.checks:
             check.check(available_bytes, length)
         if layout.refusal is not None:
             raise layout.refusal
-        if serving.rules.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
+        if engine_config.rules.blocks.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
             smallest = min(group.spec.block_size for group in layout.groups)
-            check_block_in_batch(smallest, serving, Stage.BLOCK_SIZE)
+            check_block_in_batch(smallest, engine_config, Stage.BLOCK_SIZE)
         return length
 
     def size(self, available_bytes: int) -> KvCache:
@@ -241,10 +247,10 @@ class CacheSizing:
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
-        length = self.settle(available_bytes)
+        length = self.checked_length(available_bytes)
         request, num_blocks = self.request(length), self.num_blocks(available_bytes)
         concurrency = num_blocks / request.blocks
-        tokens = _tokens(self.layout, self.serving, num_blocks, concurrency, length)
+        tokens = _tokens(self.layout, self.engine_config, num_blocks, concurrency, length)
         return KvCache(
             available_bytes=available_bytes,
             num_blocks=num_blocks,
@@ -253,15 +259,15 @@ class CacheSizing:
             tokens=tokens,
             max_concurrency=concurrency,
             max_model_len=length,
-            # All checks have passed at this length.
+            # All checks passed at this length.
             estimated_max_model_len=length,
             groups=request.groups,
-            report_lines=self.serving.rules.report_lines,
+            report_lines=self.engine_config.rules.capacity.report_lines,
         )
 
     def num_blocks(self, available_bytes: int) -> int:
         """Return the blocks of the smallest rank."""
-        override = self.serving.num_gpu_blocks_override
+        override = self.engine_config.num_gpu_blocks_override
         if override is not None:
             return override
         return max(0, available_bytes // self.largest_block)
@@ -277,45 +283,47 @@ class CacheSizing:
         return fitted
 
 
-def size_cache(layout: CacheLayout, serving: Serving, available_bytes: int) -> KvCache:
+def size_cache(layout: CacheLayout, engine_config: EngineConfig, available_bytes: int) -> KvCache:
     """Return what the engine makes of ``available_bytes`` on every rank.
 
     Raises:
         EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
     """
-    return CacheSizing.of(layout, serving).size(available_bytes)
+    return CacheSizing.of(layout, engine_config).size(available_bytes)
 
 
-def _request(layout: CacheLayout, serving: Serving, length: int) -> RequestOfLength:
-    groups = tuple(_answer(group, serving, length) for group in layout.stages[0])
-    return RequestOfLength(_blocks_of_request(layout, serving, length), groups)
+def _request(layout: CacheLayout, engine_config: EngineConfig, length: int) -> RequestOfLength:
+    groups = tuple(_answer(group, engine_config, length) for group in layout.stages[0])
+    return RequestOfLength(_blocks_of_request(layout, engine_config, length), groups)
 
 
-def _blocks_of_request(layout: CacheLayout, serving: Serving, length: int) -> int:
+def _blocks_of_request(layout: CacheLayout, engine_config: EngineConfig, length: int) -> int:
     """Return the blocks of one request as the release counts them for its report.
 
     Every pipeline stage reports its own groups; what is read last is the last stage's.
     """
-    demand, groups = serving.demand(length), layout.stages[-1]
-    if serving.rules.concurrency_count is ConcurrencyCount.BLOCKS:
+    demand, groups = engine_config.demand(length), layout.stages[-1]
+    if engine_config.rules.capacity.concurrency_count is ConcurrencyCount.BLOCKS:
         return sum(group.blocks_per_request(demand) for group in groups)
     size = sum(group.blocks_per_request(demand) * group.page_size for group in groups)
     return ceil_div(size, groups[0].page_size)
 
 
-def _answer(group: Group, serving: Serving, length: int) -> CacheGroup:
+def _answer(group: Group, engine_config: EngineConfig, length: int) -> CacheGroup:
     return CacheGroup(
         kind=group.kind,
-        layers=len(group.layers),
+        layers=group.num_layers,
         block_size=group.spec.block_size,
         page_size_bytes=group.page_size,
         unpadded_page_size_bytes=group.unpadded_page_size,
-        blocks_per_request=group.blocks_per_request(serving.demand(length)),
+        blocks_per_request=group.blocks_per_request(engine_config.demand(length)),
     )
 
 
-def _tokens(layout: CacheLayout, serving: Serving, num_blocks: int, concurrency: float, length: int) -> int:
-    if serving.rules.token_report is TokenReport.CONCURRENCY:
+def _tokens(
+    layout: CacheLayout, engine_config: EngineConfig, num_blocks: int, concurrency: float, length: int
+) -> int:
+    if engine_config.rules.capacity.token_report is TokenReport.CONCURRENCY:
         return int(concurrency * length)
     smallest = min(group.spec.block_size for group in layout.groups)
-    return num_blocks // len(layout.groups) * smallest * serving.decode_context_parallel_size
+    return num_blocks // len(layout.groups) * smallest * engine_config.decode_context_parallel_size

@@ -1,24 +1,24 @@
-"""What CUDA graphs of whole decode steps ask of the cache."""
+"""Whether the cache has enough states for CUDA graphs of whole decode steps."""
 
+from service.engine_config.engine_config import EngineConfig
 from service.kv_cache.capacity import CacheLayout
 from service.kv_cache.specs import StateSpec
-from service.launch.serving import Serving
 
 
-def capture_failure(layout: CacheLayout, serving: Serving, num_blocks: int) -> str | None:
-    """Return what the engine says, once its cache is set up, to more sequences than recurrent states.
+def capture_failure(layout: CacheLayout, engine_config: EngineConfig, num_blocks: int) -> str | None:
+    """Return the engine's error if there are fewer recurrent states than sequences, or ``None``.
 
     Graphs of whole decode steps are captured by default, for as many sequences as may run at once.
 
     Source: vLLM 0.20.0 to 0.33.0, CompilationConfig.resolve_cudagraph_mode_and_sizes.
     """
-    captures = serving.rules.graphs_need_states and not serving.enforce_eager
-    if not captures or serving.max_num_seqs <= num_blocks:
+    captures = engine_config.rules.states.graphs_need_states and not engine_config.enforce_eager
+    if not captures or engine_config.max_num_seqs <= num_blocks:
         return None
     if not any(isinstance(group.spec, StateSpec) for group in layout.groups):
         return None
     return (
-        f"max_num_seqs ({serving.max_num_seqs}) exceeds available Mamba cache blocks ({num_blocks}). "
+        f"max_num_seqs ({engine_config.max_num_seqs}) exceeds available Mamba cache blocks ({num_blocks}). "
         "Each decode sequence requires one Mamba cache block, so CUDA graph capture cannot proceed. "
         f"Please lower max_num_seqs to at most {num_blocks} or increase gpu_memory_utilization."
     )

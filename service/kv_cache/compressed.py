@@ -1,17 +1,19 @@
-"""The caches of compressed attention (DeepSeek V4): its window, compressed tokens, unfinished groups."""
+"""The caches of compressed attention (DeepSeek V4): window, compressed tokens, incomplete groups."""
 
 from typing import Final, assert_never
 
-from service.architecture.layers import CachePart, CompressedAttention, Indexer
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.sparse_indexers import Indexer
 from service.engines.refusal import EngineRefusal, Stage
-from service.kv_cache.formats import CacheFormat, Plain, Slot
+from service.kv_cache.formats import CacheFormat, PlainFormat, Slot
 from service.kv_cache.specs import AttentionSpec, CacheKind
 
 INDEXER_GROUP: Final = 128
 INDEXER_SCALE_BYTES: Final = 4
-BYTES: Final = Plain(1)
-HALVES: Final = Plain(2)
-FLOATS: Final = Plain(4)
+BYTES: Final = PlainFormat(1)
+HALVES: Final = PlainFormat(2)
+FLOATS: Final = PlainFormat(4)
 WINDOW_BLOCK: Final = 64
 """vLLM 0.20.0 to 0.33.0, DeepseekV4SWACache.block_size."""
 STATE_BLOCKS: Final = {4: 4, 128: 8}

@@ -21,7 +21,7 @@ class Packing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainFormat:
     """Elements of one size."""
 
     element_bytes: int
@@ -87,13 +87,13 @@ class Slot:
         return self.slot_bytes
 
 
-CacheFormat: TypeAlias = Plain | PerTokenHead | NvFp4 | TurboQuant | Slot
+CacheFormat: TypeAlias = PlainFormat | PerTokenHead | NvFp4 | TurboQuant | Slot
 
 QUANTIZED: Final[dict[str, CacheFormat]] = {
-    "fp8": Plain(1),
-    "fp8_e4m3": Plain(1),
-    "fp8_e5m2": Plain(1),
-    "fp8_inc": Plain(1),
+    "fp8": PlainFormat(1),
+    "fp8_e4m3": PlainFormat(1),
+    "fp8_e5m2": PlainFormat(1),
+    "fp8_inc": PlainFormat(1),
     "int8_per_token_head": PerTokenHead(8),
     "fp8_per_token_head": PerTokenHead(8),
     "int4_per_token_head": PerTokenHead(4, Packing.INT4_PER_TOKEN_HEAD),
@@ -121,9 +121,9 @@ def cache_format(dtype: str, model_dtype: str) -> CacheFormat:
         UnmodelledCacheDtype: the size of this dtype is not known.
     """
     if dtype == "auto":
-        return Plain(MODEL_DTYPE_BYTES[model_dtype])
+        return PlainFormat(MODEL_DTYPE_BYTES[model_dtype])
     if dtype in MODEL_DTYPE_BYTES:
-        return Plain(MODEL_DTYPE_BYTES[dtype])
+        return PlainFormat(MODEL_DTYPE_BYTES[dtype])
     try:
         return QUANTIZED[dtype]
     except KeyError:
@@ -131,8 +131,8 @@ def cache_format(dtype: str, model_dtype: str) -> CacheFormat:
 
 
 def of_heads(cache_format: CacheFormat) -> CacheFormat:
-    """Return the format as attention with heads stores it: slots are for latent vectors alone."""
-    return Plain(1) if isinstance(cache_format, Slot) else cache_format
+    """Return the format as attention with heads stores it: only MLA uses slots."""
+    return PlainFormat(1) if isinstance(cache_format, Slot) else cache_format
 
 
 def unpacked(cache_format: CacheFormat) -> CacheFormat:
@@ -143,7 +143,7 @@ def unpacked(cache_format: CacheFormat) -> CacheFormat:
         case Packing.INT4_PER_TOKEN_HEAD:
             return PerTokenHead(BYTE_BITS)
         case _:
-            return Plain(1)
+            return PlainFormat(1)
 
 
 def sized_by(cache_format: CacheFormat, known: frozenset[str]) -> CacheFormat:

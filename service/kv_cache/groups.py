@@ -1,12 +1,16 @@
 """The engine's KV cache groups: layers that share one block table."""
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from service.engines.rules import EngineRules
-from service.kv_cache.specs import WINDOWED_KINDS, CacheKind, LayerCache, LayerSpec, StateSpec, distinct_specs
-from service.launch.serving import Demand
+from service.engine_config.engine_config import RequestDemand
+from service.engines.rules.groups import GroupRules
+from service.kv_cache.specs import (
+    WINDOWED_KINDS,
+    CacheKind,
+    LayerSpec,
+    SpecLayers,
+    StateSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +20,8 @@ class Group:
     In a *uniform type* group pages differ from layer to layer; a block id then costs their sum.
     """
 
-    layers: tuple[LayerCache, ...]
-    """The layers here: all of them, or those of one pipeline stage."""
+    layers: tuple[SpecLayers, ...]
+    """The layers here, by spec: all of them, or those of one pipeline stage."""
     spec: LayerSpec
     """What all layers share, or the first of a uniform type."""
     uniform_type: bool = False
@@ -25,25 +29,30 @@ class Group:
     """Bytes of one block over the layers of all stages, where the release counts those on each stage."""
 
     @classmethod
-    def of(cls, layers: tuple[LayerCache, ...], *, uniform_type: bool = False) -> "Group":
+    def of(cls, layers: tuple[SpecLayers, ...], *, uniform_type: bool = False) -> "Group":
         """Return the group of some layers, at least one."""
         return cls(layers, layers[0].spec, uniform_type)
 
-    def within(self, stage: tuple[LayerCache, ...], rules: EngineRules) -> "Group":
+    def within(self, stage: tuple[SpecLayers, ...], rules: GroupRules) -> "Group":
         """Return the group as one pipeline stage holds it; it may be empty."""
-        indices = {cache.index for cache in stage}
+        indices = {index for cache in stage for index in cache.indices}
         whole = self.page_size if self.uniform_type and not rules.uniform_type_per_stage else None
-        layers = tuple(layer for layer in self.layers if layer.index in indices)
-        return replace(self, layers=layers, whole_page_size=whole)
+        parts = (layers.within(indices) for layers in self.layers)
+        return replace(self, layers=tuple(part for part in parts if part.indices), whole_page_size=whole)
+
+    @property
+    def num_layers(self) -> int:
+        """Number of caches in the group here."""
+        return sum(layers.count for layers in self.layers)
 
     @property
     def specs(self) -> tuple[LayerSpec, ...]:
         """The different specs of its layers."""
-        return distinct_specs(self.layers) if self.uniform_type else (self.spec,) * bool(self.layers)
+        return tuple(layers.spec for layers in self.layers)
 
     @property
     def kind(self) -> CacheKind:
-        """What the layers keep."""
+        """Kind of the layers' caches."""
         return CacheKind.UNIFORM_TYPE if self.uniform_type else self.spec.kind
 
     @property
@@ -51,29 +60,23 @@ class Group:
         """Bytes of one block: of one layer, or of all layers of a uniform type."""
         if not self.uniform_type:
             return self.spec.page_size
-        return self.whole_page_size or sum(count * spec.page_size for spec, count in self._counted())
+        return self.whole_page_size or sum(layers.count * layers.spec.page_size for layers in self.layers)
 
     @property
     def unpadded_page_size(self) -> int:
         """As ``page_size``, without padding."""
         if self.uniform_type:
             return self.whole_page_size or sum(
-                count * spec.unpadded_page_size for spec, count in self._counted()
+                layers.count * layers.spec.unpadded_page_size for layers in self.layers
             )
         return self.spec.unpadded_page_size
-
-    def _counted(self) -> Iterable[tuple[LayerSpec, int]]:
-        """Return the specs of its layers, and how many have each: those that are alike are one object."""
-        objects = {id(layer.spec): layer.spec for layer in self.layers}
-        counts = Counter(id(layer.spec) for layer in self.layers)
-        return ((objects[key], count) for key, count in counts.items())
 
     @property
     def bytes_per_block(self) -> int:
         """Bytes that one block id costs in this group."""
-        return self.page_size if self.uniform_type else len(self.layers) * self.spec.page_size
+        return self.page_size if self.uniform_type else self.num_layers * self.spec.page_size
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the block ids that one request takes from the pool for this group."""
         if not self.uniform_type:
             return self.spec.blocks_per_request(demand)

@@ -1,15 +1,15 @@
-"""What indexers keep: keys of tokens, of groups and of regions, and the tokens of open ones."""
+"""Caches of indexers: keys of tokens, of groups and of regions, and the tokens of incomplete ones."""
 
 from dataclasses import replace
 from math import gcd
 from typing import Final
 
-from service.architecture.layers import BlockIndexer, GroupIndexer, Indexer, RegionIndexer
+from service.architecture.layers.sparse_indexers import BlockIndexer, GroupIndexer, Indexer, RegionIndexer
+from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.alignment import BlockSizes
 from service.kv_cache.compressed import BYTES, HALVES, indexer_bytes
 from service.kv_cache.specs import AttentionSpec, CacheKind
-from service.launch.serving import Serving
 from service.units import ceil_div, next_power_of_two, round_up
 
 POSITION_AXES: Final = 3
@@ -21,13 +21,13 @@ INDEXER_KERNEL_BLOCK: Final = 64
 """vLLM 0.11.0 to 0.33.0, DeepseekV32IndexerBackend.get_supported_kernel_block_sizes."""
 
 
-def indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
+def indexed(indexer: Indexer, engine_config: EngineConfig, sizes: BlockSizes) -> AttentionSpec:
     """Return the cache of an indexer: a byte per element and a scale of four per group.
 
     Source: vLLM 0.11.0 to 0.33.0, model_executor/models/deepseek_v2.py Indexer and DeepseekV32IndexerCache.
     """
     return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
+        kind=CacheKind(engine_config.rules.specs.mla_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
         head_size=indexer_bytes(indexer),
@@ -37,25 +37,25 @@ def indexed(indexer: Indexer, serving: Serving, sizes: BlockSizes) -> AttentionS
 
 
 def pooled(
-    indexer: Indexer, serving: Serving, sizes: BlockSizes, own: AttentionSpec
+    indexer: Indexer, engine_config: EngineConfig, sizes: BlockSizes, own: AttentionSpec
 ) -> tuple[AttentionSpec, ...]:
-    """Return a key for each group, keys and scores of the tokens of open ones, and what they pick from.
+    """Return the keys of groups, keys and scores of tokens in incomplete ones, and the layer's own cache.
 
     Source: vLLM 0.32.0, models/glm5next/common/attention.py Glm5NextIndexerCache and Glm5NextTailCache.
 
     Raises:
-        EngineRefusal: the open groups do not fill blocks (stage ``block_size``).
+        EngineRefusal: a block is no multiple of the incomplete groups (stage ``block_size``).
     """
     group = indexer.group_size
-    ring = group * next_power_of_two(ceil_div(group + serving.speculative_tokens, group))
+    ring = group * next_power_of_two(ceil_div(group + engine_config.speculative_tokens, group))
     if sizes.block_size % ring:
         words = (
             f"Glm5NextTailCache: cache_config.block_size ({sizes.block_size}) must be a multiple of the "
             f"tail ring ({ring})"
         )
         raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
-    keys = replace(indexed(indexer, serving, sizes), tokens_per_state=group)
-    if serving.rules.padded_rows_align_blocks:
+    keys = replace(indexed(indexer, engine_config, sizes), tokens_per_state=group)
+    if engine_config.rules.specs.padded_rows_align_blocks:
         # Blocks are a whole number of the indexer's own as well.
         page = gcd(INDEXER_KERNEL_BLOCK * group, keys.block_size)
         whole = 1 if page == keys.block_size else page // group * keys.bytes_per_token
@@ -71,13 +71,13 @@ def pooled(
     return keys, tail, own
 
 
-def block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) -> AttentionSpec:
-    """Return the cache of an indexer that picks blocks: one key of a token, always in 16 bits.
+def block_indexed(indexer: BlockIndexer, engine_config: EngineConfig, sizes: BlockSizes) -> AttentionSpec:
+    """Return the cache of an indexer that selects blocks: one key per token, always in 16 bits.
 
     Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3IndexerCache.get_kv_cache_spec.
     """
     return AttentionSpec(
-        kind=CacheKind(serving.rules.latent_kind),
+        kind=CacheKind(engine_config.rules.specs.mla_kind),
         block_size=sizes.block_size,
         num_kv_heads=1,
         head_size=indexer.head_dim,
@@ -86,17 +86,19 @@ def block_indexed(indexer: BlockIndexer, serving: Serving, sizes: BlockSizes) ->
     )
 
 
-def group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) -> tuple[AttentionSpec, ...]:
-    """Return the caches of an indexer that picks groups: keys of the open one, and a key of each other.
+def group_indexed(
+    indexer: GroupIndexer, engine_config: EngineConfig, sizes: BlockSizes
+) -> tuple[AttentionSpec, ...]:
+    """Return the caches of an indexer that selects groups: keys of the incomplete one, one key per other.
 
     Source: vLLM 0.29.0 to 0.33.0, models/qwen4_exp/common/qsa_cache.py QSAKeyStateCache and
     QSACompressedKeyCache.
 
     Raises:
-        EngineRefusal: the keys of open groups do not fill blocks (stage ``block_size``).
+        EngineRefusal: a block is no multiple of the incomplete groups' keys (stage ``block_size``).
     """
     group, size = indexer.group_size, indexer.head_dim
-    ring = round_up(group + serving.speculative_tokens, group)
+    ring = round_up(group + engine_config.speculative_tokens, group)
     if sizes.block_size % ring:
         words = f"QSA ring capacity {ring} must divide the attention block size {sizes.block_size}"
         raise EngineRefusal(Stage.BLOCK_SIZE, words, type="AssertionError")
@@ -111,7 +113,7 @@ def group_indexed(indexer: GroupIndexer, serving: Serving, sizes: BlockSizes) ->
             format=HALVES,
         ),
         AttentionSpec(
-            kind=CacheKind(serving.rules.latent_kind),
+            kind=CacheKind(engine_config.rules.specs.mla_kind),
             block_size=sizes.block_size,
             num_kv_heads=1,
             head_size=size,

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from service.architecture.layers import Attention, CompressedAttention, LatentAttention, TokenMixer
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import TokenMixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.compressed import HALVES, SLOT, indexer_bytes
-from service.kv_cache.formats import QUANTIZED, CacheFormat, Plain, Slot, cache_format
+from service.kv_cache.formats import (
+    QUANTIZED,
+    CacheFormat,
+    PlainFormat,
+    Slot,
+    cache_format,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +27,25 @@ class TokenBytes:
     first: Fraction
     """While every window has room."""
     later: Fraction
-    """Once windows and chunks are full: what layers that see everything go on to keep."""
+    """Once windows and chunks are full: only layers that attend to all tokens still grow."""
 
 
 def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
     """Return the bytes of one token by cache dtype, for the dtypes that the model's kind of attention has.
 
-    Layers that read another one's cache, cross attention and recurrent ones keep nothing per token.
+    Layers that read another one's cache, cross attention and recurrent ones store nothing per token.
     """
     owners = [mixer for _, mixer in architecture.attention_layers if not _keeps_none(mixer)]
     answers: dict[str, TokenBytes] = {}
     for dtype in ("auto", *QUANTIZED):
         stored = cache_format(dtype, architecture.dtype)
         if owners and all(_can_store(mixer, stored) for mixer in owners):
-            kept = [(Fraction(size), bounded) for mixer in owners for size, bounded in _kept(mixer, stored)]
+            sizes = [
+                (Fraction(size), bounded) for mixer in owners for size, bounded in _stored(mixer, stored)
+            ]
             answers[dtype] = TokenBytes(
-                sum((size for size, _ in kept), Fraction(0)),
-                sum((size for size, bounded in kept if not bounded), Fraction(0)),
+                sum((size for size, _ in sizes), Fraction(0)),
+                sum((size for size, bounded in sizes if not bounded), Fraction(0)),
             )
     return answers
 
@@ -47,15 +58,15 @@ def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:
     match mixer:
         case Attention():
             return not isinstance(stored, Slot)
-        case LatentAttention():
-            return isinstance(stored, Plain) or (isinstance(stored, Slot) and mixer.indexer is not None)
+        case MultiHeadLatentAttention():
+            return isinstance(stored, PlainFormat) or (isinstance(stored, Slot) and mixer.indexer is not None)
         case CompressedAttention():
-            return isinstance(stored, Slot | Plain)
+            return isinstance(stored, Slot | PlainFormat)
     assert_never(mixer)
 
 
-def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | int, bool]]:
-    """Yield what a layer keeps of a token, and whether a window bounds it."""
+def _stored(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | int, bool]]:
+    """Yield the bytes that a layer stores of a token, and whether a window bounds them."""
     match mixer:
         case Attention():
             bounded = mixer.sliding_window is not None or mixer.attention_chunk_size is not None
@@ -67,9 +78,9 @@ def _kept(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction | i
             if mixer.group_indexer is not None:
                 keys = HALVES.head_bytes(mixer.group_indexer.head_dim, 0)
                 yield Fraction(keys, mixer.group_indexer.group_size), False
-        case LatentAttention():
+        case MultiHeadLatentAttention():
             yield stored.head_bytes(mixer.row_size or mixer.head_size, 0), mixer.sliding_window is not None
-            if mixer.indexer is not None and not mixer.indexer.reuses_picks:
+            if mixer.indexer is not None and not mixer.indexer.reuses_selection:
                 yield Fraction(indexer_bytes(mixer.indexer), mixer.indexer.group_size), False
         case CompressedAttention():
             vector = (SLOT if isinstance(stored, Slot) else stored).head_bytes(mixer.head_size, 0)

@@ -1,18 +1,18 @@
-"""What one layer asks of the cache: the engine's KVCacheSpec."""
+"""The cache that one layer needs: the engine's KVCacheSpec."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from service.engine_config.engine_config import RequestDemand
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.formats import CacheFormat
-from service.launch.serving import Demand
 from service.units import ceil_div, round_up
 
 
 class CacheKind(StrEnum):
-    """Kinds of layers by what they keep, in the engine's names."""
+    """Kinds of caches, by the engine's names."""
 
     FULL_ATTENTION = "full_attention"
     SLIDING_WINDOW = "sliding_window"
@@ -27,12 +27,12 @@ class CacheKind(StrEnum):
 
 
 WINDOWED_KINDS: Final = frozenset({CacheKind.SLIDING_WINDOW, CacheKind.SLIDING_WINDOW_MLA})
-"""Kinds that keep a window of tokens."""
+"""Kinds that store a window of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """Keys and values of every token that is kept."""
+    """Keys and values of every stored token."""
 
     kind: CacheKind
     block_size: int
@@ -42,18 +42,18 @@ class AttentionSpec:
     """0 where one vector per token serves as both (MLA)."""
     format: CacheFormat
     whole_format: CacheFormat | None = None
-    """The format of the layer once it keeps every token, where its kind is sized by another."""
+    """The format once the layer stores every token, where its kind is sized by another format."""
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
     page_size_padded: int | None = None
-    strided: bool = True
+    indexes_by_block_stride: bool = True
     """Whether the layer's backend finds pages by a stride, so that they may be padded."""
     tokens_per_state: int = 1
     """Tokens that are compressed into one entry of the cache."""
     alignment: int = 1
     """Bytes of which a page is a multiple."""
     kernel_block: int | None = None
-    """Largest block of the backend's kernels, where they take fixed sizes alone and the spec tells so."""
+    """Largest block of the backend's kernels, where they take only fixed sizes and the spec states it."""
     quantization_forgotten: bool = False
     """The engine no longer knows that the cache is quantized, and takes the spec for another."""
     block_alignment: int = 1
@@ -74,7 +74,7 @@ class AttentionSpec:
         """Bytes of one block of this layer on one rank."""
         return self.page_size_padded or round_up(self.unpadded_page_size, self.alignment)
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the blocks that one request holds at most.
 
         Source: vLLM 0.32.0, max_memory_usage_bytes of FullAttentionSpec, SlidingWindowSpec,
@@ -89,23 +89,23 @@ class AttentionSpec:
             return ceil_div(demand.encoder_tokens, self.block_size)
         if self.is_windowed and demand.context_parallel > 1:
             raise EngineRefusal(Stage.MEMORY, "DCP not support sliding window.", type="AssertionError")
-        blocks = ceil_div(ceil_div(self.kept_tokens(demand), demand.context_parallel), self.block_size)
+        blocks = ceil_div(ceil_div(self.retained_tokens(demand), demand.context_parallel), self.block_size)
         # One more block, since a window need not start where a block does.
         return blocks + 1 if self.is_windowed else blocks
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the layer keeps a window of tokens."""
+        """Whether the layer stores a window of tokens."""
         return self.kind in WINDOWED_KINDS and self.sliding_window is not None
 
-    def kept_tokens(self, demand: Demand) -> int:
-        """Return the tokens of one request that are kept at most, those in flight included."""
-        kept = demand.max_model_len
+    def retained_tokens(self, demand: RequestDemand) -> int:
+        """Return the most tokens of one request that are stored, those in flight included."""
+        retained = demand.max_model_len
         if self.is_windowed and self.sliding_window is not None:
-            kept = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
+            retained = self.sliding_window - 1 + demand.retained_tokens + demand.in_flight_tokens
         elif self.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and self.attention_chunk_size is not None:
-            kept = self.attention_chunk_size + demand.in_flight_tokens
-        return min(kept, demand.max_model_len)
+            retained = self.attention_chunk_size + demand.in_flight_tokens
+        return min(retained, demand.max_model_len)
 
     def scaled(self, ratio: int) -> "AttentionSpec":
         """Return the spec with a block of ``ratio`` times as many tokens."""
@@ -121,15 +121,15 @@ class StateSpec:
     """One recurrent state per sequence (the engine's MambaSpec)."""
 
     block_size: int
-    """Tokens between two kept states; the maximum length when only the last is kept."""
+    """Tokens between two stored states; the maximum length when only the last is stored."""
     state_bytes: int
     pages_per_request: int | None
-    """``None`` when the state of every block is kept."""
+    """``None`` when the state of every block is stored."""
     page_size_padded: int | None = None
     speculative_pages: int = 0
-    """States beside those, one per guessed token."""
+    """Additional states, one per draft token."""
     replicated: bool = False
-    """Every rank keeps the whole state."""
+    """Every rank stores the whole state."""
 
     @property
     def kind(self) -> CacheKind:
@@ -146,7 +146,7 @@ class StateSpec:
         """Bytes of one state as allocated."""
         return self.page_size_padded or self.state_bytes
 
-    def blocks_per_request(self, demand: Demand) -> int:
+    def blocks_per_request(self, demand: RequestDemand) -> int:
         """Return the states that one request holds."""
         if self.pages_per_request is None:
             return ceil_div(demand.max_model_len, self.block_size) + self.speculative_pages
@@ -161,23 +161,45 @@ LayerSpec: TypeAlias = AttentionSpec | StateSpec
 
 
 @dataclass(frozen=True, slots=True)
-class LayerCache:
-    """One layer that owns a cache."""
+class SpecLayers:
+    """The layers of a model, or of a part of it, whose caches have one spec."""
 
-    index: int
-    """Position in the decoder."""
     spec: LayerSpec
+    indices: tuple[int, ...]
+    """Positions in the decoder, ascending. A layer with two caches of this spec is listed twice."""
+
+    @property
+    def count(self) -> int:
+        """Number of caches."""
+        return len(self.indices)
+
+    def within(self, layers: Container[int]) -> "SpecLayers":
+        """Return those of some layers; there may be none."""
+        return SpecLayers(self.spec, tuple(index for index in self.indices if index in layers))
 
 
-def distinct_specs(caches: Iterable[LayerCache]) -> tuple[LayerSpec, ...]:
-    """Return the different specs of some layers, in their order.
+def merge_equal(caches: Iterable[SpecLayers]) -> tuple[SpecLayers, ...]:
+    """Return the same caches with each spec once, in the order in which the specs first appear.
 
-    Layers that are alike share one spec object, so that most are told apart without comparing.
+    Caches without any layer are left out.
     """
-    objects = {id(cache.spec): cache.spec for cache in caches}
-    return tuple(objects.values()) if len(objects) == 1 else tuple(dict.fromkeys(objects.values()))
+    merged: dict[LayerSpec, SpecLayers] = {}
+    for cache in caches:
+        if not cache.indices:
+            continue
+        same = merged.setdefault(cache.spec, cache)
+        if same is not cache:
+            merged[cache.spec] = SpecLayers(same.spec, tuple(sorted((*same.indices, *cache.indices))))
+    return tuple(merged.values())
 
 
-def page_sizes(caches: Iterable[LayerCache]) -> frozenset[int]:
-    """Return the distinct page sizes of some layers."""
-    return frozenset(spec.page_size for spec in distinct_specs(caches))
+def each_layer(caches: Iterable[SpecLayers]) -> tuple[tuple[int, LayerSpec], ...]:
+    """Return index and spec of every cache, by the position of its layer in the decoder."""
+    caches = tuple(caches)
+    places = sorted((index, place) for place, cache in enumerate(caches) for index in cache.indices)
+    return tuple((index, caches[place].spec) for index, place in places)
+
+
+def page_sizes(caches: Iterable[SpecLayers]) -> frozenset[int]:
+    """Return the distinct page sizes of some layers, in bytes."""
+    return frozenset(cache.spec.page_size for cache in caches)

@@ -1,16 +1,17 @@
 """Whether one request of the maximum length fits, as the release checks it before it starts."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import assert_never
 
+from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, StartupCheck
+from service.engines.rules.capacity import CapacityRules, StartupCheck
 from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import LayerCache
-from service.launch.serving import Serving
+from service.kv_cache.specs import SpecLayers
 from service.units import GIB
 
 
@@ -20,13 +21,13 @@ class StartupMemory:
 
     needed: Callable[[int], int]
     """Bytes that a request of some length needs."""
-    serving: Serving
+    engine_config: EngineConfig
     block_bytes: int | None = None
     """What one block id costs, where the release counts in blocks what is there."""
 
     def available(self, given_bytes: int) -> int:
         """Return the bytes that one request may take of those given to the cache."""
-        rules, override = self.serving.rules, self.serving.num_gpu_blocks_override
+        rules, override = self.engine_config.rules.capacity, self.engine_config.num_gpu_blocks_override
         if self.block_bytes is None:
             return given_bytes
         if override is not None and rules.override_counts_as_available:
@@ -56,7 +57,7 @@ class StartupMemory:
         Raises:
             EngineRefusal: stage ``memory``.
         """
-        rules, available = self.serving.rules, self.available(given_bytes)
+        rules, available = self.engine_config.rules.capacity, self.available(given_bytes)
         if available <= 0:
             raise EngineRefusal(Stage.MEMORY, rules.no_memory_refusal)
         needed = self.needed(length)
@@ -66,30 +67,34 @@ class StartupMemory:
 
 
 def startup_memories(
-    layers: tuple[tuple[LayerCache, ...], ...],
+    layers: tuple[tuple[SpecLayers, ...], ...],
     groups: tuple[Group, ...],
     stages: tuple[tuple[Group, ...], ...],
-    serving: Serving,
+    engine_config: EngineConfig,
 ) -> tuple[StartupMemory, ...]:
     """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
-    match serving.rules.startup_check:
+    match engine_config.rules.capacity.startup_check:
         case StartupCheck.LAYERS:
-            return tuple(StartupMemory(cache(_of_layers(stage, serving)), serving) for stage in layers)
+            return tuple(
+                StartupMemory(cache(_of_layers(stage, engine_config)), engine_config) for stage in layers
+            )
         case StartupCheck.FIRST_GROUP_OF_MODEL:
-            return (StartupMemory(cache(_of_first_group(groups, serving)), serving),)
+            return (StartupMemory(cache(_of_first_group(groups, engine_config)), engine_config),)
         case StartupCheck.FIRST_GROUP:
-            needs = [_of_first_group(stage, serving) for stage in stages]
+            needs = [_of_first_group(stage, engine_config) for stage in stages]
         case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
-            needs = [_of_all_groups(stage, serving) for stage in stages]
+            needs = [_of_all_groups(stage, engine_config) for stage in stages]
         case _:
-            assert_never(serving.rules.startup_check)
+            assert_never(engine_config.rules.capacity.startup_check)
     return tuple(
-        StartupMemory(cache(needed), serving, bytes_per_block(stage, serving.rules.packed_block_bytes))
+        StartupMemory(
+            cache(needed), engine_config, bytes_per_block(stage, engine_config.rules.pages.packed_block_bytes)
+        )
         for needed, stage in zip(needs, stages, strict=True)
     )
 
 
-def _refusal(rules: EngineRules, length: int, needed: int, available: int, longest: int) -> str:
+def _refusal(rules: CapacityRules, length: int, needed: int, available: int, longest: int) -> str:
     estimate = (
         f"Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
     )
@@ -107,41 +112,34 @@ def _printed_gib(size_bytes: int) -> float:
     return round(size_bytes / GIB, 2)
 
 
-def _of_all_groups(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-    alike = _counted((group.uniform_type, id(group.spec), tuple(map(id, group.specs))) for group in stage)
+def _of_all_groups(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
+    # Groups into which the layers of one spec were split follow one another and take equally many blocks.
+    runs = [tuple(run) for _, run in groupby(stage, key=_taking)]
+    alike = [(run[0], len(run)) for run in runs]
 
     def needed(length: int) -> int:
-        demand = serving.demand(length)
-        return per_block * sum(
-            count * stage[first].blocks_per_request(demand) for first, count in alike.values()
-        )
+        demand = engine_config.demand(length)
+        return per_block * sum(count * group.blocks_per_request(demand) for group, count in alike)
 
     return needed
 
 
-def _counted(keys: Iterable[Hashable]) -> Mapping[Hashable, tuple[int, int]]:
-    """Return of each key where it comes first, and how often it comes."""
-    found: dict[Hashable, tuple[int, int]] = {}
-    for place, key in enumerate(keys):
-        first, count = found.get(key, (place, 0))
-        found[key] = first, count + 1
-    return found
+def _taking(group: Group) -> Hashable:
+    """Return what the blocks of one request depend on."""
+    return group.uniform_type, group.spec, group.specs
 
 
-def _of_first_group(stage: tuple[Group, ...], serving: Serving) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, serving.rules.packed_check_bytes)
-    return lambda length: per_block * stage[0].blocks_per_request(serving.demand(length))
+def _of_first_group(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
+    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
+    return lambda length: per_block * stage[0].blocks_per_request(engine_config.demand(length))
 
 
-def _of_layers(stage: tuple[LayerCache, ...], serving: Serving) -> Callable[[int], int]:
-    alike = _counted(id(layer.spec) for layer in stage)
-
+def _of_layers(stage: tuple[SpecLayers, ...], engine_config: EngineConfig) -> Callable[[int], int]:
     def needed(length: int) -> int:
-        demand = serving.demand(length)
+        demand = engine_config.demand(length)
         return sum(
-            count * stage[first].spec.blocks_per_request(demand) * stage[first].spec.page_size
-            for first, count in alike.values()
+            layers.count * layers.spec.blocks_per_request(demand) * layers.spec.page_size for layers in stage
         )
 
     return needed

@@ -1,19 +1,18 @@
 """One page size for all layers, by scaling blocks and padding pages."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import lcm
 from typing import Final, TypeAlias
 
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules import EngineRules, PageUnification
+from service.engines.rules.pages import PageRules, PageUnification
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
-    LayerCache,
     LayerSpec,
+    SpecLayers,
     StateSpec,
-    distinct_specs,
+    merge_equal,
     page_sizes,
 )
 from service.units import round_up
@@ -26,15 +25,15 @@ def _refuse(spec: LayerSpec, largest: int) -> None:  # noqa: ARG001 - a Pad that
     return None
 
 
-def _pad_strided(spec: LayerSpec, largest: int) -> LayerSpec | None:
-    return spec.padded(largest) if isinstance(spec, AttentionSpec) and spec.strided else None
+def _pad_block_strided(spec: LayerSpec, largest: int) -> LayerSpec | None:
+    return spec.padded(largest) if isinstance(spec, AttentionSpec) and spec.indexes_by_block_stride else None
 
 
-def _pad_strided_and_states(spec: LayerSpec, largest: int) -> LayerSpec | None:
-    return spec.padded(largest) if isinstance(spec, StateSpec) else _pad_strided(spec, largest)
+def _pad_block_strided_and_states(spec: LayerSpec, largest: int) -> LayerSpec | None:
+    return spec.padded(largest) if isinstance(spec, StateSpec) else _pad_block_strided(spec, largest)
 
 
-def _pad_unless_latent(spec: LayerSpec, largest: int) -> LayerSpec | None:
+def _pad_unless_mla(spec: LayerSpec, largest: int) -> LayerSpec | None:
     return None if spec.kind is CacheKind.MLA_ATTENTION else spec.padded(largest)
 
 
@@ -47,19 +46,19 @@ def _pad_to_divisor(spec: LayerSpec, largest: int) -> LayerSpec | None:
 
 PADDINGS: Final[Mapping[PageUnification, Pad]] = {
     PageUnification.DIVIDE: _refuse,
-    PageUnification.DIVIDE_OR_PAD_STRIDED: _pad_strided,
-    PageUnification.DIVIDE_OR_PAD_STRIDED_AND_STATES: _pad_strided_and_states,
-    PageUnification.DIVIDE_OR_PAD_UNLESS_LATENT: _pad_unless_latent,
+    PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED: _pad_block_strided,
+    PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED_AND_STATES: _pad_block_strided_and_states,
+    PageUnification.DIVIDE_OR_PAD_UNLESS_MLA: _pad_unless_mla,
     PageUnification.DIVIDE_OR_PAD_TO_DIVISOR: _pad_to_divisor,
     PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE: _refuse,
 }
 STATES_NEVER_DIVIDE: Final = frozenset(
-    {PageUnification.DIVIDE_OR_PAD_STRIDED_AND_STATES, PageUnification.DIVIDE_OR_PAD_UNLESS_LATENT}
+    {PageUnification.DIVIDE_OR_PAD_BLOCK_STRIDED_AND_STATES, PageUnification.DIVIDE_OR_PAD_UNLESS_MLA}
 )
-"""Regimes that pad a recurrent state even where its page divides the largest."""
+"""Rules that pad a recurrent state even where its page divides the largest."""
 
 
-def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tuple[LayerCache, ...]:
+def unify_page_sizes(caches: tuple[SpecLayers, ...], pages: PageRules) -> tuple[SpecLayers, ...]:
     """Return the layers with pages of one size.
 
     Source: vLLM 0.20.2 to 0.32.0, v1/core/kv_cache_utils.py unify_kv_cache_spec_page_size.
@@ -67,58 +66,51 @@ def unify_page_sizes(caches: tuple[LayerCache, ...], rules: EngineRules) -> tupl
     Raises:
         EngineRefusal: a page can be neither scaled nor padded by the release's rule (stage ``page_size``).
     """
-    specs = distinct_specs(caches)
-    for spec in specs:
-        if spec.page_size < spec.unpadded_page_size:
-            detail = "Blocks were aligned with states as if no token were guessed."
+    for cache in caches:
+        if cache.spec.page_size < cache.spec.unpadded_page_size:
+            detail = "Blocks were aligned with states that have no room for draft tokens."
             raise EngineRefusal(Stage.PAGE_SIZE, "", type="AssertionError", detail=detail)
-    if len({spec.page_size for spec in specs}) == 1:
+    if len(page_sizes(caches)) == 1:
         return caches
-    if rules.page_unification is PageUnification.NONE:
-        raise _refusal(caches, caches[0], rules)
-    if rules.page_unification is PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE:
+    if pages.unification is PageUnification.NONE:
+        raise _refusal(caches, caches[0], pages)
+    if pages.unification is PageUnification.DIVIDE_OR_PAD_TO_COMMON_MULTIPLE:
         caches = _grow_states(caches)
     largest = max(page_sizes(caches))
-    unified: dict[int, LayerSpec] = {}
-    for cache in caches:
-        if id(cache.spec) not in unified:
-            unified[id(cache.spec)] = _unified(cache, largest, caches, rules)
-    return tuple(LayerCache(cache.index, unified[id(cache.spec)]) for cache in caches)
+    return merge_equal(SpecLayers(_unified(cache, largest, caches, pages), cache.indices) for cache in caches)
 
 
-def _unified(
-    cache: LayerCache, largest: int, caches: tuple[LayerCache, ...], rules: EngineRules
-) -> LayerSpec:
+def _unified(cache: SpecLayers, largest: int, caches: tuple[SpecLayers, ...], pages: PageRules) -> LayerSpec:
     spec = cache.spec
     if spec.page_size == largest:
         return spec
-    if isinstance(spec, StateSpec) and rules.page_unification in STATES_NEVER_DIVIDE:
+    if isinstance(spec, StateSpec) and pages.unification in STATES_NEVER_DIVIDE:
         return spec.padded(largest)
     if isinstance(spec, AttentionSpec) and largest % spec.page_size == 0:
         return spec.scaled(largest // spec.page_size)
-    padded = PADDINGS[rules.page_unification](spec, largest)
+    padded = PADDINGS[pages.unification](spec, largest)
     if padded is None:
-        raise _refusal(caches, cache, rules)
+        raise _refusal(caches, cache, pages)
     return padded
 
 
-def _grow_states(caches: tuple[LayerCache, ...]) -> tuple[LayerCache, ...]:
+def _grow_states(caches: tuple[SpecLayers, ...]) -> tuple[SpecLayers, ...]:
     """Pad recurrent pages to the next multiple that all attention pages divide (pull request 40128)."""
     common = lcm(*page_sizes(cache for cache in caches if isinstance(cache.spec, AttentionSpec)))
     return tuple(
-        replace(cache, spec=cache.spec.padded(round_up(cache.spec.page_size, common)))
+        SpecLayers(cache.spec.padded(round_up(cache.spec.page_size, common)), cache.indices)
         if isinstance(cache.spec, StateSpec)
         else cache
         for cache in caches
     )
 
 
-def _refusal(caches: tuple[LayerCache, ...], cache: LayerCache, rules: EngineRules) -> EngineRefusal:
+def _refusal(caches: tuple[SpecLayers, ...], cache: SpecLayers, pages: PageRules) -> EngineRefusal:
     sizes = ", ".join(f"{size:,}" for size in sorted(page_sizes(caches), reverse=True))
-    name = f"model.layers.{cache.index}.self_attn.attn"
+    name = f"model.layers.{cache.indices[0]}.self_attn.attn"
     return EngineRefusal(
         Stage.PAGE_SIZE,
-        rules.page_refusal.format(layer=name),
+        (pages.refusal or "").format(layer=name),
         type="NotImplementedError",
         detail=f"Pages of {sizes} B: the largest is no multiple of every other.",
     )

@@ -1,10 +1,10 @@
-"""What of the cache one request of the maximum length takes without using it."""
+"""Bytes of the cache that one request of the maximum length takes and does not use."""
 
 from dataclasses import dataclass
 
+from service.engine_config.engine_config import RequestDemand
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import CacheKind, LayerCache, StateSpec
-from service.launch.serving import Demand
+from service.kv_cache.specs import CacheKind, LayerSpec, StateSpec
 from service.units import ceil_div
 
 
@@ -14,11 +14,11 @@ class GroupWaste:
 
     kind: CacheKind
     ideal_bytes: int
-    """Of its tokens and its last state alone: nothing begun, padded or kept in reserve."""
+    """Of its tokens and its last state alone, without rounding, padding or reserve."""
     reserve_bytes: int
-    """Of tokens beside the window, kept for steps in flight, and of states beside the last."""
+    """Of tokens outside the window, stored for steps in flight, and of states other than the last."""
     rounding_bytes: int
-    """Of blocks that are begun but not filled."""
+    """Of blocks that are partly filled."""
     padding_bytes: int
     """Of pages padded to the size of others, or to the bytes that kernels want."""
     idle_bytes: int
@@ -53,39 +53,39 @@ class Waste:
         return 100 * (self.taken_bytes - self.ideal_bytes) / self.taken_bytes if self.taken_bytes else 0.0
 
 
-def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: Demand) -> Waste:
+def waste_of(stage: tuple[Group, ...], block_bytes: int, demand: RequestDemand) -> Waste:
     """Return what a request of the maximum length wastes on a stage where a block costs ``block_bytes``."""
     return Waste(tuple(_group_waste(group, block_bytes, demand) for group in stage if group.layers))
 
 
-def _group_waste(group: Group, block_bytes: int, demand: Demand) -> GroupWaste:
+def _group_waste(group: Group, block_bytes: int, demand: RequestDemand) -> GroupWaste:
     blocks = group.blocks_per_request(demand)
-    used = [_layer_bytes(layer, blocks, demand) for layer in group.layers]
-    ideal, kept = sum(needed for needed, _ in used), sum(held for _, held in used)
-    unpadded = blocks * sum(layer.spec.unpadded_page_size for layer in group.layers)
-    padded = blocks * sum(layer.spec.page_size for layer in group.layers)
+    used = [(layers.count, *_layer_bytes(layers.spec, blocks, demand)) for layers in group.layers]
+    ideal = sum(count * needed for count, needed, _ in used)
+    held = sum(count * each for count, _, each in used)
+    unpadded = blocks * sum(layers.count * layers.spec.unpadded_page_size for layers in group.layers)
+    padded = blocks * sum(layers.count * layers.spec.page_size for layers in group.layers)
     return GroupWaste(
         kind=group.kind,
         ideal_bytes=ideal,
-        reserve_bytes=kept - ideal,
-        rounding_bytes=unpadded - kept,
+        reserve_bytes=held - ideal,
+        rounding_bytes=unpadded - held,
         padding_bytes=padded - unpadded,
         idle_bytes=blocks * block_bytes - padded,
     )
 
 
-def _layer_bytes(layer: LayerCache, blocks: int, demand: Demand) -> tuple[int, int]:
-    """Return the bytes of a layer that a request needs, and those with what is kept in reserve."""
-    spec = layer.spec
+def _layer_bytes(spec: LayerSpec, blocks: int, demand: RequestDemand) -> tuple[int, int]:
+    """Return the bytes of a layer that a request needs, and those that it holds, reserve included."""
     if isinstance(spec, StateSpec):
         return spec.state_bytes, blocks * spec.state_bytes
     if spec.kind is CacheKind.CROSS_ATTENTION:
-        needed = kept = demand.encoder_tokens
+        needed = held = demand.encoder_tokens
     elif spec.kind is CacheKind.CIRCULAR_BUFFER:
-        needed = kept = spec.block_size
+        needed = held = spec.block_size
     else:
-        kept = ceil_div(spec.kept_tokens(demand), demand.context_parallel)
+        held = ceil_div(spec.retained_tokens(demand), demand.context_parallel)
         local = spec.sliding_window if spec.is_windowed else spec.attention_chunk_size
-        needed = kept if local is None else min(local, kept)
+        needed = held if local is None else min(local, held)
     entry = spec.bytes_per_token
-    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(kept, spec.tokens_per_state) * entry
+    return ceil_div(needed, spec.tokens_per_state) * entry, ceil_div(held, spec.tokens_per_state) * entry

@@ -1,19 +1,16 @@
 """The peak of the profile run: one forward pass at full length, and the sampler after it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, assert_never
 
-from service.architecture.layers import (
-    Attention,
-    CompressedAttention,
-    DecoderLayer,
-    DenseFeedForward,
-    LatentAttention,
-    MixtureOfExperts,
-    NoAttention,
-    NoFeedForward,
-)
-from service.architecture.model import ModelArchitecture
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention, NoAttention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
     KimiDeltaAttention,
@@ -25,53 +22,88 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
-from service.memory.budget import Basis, Estimate
-from service.memory.constants import Constants
-from service.memory.encoders import encoders
-from service.memory.estimates import around, exact, from_range, total
-from service.memory.modules import Shards
+from service.memory.budget_types import Basis, Estimate
+from service.memory.encoders import EncoderConstants, encoders
+from service.memory.interval import (
+    around,
+    exact,
+    from_range,
+    total,
+)
 from service.memory.profile_run import ProfileRun
-from service.memory.quantized import FLOAT32
+from service.memory.ranges import MibRange, Range
+from service.memory.weights.modules import Shards
+from service.memory.weights.quantized import FLOAT32
 
 INT32: Final = 4
 
-LATENT_CONTEXTS: Final = 8
-LATENT_TOKENS: Final = 64 * 1024
-"""Contexts, and tokens at most, whose keys latent attention gathers at once."""
+MLA_CONTEXTS: Final = 8
+MLA_TOKENS: Final = 64 * 1024
+"""Contexts, and the most tokens, whose keys MLA gathers at once."""
 GATHERED: Final = (
-    "assumed: experts see the tokens of all data parallel ranks; what they take depends on the kernel and on "
-    "--all2all-backend, and no start with several such ranks was measured"
+    "assumed: experts receive the tokens of all data parallel ranks; their work space depends on the kernel "
+    "and on --all2all-backend, and no start with several data parallel ranks was measured"
 )
 COMPRESSED_CHUNK: Final = 4
-"""Prompts whose keys compressed attention gathers at once."""
+"""Number of prompts whose keys compressed attention gathers at once."""
 
 
-def activation(architecture: ModelArchitecture, constants: Constants, run: ProfileRun) -> Estimate:
-    """Return the peak of the profile run on one rank."""
-    second = run.second_runner
-    copies = constants.sampler_copies_v2 if second else constants.sampler_copies_v1
+@dataclass(frozen=True, slots=True)
+class ActivationConstants:
+    """Dated constants of the profile run. A name ends in ``v1`` or ``v2`` if it is for one model runner."""
+
+    sampler_copies_v1: Range
+    """Float32 copies of all logits that the sampler holds at once, beside the logits in the model's dtype."""
+    sampler_copies_v2: Range
+    base_mib: MibRange
+    """Added to the computed peak."""
+    encodes_v2: bool
+    """The V2 model runner runs the encoders before it profiles the decoder."""
+    charges_counts_v2: bool
+    """The profile run is charged for the table in which the V2 model runner's sampler counts tokens."""
+    recurrent_mib: MibRange
+    """Work space of gated delta nets."""
+    compressed_mib: MibRange
+    """Work space of compressed attention and hyper-connections."""
+    spread_percent_v1: tuple[float, float]
+    """Percent by which the computed peak may be off: below, above."""
+    spread_percent_v2: tuple[float, float]
+    sources: Mapping[str, str]
+
+
+def activation(
+    architecture: ModelArchitecture,
+    constants: ActivationConstants,
+    encoder_constants: EncoderConstants,
+    run: ProfileRun,
+) -> Estimate:
+    """Return the peak of the profile run on one rank, in bytes, without weights."""
+    v2 = run.v2_model_runner
+    copies = constants.sampler_copies_v2 if v2 else constants.sampler_copies_v1
     least, peak, most = (
         _peak(architecture, run, each if run.samples else None)
         for each in (copies.low, copies.middle, copies.high)
     )
-    below, above = constants.spread_percent_v2 if second else constants.spread_percent_v1
-    source = constants.sources["sampler_copies_v2" if second else "sampler_copies_v1"]
+    below, above = constants.spread_percent_v2 if v2 else constants.spread_percent_v1
+    source = constants.sources["sampler_copies_v2" if v2 else "sampler_copies_v1"]
     terms = [
         around(peak, least * (1 - below / 100), most * (1 + above / 100), Basis.COMPUTED, source),
-        from_range(constants.base, Basis.CALIBRATED, constants.sources["base"]),
+        from_range(constants.base_mib, Basis.CALIBRATED, constants.sources["base_mib"]),
     ]
     workspace = _attention_workspace(architecture, run)
-    terms.append(exact(workspace, Basis.COMPUTED, "work space that attention reserves"))
-    if second and run.samples and constants.charges_counts_v2:
+    terms.append(exact(workspace, Basis.COMPUTED, "work space of attention, in closed form from the config"))
+    if v2 and run.samples and constants.charges_counts_v2:
         counts = _token_counts(architecture, run)
         terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
-    if run.encodes and (constants.encodes_v2 or not second):
-        terms.extend(encoders(architecture, constants, run, peak + constants.base.middle))
+    if run.encodes and (constants.encodes_v2 or not v2):
+        base, *_ = constants.base_mib.bytes
+        terms.extend(encoders(architecture, encoder_constants, run, peak + base))
     if architecture.is_recurrent:
-        terms.append(from_range(constants.recurrent, Basis.ASSUMED, constants.sources["recurrent"]))
+        terms.append(from_range(constants.recurrent_mib, Basis.ASSUMED, constants.sources["recurrent_mib"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
-        terms.append(from_range(constants.compressed, Basis.ASSUMED, constants.sources["compressed"]))
+        terms.append(from_range(constants.compressed_mib, Basis.ASSUMED, constants.sources["compressed_mib"]))
     gathered = _gathered(architecture, run)
     if gathered is not None:
         terms.append(gathered)
@@ -79,7 +111,9 @@ def activation(architecture: ModelArchitecture, constants: Constants, run: Profi
 
 
 def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:
-    """Return what experts take because they see the tokens of all data parallel ranks; ``None`` without them.
+    """Return the bytes that experts take because they receive the tokens of all data parallel ranks.
+
+    Returns ``None`` on one data parallel rank, and for models without experts.
 
     The default communication gathers every rank's tokens before the experts and scatters the sums after
     them, and each rank is profiled at full length. Kernels differ in the work space for these tokens. The
@@ -107,36 +141,39 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
     if not isinstance(network, MixtureOfExperts):
         return 0
     width = shards.expert_width(network.intermediate_size)
-    seen = network.latent_size or architecture.hidden_size
-    first = 2 * width if network.gated else width
+    seen = network.weights.latent_size or architecture.hidden_size
+    first = 2 * width if network.weights.gated else width
     return network.experts_per_token * (max(width, seen) + max(first, seen))
 
 
 def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
-    """Return the larger of the forward pass and, where it runs, the sampler."""
+    """Return the peak of the forward pass or of the sampler, whichever is larger.
+
+    ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
+    """
     layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
     forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
     if sampler_copies is None:
         return forward
-    # Where tokens are guessed, logits are made up for the guesses as well.
-    made_up = 2 if run.guesses and not run.second_runner else 0
-    logit_bytes = sampler_copies * FLOAT32 + (1 + made_up) * run.element_bytes
+    # With draft tokens the V1 model runner also profiles its rejection sampler, on dummy logits.
+    dummies = 2 if run.draft_tokens and not run.v2_model_runner else 0
+    logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     still_there = 0 if _frees_work_space(architecture) else experts
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
 
 def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:
-    """Return the bytes in which latent attention gathers the keys of earlier tokens.
+    """Return the bytes of the work space in which MLA gathers the keys of earlier tokens.
 
     Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
     """
     sizes = [0]
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
-        if isinstance(mixer, LatentAttention):
-            tokens = min(LATENT_CONTEXTS * run.max_model_len, LATENT_TOKENS)
+        if isinstance(mixer, MultiHeadLatentAttention):
+            tokens = min(MLA_CONTEXTS * run.max_model_len, MLA_TOKENS)
             sizes.append(tokens * mixer.head_size)
         elif isinstance(mixer, CompressedAttention):
             groups = -(-run.max_model_len // mixer.compress_ratio) if mixer.compresses else 0
@@ -146,7 +183,7 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
 
 
 def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
-    """Return the bytes in which the sampler counts each request's tokens, with a bit for those of the prompt.
+    """Return the bytes of the sampler's tables: a count of each token, and a bit whether the prompt has it.
 
     Source: vLLM 0.27.0, v1/worker/gpu/sample/penalties.py PenaltiesState: 32-bit words.
     """
@@ -155,9 +192,9 @@ def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
 
 
 def _frees_work_space(architecture: ModelArchitecture) -> bool:
-    """Whether the experts' kernel gives its work space back before the sampler runs.
+    """Whether the experts' kernel frees its work space before the sampler runs.
 
-    The logs of gpt-oss on 0.19.0 show none, those of other mixtures do.
+    Logs of gpt-oss on 0.19.0 show no work space at that time, those of other mixtures of experts do.
     """
     quantization = architecture.quantization
     return quantization is not None and any(
@@ -177,9 +214,10 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             heads = shards.share(mixer.num_heads)
             keys = shards.kv_heads(mixer.num_kv_heads) * (mixer.head_size + mixer.head_size_v)
             mixed = heads * (mixer.head_size + mixer.head_size_v) + keys
-        case LatentAttention() as mixer:
+        case MultiHeadLatentAttention() as mixer:
             heads = shards.share(mixer.num_heads)
-            mixed = heads * (2 * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim) + 2 * mixer.v_head_dim)
+            sizes = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.weights.v_head_dim
+            mixed = heads * 2 * sizes
         case CompressedAttention() as mixer:
             mixed = 2 * shards.share(mixer.num_heads) * mixer.head_size + mixer.q_lora_rank
         case NoAttention():

@@ -1,8 +1,8 @@
-"""What measurements add to the computed terms: an overlay, applied to a budget that is already estimated.
+"""Corrects the computed terms of a budget by measurements of real starts.
 
-A measurement is held against what is computed for the very same start; the difference is a residual. Where
-another start is planned, the residuals of the nearest level shift its terms, the more the better they are
-known: a term's own doubt and that of the residuals are weighed as two normal distributions.
+The difference between a measurement and the computed value of the same start is a residual. The plan of
+another start is shifted by the residuals of the most similar level. The computed term and the residual are
+combined as two normal distributions, so the more certain of them has the larger weight.
 """
 
 from collections.abc import Hashable, Mapping
@@ -12,20 +12,27 @@ from math import sqrt
 from typing import Any, Final, assert_never
 
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate, Evidence, Level, MemoryBudget
-from service.memory.estimates import difference
-from service.memory.estimation import REMAINDER, BudgetInputs
+from service.memory.budget_estimator import REMAINDER, BudgetInputs
+from service.memory.budget_types import (
+    Basis,
+    Estimate,
+    Evidence,
+    Level,
+    MemoryBudget,
+)
+from service.memory.interval import difference
 from service.units import GIB, MIB
 
 TENTH: Final = 1.2816
 """Standard deviations between the middle and the 10th percentile of a normal distribution."""
 PRIOR_SIGMA: Final = GIB / 2
-"""The least doubt in a computed term that measurements are weighed against."""
+"""The least standard deviation of a computed term when it is combined with measurements, in bytes."""
 LONE_REACH: Final = 3 * PRIOR_SIGMA
-"""How far one token alone moves a term at most, unless the term's own interval reaches further; honest starts
-of one lab differ by 0.85 GiB at most from what is computed (47 starts of vLLM 0.19.0 on an H100)."""
+"""The most bytes by which the measurements of one token alone move a term, unless the term's interval is
+wider. Starts of one laboratory differ by at most 0.85 GiB from the computed values (47 starts of vLLM 0.19.0
+on an H100)."""
 FLOORS: Final = {Level.EXACT: 50 * MIB, Level.GPU: 100 * MIB, Level.RELEASE: 300 * MIB}
-"""Standard deviations from one start to the next that no agreement of measurements can talk away."""
+"""The least standard deviation between starts in bytes, even if all measurements agree."""
 
 
 class Term(StrEnum):
@@ -39,31 +46,31 @@ class Term(StrEnum):
 
 LEARNED_AT: Final[Mapping[Level, frozenset[Term]]] = {
     Level.EXACT: frozenset(Term),
-    # Weights follow from the model; what another one weighs says nothing.
+    # Weights depend on the model, so those of another model say nothing.
     Level.GPU: frozenset({Term.ACTIVATION, Term.NON_TORCH, Term.CUDA_GRAPHS}),
-    # What libraries take depends on the GPU.
+    # Memory of libraries depends on the GPU.
     Level.RELEASE: frozenset({Term.ACTIVATION, Term.CUDA_GRAPHS}),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What decides which measurements tell something about a start."""
+    """What decides which measurements are evidence for a start."""
 
     architecture: ModelArchitecture
     inputs: BudgetInputs
     gpu_name: str
-    """As the driver prints it."""
+    """The name that the driver prints."""
     kv_cache_dtype: str
     block_size: int | None
 
     def key(self, level: Level) -> Hashable:
-        """Return what starts have in common that tell about each other at a level."""
+        """Return the key of a level: starts with equal keys are evidence for each other."""
         inputs = self.inputs
         release = inputs.release.release[:2]
         match level:
             case Level.EXACT:
-                # The terms do not depend on how much of the device is asked for.
+                # The terms do not depend on the requested part of the device.
                 alike = replace(
                     inputs,
                     total=_ANY,
@@ -76,7 +83,7 @@ class Circumstances:
                 several, staged = inputs.tensor_parallel_size > 1, inputs.pipeline_parallel_size > 1
                 return (self.gpu_name, release, several, staged)
             case Level.RELEASE:
-                return (release, inputs.second_runner)
+                return (release, inputs.v2_model_runner)
         assert_never(level)
 
 
@@ -85,20 +92,20 @@ _ANY: Final = Estimate(0, 0, 0, Basis.GIVEN, "")
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """By how much a term was measured above what is computed, in bytes."""
+    """Measured less computed bytes of a term."""
 
     middle: float
     spread: float
-    """Standard deviation from one measurement to another, robustly."""
+    """Standard deviation between measurements, as a robust estimate."""
     weight: float
-    """Measurements, the older ones counting less."""
+    """Number of measurements; older ones count for less."""
     evidence: Evidence
     borne_out: tuple[float, float] = (0.0, 0.0)
-    """How far below and above what is computed at least two tokens measured it."""
+    """The range of residuals that the measurements of at least two tokens confirm: low, high."""
 
     @property
     def variance(self) -> float:
-        """How sure the middle is."""
+        """The variance of the middle."""
         return max(self.spread, FLOORS[self.evidence.level]) ** 2 / self.weight
 
 
@@ -112,7 +119,7 @@ class Calibration:
         return bool(self.residuals)
 
     def applied(self, budget: MemoryBudget, circumstances: Circumstances) -> MemoryBudget:
-        """Return a budget with every term shifted by the nearest measurements there are."""
+        """Return a budget with every term shifted by the measurements of the most similar starts."""
         found = self._nearest(circumstances)
         if not found:
             return budget
@@ -136,23 +143,23 @@ class Calibration:
 
 
 NOTHING_LEARNED: Final = Calibration()
-HELD: Final = ", held back since one token alone says so"
+HELD: Final = ", limited because only one token measured it"
 _ORDER: Final = {level: number for number, level in enumerate(Level)}
 
 
 def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
-    """Return a term by what is computed and what was measured, each by its weight."""
+    """Return the combination of a computed term and a residual, each by its weight."""
     if residual is None or (term.low == term.high and term.basis is Basis.COMPUTED and not term.bytes):
         return term
     exact = residual.evidence.level is Level.EXACT
     middle = _held(term, residual)
     held = middle != residual.middle
-    # Logs move a term as far as they are known, even those of the very start; a probe settles it.
-    settled = exact and not residual.evidence.by_logs_alone
+    # A probe of the same start replaces the computed term. Logs only shift it, even those of the same start.
+    resolved = exact and not residual.evidence.by_logs_alone
     own = (term.high - term.low) / 2 / TENTH
     prior = max(own, PRIOR_SIGMA) ** 2
-    share = 1.0 if settled else prior / (prior + residual.variance)
-    # Another model's residual differs from this one's by as much as two measurements do, or more.
+    share = 1.0 if resolved else prior / (prior + residual.variance)
+    # The residual of another model differs at least by as much as two measurements of one model.
     others = 0.0 if exact else FLOORS[residual.evidence.level] ** 2
     sigma = sqrt(share * residual.variance + others)
     if not exact and own:
@@ -165,14 +172,14 @@ def _shifted(term: Estimate, residual: Residual | None) -> Estimate:
         bytes=size,
         low=max(0, size - round(TENTH * sigma)),
         high=size + round(TENTH * sigma),
-        basis=Basis.MEASURED if settled and not held else Basis.CALIBRATED,
+        basis=Basis.MEASURED if resolved and not held else Basis.CALIBRATED,
         source=f"{term.source}; {_words(residual.evidence)}{HELD if held else ''}",
         evidence=residual.evidence,
     )
 
 
 def _held(term: Estimate, residual: Residual) -> float:
-    """Return a residual no further than one token alone may move a term, or than two tokens bear it out."""
+    """Return a residual, limited to ``LONE_REACH``, or to what two tokens confirm if that is more."""
     low, high = residual.borne_out
     down = min(-LONE_REACH, term.low - term.bytes, low)
     up = max(LONE_REACH, term.high - term.bytes, high)

@@ -1,9 +1,14 @@
-"""The memory of a GPU type, as a term of the budget."""
+"""Terms of the budget that depend on the device: its total, its free memory, and what libraries take."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, floor
 from typing import Final
 
 from service.gpus.gpu_type import GpuType, MemoryBasis
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import difference, from_range
+from service.memory.ranges import MibRange, RankRanges, for_capability
 
 BASES: Final = {
     MemoryBasis.GIVEN: Basis.GIVEN,
@@ -13,8 +18,30 @@ BASES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class NonTorchGrowth(RankRanges):
+    """What libraries allocate outside PyTorch during the profile run, on GPUs of some capability."""
+
+    capability: tuple[int, int]
+    """Least compute capability that the sizes are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstants:
+    """Dated constants of a device's memory."""
+
+    growth_mib: tuple[NonTorchGrowth, ...]
+    unified_mib: MibRange
+    """The growth where the GPU shares the host's memory."""
+    context_mib: RankRanges
+    """What the CUDA context and the ranks' communicators hold when the engine first reads the free memory."""
+    rounds_up: bool
+    """The requested share is rounded up to whole bytes, or else down."""
+    sources: Mapping[str, str]
+
+
 def device_total(gpu: GpuType) -> Estimate:
-    """Return what CUDA reports as the total of such a GPU."""
+    """Return the bytes that CUDA reports as the total of a GPU of this type."""
     return Estimate(
         gpu.memory_bytes,
         gpu.memory_low_bytes,
@@ -22,3 +49,37 @@ def device_total(gpu: GpuType) -> Estimate:
         BASES[gpu.memory_basis],
         gpu.source,
     )
+
+
+def requested_memory(total: Estimate, share: float, constants: DeviceConstants) -> Estimate:
+    """Return the bytes that ``gpu_memory_utilization`` (``share``) grants to the engine."""
+    whole = ceil if constants.rounds_up else floor
+    return Estimate(
+        whole(total.bytes * share),
+        whole(total.low * share),
+        whole(total.high * share),
+        total.basis,
+        f"total x {share:g}; {constants.sources['rounds_up']}",
+    )
+
+
+def free_memory(total: Estimate, constants: DeviceConstants, *, several_ranks: bool) -> Estimate:
+    """Return the bytes that are free when the engine first reads them on an otherwise idle device."""
+    context, source = constants.context_mib, constants.sources["context_mib"]
+    held = from_range(context.several if several_ranks else context.one, Basis.CALIBRATED, source)
+    return difference(total, (held,), f"total less the CUDA context; {source}")
+
+
+def non_torch_growth(
+    capability: tuple[int, int], constants: DeviceConstants, *, several_ranks: bool, unified_memory: bool
+) -> Estimate:
+    """Return the bytes that libraries allocate outside PyTorch during the profile run.
+
+    ``several_ranks``: tensor parallelism spans more than one GPU. ``unified_memory``: the GPU shares the
+    host's memory.
+    """
+    if unified_memory:
+        return from_range(constants.unified_mib, Basis.ASSUMED, constants.sources["unified_mib"])
+    growth = for_capability(constants.growth_mib, capability)
+    size = growth.several if several_ranks else growth.one
+    return from_range(size, Basis.CALIBRATED, constants.sources["growth_mib"])

@@ -1,25 +1,56 @@
 """What encoders of images and sound add to the peak of the profile run.
 
-The engine encodes the largest items first; what comes of them stays while the decoder runs after it.
+The engine encodes the largest items first. The outputs stay allocated while it runs the decoder.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from service.architecture.media import PatchedMedia
+from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate
-from service.memory.constants import Constants
-from service.memory.estimates import around
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import around
 from service.memory.profile_run import ProfileRun
+from service.memory.ranges import MibRange
 
 FRAMES_OF_A_PATCH: Final = 2
-"""Frames of a video that one patch spans (Qwen2-VL's ``temporal_patch_size``)."""
+"""Frames of a video in one patch (Qwen2-VL's ``temporal_patch_size``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TowerWidths:
+    """Number of tensors of a patch's width that are alive at once in a block of a tower."""
+
+    whole: float
+    """Whole on every rank."""
+    split: float
+    """Split among the ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderConstants:
+    """Dated constants of encoders."""
+
+    outputs_mib: Mapping[str, MibRange]
+    """Outputs that stay allocated while the decoder is profiled, by the tower's name."""
+    peak_mib: Mapping[str, MibRange]
+    """The encoders' own peak, by the tower's name."""
+    video_frames: int
+    """Frames of the longest video, for models where each frame may be as large as an image."""
+    video_places: float
+    """Places in the prompt for one token of a video, for models whose frames share a budget."""
+    outputs_fill_cache: bool
+    """The profile run copies each item's outputs into as many places as the encoder cache has."""
+    tower_widths: TowerWidths
+    tower_spread_percent: tuple[float, float]
+    """Bounds in percent of what a tower is computed to take: low, high."""
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedItems:
-    """The largest items that one step can encode, of the modality that takes more."""
+    """The largest items that one step can encode, of the modality with more tokens."""
 
     items: int
     tokens: int
@@ -29,22 +60,26 @@ class EncodedItems:
 
 
 def encoders(
-    architecture: ModelArchitecture, constants: Constants, run: ProfileRun, decoder_peak: float
+    architecture: ModelArchitecture, constants: EncoderConstants, run: ProfileRun, decoder_peak: float
 ) -> list[Estimate]:
-    """Return what encoders add to the decoder's peak: their outputs, or their own peak where it is higher."""
+    """Return the bytes that encoders add to the decoder's peak.
+
+    An encoder adds its outputs, or more where its own peak is higher than the decoder's (``decoder_peak``,
+    in bytes).
+    """
     terms = [
         _by_name(tower.name.split(".")[0], constants, decoder_peak)
         if tower.media is None
         else _by_patches(tower.media, constants, run, decoder_peak)
-        for tower in architecture.towers
+        for tower in architecture.media.towers
     ]
-    if not architecture.media_known:
+    if not architecture.media.towers_known:
         terms.append(_by_name("unknown", constants, decoder_peak))
     return terms
 
 
-def encoded_items(media: PatchedMedia, constants: Constants, run: ProfileRun) -> EncodedItems:
-    """Return what the profile run encodes.
+def encoded_items(media: PatchedMedia, constants: EncoderConstants, run: ProfileRun) -> EncodedItems:
+    """Return the items that the profile run encodes.
 
     Source: vLLM 0.11.0, v1/worker/utils.py MultiModalBudget; 0.33.0, multimodal/encoder_budget.py.
     """
@@ -55,7 +90,7 @@ def encoded_items(media: PatchedMedia, constants: Constants, run: ProfileRun) ->
     return EncodedItems(max(1, min(budget // places, in_prompts)), tokens, budget)
 
 
-def _largest_video(media: PatchedMedia, constants: Constants, max_model_len: int) -> tuple[int, int]:
+def _largest_video(media: PatchedMedia, constants: EncoderConstants, max_model_len: int) -> tuple[int, int]:
     """Return the tokens of the largest video, and the places in the prompt that it counts for."""
     if media.video_tokens is not None:
         return media.video_tokens, int(media.video_tokens * constants.video_places)
@@ -64,31 +99,30 @@ def _largest_video(media: PatchedMedia, constants: Constants, max_model_len: int
     return tokens, tokens
 
 
-def _by_patches(media: PatchedMedia, constants: Constants, run: ProfileRun, decoder_peak: float) -> Estimate:
+def _by_patches(
+    media: PatchedMedia, constants: EncoderConstants, run: ProfileRun, decoder_peak: float
+) -> Estimate:
     encoded = encoded_items(media, constants, run)
     tokens = encoded.items * encoded.tokens
     patches = tokens * media.merged_patches
-    # The engine still holds the input while the decoder runs.
-    given = patches * media.patch_elements * run.element_bytes
+    # The input stays allocated while the decoder runs.
+    pixels = patches * media.patch_elements * run.element_bytes
     outputs = tokens
     if constants.outputs_fill_cache and encoded.tokens < encoded.budget:
         outputs = encoded.items * encoded.budget + encoded.tokens
-    left = given + outputs * media.output_width * run.element_bytes
+    stays = pixels + outputs * media.output_width * run.element_bytes
     widths = constants.tower_widths
     alive = widths.whole * media.width + widths.split * run.shards.share(media.width)
-    peak = given + patches * alive * run.element_bytes
+    peak = pixels + patches * alive * run.element_bytes
     low, high = (percent / 100 for percent in constants.tower_spread_percent)
-    middle, below, above = (max(share * left, share * peak - decoder_peak) for share in (1, low, high))
+    middle, below, above = (max(share * stays, share * peak - decoder_peak) for share in (1, low, high))
     return around(middle, below, above, Basis.ASSUMED, constants.sources["tower_widths"])
 
 
-def _by_name(name: str, constants: Constants, decoder_peak: float) -> Estimate:
-    outputs = constants.encoder_outputs.get(name, constants.encoder_outputs["unknown"])
-    peak = constants.encoder_peak.get(name, constants.encoder_peak["unknown"])
-    return around(
-        outputs.middle + max(0, peak.middle - decoder_peak),
-        outputs.low + max(0, peak.low - decoder_peak),
-        outputs.high + max(0, peak.high - decoder_peak),
-        Basis.CALIBRATED,
-        constants.sources["encoder_outputs"],
+def _by_name(name: str, constants: EncoderConstants, decoder_peak: float) -> Estimate:
+    outputs = constants.outputs_mib.get(name, constants.outputs_mib["unknown"])
+    peaks = constants.peak_mib.get(name, constants.peak_mib["unknown"])
+    middle, low, high = (
+        size + max(0, peak - decoder_peak) for size, peak in zip(outputs.bytes, peaks.bytes, strict=True)
     )
+    return around(middle, low, high, Basis.CALIBRATED, constants.sources["outputs_mib"])

@@ -1,17 +1,62 @@
-"""Memory of CUDA graphs: what a release sets aside before it sizes the cache, and what it takes after."""
+"""Memory of CUDA graphs: what a release sets aside before it sizes the cache, and what graphs take after."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from service.architecture.layers import MixtureOfExperts
+from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate
-from service.memory.constants import Constants
-from service.memory.estimates import around, exact
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import around, exact
+from service.memory.ranges import Range
 from service.units import MIB
 
 DATA_CENTER_BLACKWELL: Final = 10
 """Major compute capability of the cards that may capture larger batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEstimate:
+    """MiB that graphs take, by what is captured."""
+
+    first: float
+    """The first graphs together."""
+    experts: float
+    """Added to the first graphs where layers have experts."""
+    recurrent: float
+    """Added to the first graphs where layers are recurrent."""
+    graph: float
+    """Each further graph."""
+    layer: float
+    """Added to each further graph for each layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargestCapture:
+    """Tokens of the largest graph that a release captures by default."""
+
+    blackwell: int
+    """On data center cards of Blackwell."""
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphConstants:
+    """Dated constants of CUDA graphs."""
+
+    reserved_v1: bool
+    """The V1 model runner sets memory for graphs aside before it sizes the cache."""
+    reserved_v2: bool
+    """The V2 model runner does."""
+    largest: LargestCapture
+    step: int
+    """Tokens between the sizes of graphs above 256."""
+    estimate_mib: GraphEstimate
+    spread_percent: tuple[float, float]
+    """Bounds in percent of the estimate: low, high."""
+    captured_percent: Range
+    """Percent of the same estimate that graphs take once they are captured."""
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +70,13 @@ class Capture:
     batch_tokens: int
     """Tokens of one scheduler step."""
     step_tokens: int
-    """Tokens of one request in a decode step: one, and those guessed ahead."""
+    """Tokens of one request in a decode step: one, and its draft tokens."""
     compute_capability: tuple[int, int]
     eager: bool
     """Nothing is captured."""
-    second_runner: bool
+    v2_model_runner: bool
     largest: int | None
-    """Tokens of the largest graph, where the caller says."""
+    """Tokens of the largest graph, where the caller sets it."""
 
     @property
     def captures(self) -> bool:
@@ -47,27 +92,27 @@ def capture_sizes(capture: Capture, default_largest: int, step: int) -> tuple[in
 
     ``step`` is the distance of sizes above 256.
     """
-    wanted = min(2 * capture.sequences * capture.step_tokens, default_largest)
-    largest = min(capture.batch_tokens, wanted if capture.largest is None else capture.largest)
+    default = min(2 * capture.sequences * capture.step_tokens, default_largest)
+    largest = min(capture.batch_tokens, default if capture.largest is None else capture.largest)
     sizes = (1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, step))
     return tuple(size for size in sizes if size <= largest)
 
 
-def cuda_graphs(architecture: ModelArchitecture, constants: Constants, capture: Capture) -> Estimate:
-    """Return what is set aside on a pipeline stage."""
+def cuda_graphs(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> Estimate:
+    """Return the bytes that a pipeline stage sets aside for graphs before it sizes the cache."""
     if not capture.captures:
         return _NOTHING
-    reserved = "graphs_reserved_v2" if capture.second_runner else "graphs_reserved"
-    if not getattr(constants, reserved):
-        return exact(0, Basis.COMPUTED, constants.sources[reserved])
+    v2 = capture.v2_model_runner
+    if not (constants.reserved_v2 if v2 else constants.reserved_v1):
+        return exact(0, Basis.COMPUTED, constants.sources["reserved_v2" if v2 else "reserved_v1"])
     middle = _mib(architecture, constants, capture) * MIB
-    low, high = constants.graph_spread_percent
-    source = constants.sources["graph_estimate"]
+    low, high = constants.spread_percent
+    source = constants.sources["estimate_mib"]
     return around(middle, middle * low / 100, middle * high / 100, Basis.CALIBRATED, source)
 
 
-def captured_graphs(architecture: ModelArchitecture, constants: Constants, capture: Capture) -> Estimate:
-    """Return what a pipeline stage's graphs take once they are captured, which is after the cache stands."""
+def captured_graphs(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> Estimate:
+    """Return the bytes of a pipeline stage's graphs, which are captured after the cache is allocated."""
     if not capture.captures:
         return _NOTHING
     one_percent = _mib(architecture, constants, capture) * MIB / 100
@@ -76,12 +121,11 @@ def captured_graphs(architecture: ModelArchitecture, constants: Constants, captu
     return around(one_percent * share.middle, *bounds, Basis.CALIBRATED, source)
 
 
-def _mib(architecture: ModelArchitecture, constants: Constants, capture: Capture) -> float:
-    """Return the estimate: a first graph of each kind, and as much again for every other one."""
-    estimate = constants.graph_estimate
-    largest = constants.largest_capture
+def _mib(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> float:
+    """Return the estimate in MiB: much for the first graphs, and a little for each further graph."""
+    estimate, largest = constants.estimate_mib, constants.largest
     blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
-    sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.capture_step)
+    sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
     decoding = sum(size <= capture.sequences * capture.step_tokens for size in sizes)
     graphs = max(0, len(sizes) + decoding - 2)
     sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)

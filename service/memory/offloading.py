@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from service.memory.budget import Basis, Estimate
-from service.memory.estimates import around, exact
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import around, exact
 
 Tensor: TypeAlias = tuple[str, int]
 """Path of a module below its layer, and its bytes."""

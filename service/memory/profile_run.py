@@ -1,13 +1,13 @@
-"""The forward pass by which the engine learns what it takes besides weights and cache."""
+"""The forward pass with which the engine measures its memory besides weights and cache."""
 
 from dataclasses import dataclass
 
-from service.memory.modules import Shards
+from service.memory.weights.modules import Shards
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRun:
-    """What one rank runs to learn its peak."""
+    """The profile run of one rank."""
 
     shards: Shards
     element_bytes: int
@@ -17,9 +17,9 @@ class ProfileRun:
     """The rank is on the last pipeline stage."""
     encodes: bool
     """The rank runs the towers."""
-    second_runner: bool
-    """The engine's second model runner runs it."""
-    guesses: bool
-    """Tokens are guessed ahead."""
+    v2_model_runner: bool
+    """The V2 model runner runs it."""
+    draft_tokens: bool
+    """The engine proposes draft tokens."""
     max_model_len: int
     data_parallel_size: int = 1

@@ -1,1 +1,1 @@
-"""What an engine's startup log says: lines to facts, whatever the lines hold."""
+"""Reads the startup log of an engine: converts its lines to facts. Any text is accepted."""

@@ -1,4 +1,4 @@
-"""The model and the flags of a start: from its command, its logged arguments, its configuration."""
+"""Reads the model and the flags of a start from its command, its logged arguments or its configuration."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
 
 from service.engines.flags import ServeFlags
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 from service.startup_log.lines import MAX_LINE, LogLine
 from service.startup_log.literals import read_pairs, read_value
 
@@ -44,9 +44,9 @@ IN_CONFIG: Final[Mapping[str, str]] = {
         )
     },
 }
-"""What the configuration calls the flags that it settles."""
+"""Flags by their names in the logged configuration."""
 MAX_NAMES: Final = 64
-"""Flags that are named without being modelled."""
+"""Most names of unmodelled flags that are stored."""
 
 _COMMAND: Final = re.compile(
     r"\bvllm (?:serve|bench [a-z]{1,16})\b|\bvllm\.entrypoints\.openai\.api_server\b"
@@ -54,9 +54,9 @@ _COMMAND: Final = re.compile(
 _BEFORE: Final = re.compile(
     r"(?:^|[$#+>;:&|(\"']\s?|(?:\b(?:exec|nohup|sudo|time)|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
 )
-"""What stands before a command that was run; in prose about one stand other words."""
+"""Text that may precede a command that was run, such as a prompt; prose about a command has other words."""
 MAX_BEFORE: Final = 300
-"""Characters that `_BEFORE` takes at most: those of a variable, of its value, and around them."""
+"""Characters that `_BEFORE` matches at most: a variable, its value, and the characters around them."""
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
 _FACTORS: Final[Mapping[str, int]] = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
@@ -70,17 +70,17 @@ _TYPES: Final[Mapping[str, Any]] = get_type_hints(ServeFlags)
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What one place of a log tells of the start."""
+    """The model and flags of a start, as one part of a log states them."""
 
     model: str | None
     flags: Mapping[str, Any]
     """Values by the names of ``ServeFlags``."""
     unmodelled: tuple[str, ...]
-    """Names alone: what their values are is nobody's business here."""
+    """Names of other flags. Their values are not stored, since they may be private."""
 
 
 def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
-    """Return the last arguments that the engine logged itself, if it did."""
+    """Return the last arguments that the engine logged; None if it logged none."""
     found = None
     for line in lines:
         _, marker, rest = line.text.partition(ARGUMENTS)
@@ -90,7 +90,7 @@ def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
 
 
 def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
-    """Return what the last configuration that the engine logged settles."""
+    """Return the resolved values of the last configuration that the engine logged; None if it logged none."""
     found = None
     for line in lines:
         _, marker, rest = line.text.partition(CONFIG)
@@ -98,26 +98,29 @@ def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
             found = f"model={rest}"
     if found is None:
         return None
-    told = read_pairs(found, "=")
-    settled = [(IN_CONFIG[name], value) for name, value in told.items() if name in IN_CONFIG]
-    return _arguments([("model", told.get("model")), *settled])
+    pairs = read_pairs(found, "=")
+    resolved = [(IN_CONFIG[name], value) for name, value in pairs.items() if name in IN_CONFIG]
+    return _arguments([("model", pairs.get("model")), *resolved])
 
 
 def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
-    """Return the arguments of the last command that starts the engine, as a shell would split it."""
+    """Return the arguments of the last command that starts the engine, split as a shell splits them.
+
+    A backslash at the end of a line continues the command. None if the log has no such command.
+    """
     command: list[str] = []
     size, continued = 0, False
     for line in lines:
-        begun = _COMMAND.search(line.text)
-        if begun is not None and not _is_run(line.text, begun.start()):
-            begun = None
-        if begun is None and not continued:
+        started = _COMMAND.search(line.text)
+        if started is not None and not _is_run(line.text, started.start()):
+            started = None
+        if started is None and not continued:
             continue
-        text = line.text if begun is None else line.text[begun.end() :]
-        if begun is not None:
+        text = line.text if started is None else line.text[started.end() :]
+        if started is not None:
             command, size = [], 0
         command.append(text)
-        # A line that only goes on counts too, so that there are never more lines than characters.
+        # The backslash of an empty continued line counts too, so that the number of lines is bounded.
         size += len(text)
         continued = text.endswith("\\") and size < MAX_LINE
     if not command:
@@ -127,7 +130,7 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
 
 
 def _is_run(text: str, at: int) -> bool:
-    """Whether what stands before a command, of which only the end tells, says that it was run."""
+    """Whether the text before a command shows that it was run; only the last characters of it matter."""
     return _BEFORE.search(text[max(0, at - MAX_BEFORE) : at]) is not None
 
 
@@ -141,15 +144,15 @@ def _split(command: str) -> list[str]:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the options of a command; the first word that is none is the model."""
-    position, model_told = 0, False
+    """Yield the options of a command; the first word that is not an option is the model."""
+    position, model_found = 0, False
     while position < len(words):
         word = words[position]
         position += 1
         if not word.startswith("-"):
-            if not model_told:
+            if not model_found:
                 yield "model", word
-            model_told = True
+            model_found = True
             continue
         option, joined, value = word.lstrip("-").partition("=")
         name = SHORT.get(option, option.replace("-", "_"))
@@ -162,7 +165,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
         if name.startswith("no_") and not values:
             yield name.removeprefix("no_"), False
         elif _kind(name) is bool and values and not joined:
-            # A switch takes no value: what follows is the model.
+            # A switch has no value: the next word is the model.
             position -= len(values)
             yield name, True
         else:
@@ -181,8 +184,8 @@ def _arguments(pairs: Iterable[tuple[str, Any]]) -> Arguments:
         if name in {"model", "model_tag"}:
             model = value if isinstance(value, str) and value else model
         elif name.startswith("speculative_config.") and isinstance(value, str):
-            own = flags.setdefault("speculative_config", {})
-            own[name.partition(".")[2]] = read_value(value)
+            nested = flags.setdefault("speculative_config", {})
+            nested[name.partition(".")[2]] = read_value(value)
         elif name in _TYPES:
             read = _flag(name, value)
             if read is not None:
@@ -193,15 +196,15 @@ def _arguments(pairs: Iterable[tuple[str, Any]]) -> Arguments:
 
 
 def _kind(name: str) -> Any:  # noqa: ANN401 - a type
-    """Return the type of a flag's value, ``None`` for what is no flag."""
+    """Return the type of a flag's value; ``None`` if there is no such flag."""
     hint = _TYPES.get(name)
     if isinstance(hint, UnionType):
         hint = next(each for each in get_args(hint) if each is not type(None))
     return tuple if getattr(hint, "__origin__", None) is tuple else hint
 
 
-def _flag(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever was printed
-    """Return a flag's value as its type, ``None`` where it is none."""
+def _flag(name: str, value: Any) -> Any:  # noqa: ANN401 - any printed value
+    """Return a flag's value converted to its type; ``None`` if that is not possible."""
     kind = _kind(name)
     if kind is SpeculativeConfig:
         read = read_value(value) if isinstance(value, str) else value
@@ -209,21 +212,21 @@ def _flag(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever was printed
     if kind is tuple:
         return [str(each) for each in value] if isinstance(value, list) else None
     if kind is bool:
-        given = read_value(value) if isinstance(value, str) else value
-        return given if isinstance(given, bool) else None
+        switch = read_value(value) if isinstance(value, str) else value
+        return switch if isinstance(switch, bool) else None
     if kind is str:
         return _word(value)
     return _number(value, kind)
 
 
-def _word(value: Any) -> str | None:  # noqa: ANN401 - whatever was printed
+def _word(value: Any) -> str | None:  # noqa: ANN401 - any printed value
     if not isinstance(value, str):
         return None
     enum = _ENUM.match(value)
     return enum[1] if enum else value.removeprefix("torch.")
 
 
-def _number(value: Any, kind: type) -> int | float | None:  # noqa: ANN401 - whatever was printed
+def _number(value: Any, kind: type) -> int | float | None:  # noqa: ANN401 - any printed value
     if value == "auto":
         return -1
     if isinstance(value, str):

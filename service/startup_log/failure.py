@@ -1,4 +1,4 @@
-"""How a start ended: the engine's own words, and the cause that they tell."""
+"""Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,75 +6,77 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.startup_log.lines import LogLine
-from service.startup_log.phrases import CAUSES, WRAPPERS, Cause
-from service.startup_log.retold import retold_shortage
-from service.startup_log.templates import lines_saying
+from service.startup_log.paraphrases import paraphrased_shortage
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.templates import lines_containing
 
 MAX_MESSAGE: Final = 2000
-"""Characters of the engine's words that are given back."""
+"""Characters of the engine's message that are returned."""
 _EXCEPTION: Final = re.compile(
     r"(?:[a-z_][A-Za-z0-9_]{0,60}\.){0,8}([A-Z][A-Za-z0-9_]{0,80}(?:Error|Exception)|Exception|SystemExit)\b"
     r"(?::|\()\s?(.*)"
 )
 _HEADING: Final = "validation error"
-"""Pydantic's words stand on the lines below."""
+"""Heading of an error of Pydantic; the message itself is on the next lines."""
 _BELOW: Final = 3
+"""Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of a start."""
+    """The failure of a start."""
 
     type: str
-    """Class of the exception; empty where the log does not tell it."""
+    """Class of the exception; empty if the log does not state it."""
     message: str
-    """The engine's own words, at most ``MAX_MESSAGE`` characters."""
+    """The engine's own message, at most ``MAX_MESSAGE`` characters."""
     line: int
-    cause: Cause | None
-    """``None`` for words that are not known."""
+    """Number of its line in the log, counted from 1."""
+    cause: FailureCause | None
+    """``None`` if the message is unknown."""
     values: Mapping[str, float | str]
-    """Numbers in the words."""
-    retold: bool = False
-    """The words are a person's."""
+    """Values in the message, by name."""
+    paraphrased: bool = False
+    """The message was written by a person, not by the engine."""
 
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
-    """Return the root of a failure: the first words that a cause is known by, else the last exception.
+    """Return the root of a failure, or None if the log shows no failure.
 
-    What follows a root is what it brings down: workers, the engine's core, the server. Where the engine's own
-    words are missing, a person's may tell.
+    It is the first message of a known cause, since later errors only follow from it (in workers, the engine's
+    core, the server). If there is none, it is the last exception; else a person's description of the failure.
     """
     known = _known(lines)
     if known is not None:
         return known
     raised = [(line, match) for line in lines if (match := _EXCEPTION.match(line.text))]
-    roots = [each for each in raised if not _wraps(each[0].text)]
+    roots = [each for each in raised if not _is_wrapper(each[0].text)]
     if roots:
         line, match = roots[-1]
-        return Failure(match[1], _words(match[2], lines, line), line.number, None, {})
-    shortage = retold_shortage(lines)
+        return Failure(match[1], _full_message(match[2], lines, line), line.number, None, {})
+    shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
-        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, retold=True)
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
     for line in lines:
-        if _wraps(line.text):
+        if _is_wrapper(line.text):
             return Failure("", line.text[:MAX_MESSAGE], line.number, None, {})
     return None
 
 
 def _known(lines: Sequence[LogLine]) -> Failure | None:
-    """Return the first line that tells a cause, with all that it tells."""
+    """Return the failure on the first line with a known cause, with the values of all its templates."""
     sentences = [(cause, template) for cause in CAUSES for template in cause.templates]
-    root: tuple[LogLine, Cause] | None = None
+    root: tuple[LogLine, FailureCause] | None = None
     values: dict[str, float | str] = {}
-    for at, which in lines_saying([line.text for line in lines], [each.start for _, each in sentences]):
+    for at, which in lines_containing([line.text for line in lines], [each.start for _, each in sentences]):
         cause, template = sentences[which]
         if root is not None and root != (lines[at], cause):
             continue
-        for told in template.find(lines[at].text):
+        for found in template.find(lines[at].text):
             root = (lines[at], cause)
-            values |= told
+            values |= found
     if root is None:
         return None
     line, cause = root
@@ -83,12 +85,12 @@ def _known(lines: Sequence[LogLine]) -> Failure | None:
     return Failure(kind, words.strip("\"'() ")[:MAX_MESSAGE], line.number, cause, values)
 
 
-def _words(message: str, lines: Sequence[LogLine], at: LogLine) -> str:
+def _full_message(message: str, lines: Sequence[LogLine], at: LogLine) -> str:
     if _HEADING not in message:
         return message[:MAX_MESSAGE]
     below = [line.text for line in lines if at.number < line.number <= at.number + _BELOW and line.text]
     return " ".join([message, *below])[:MAX_MESSAGE]
 
 
-def _wraps(text: str) -> bool:
+def _is_wrapper(text: str) -> bool:
     return any(words in text for words in WRAPPERS)

@@ -1,17 +1,17 @@
-"""A log as bounded, printable lines without secrets."""
+"""Splits a log into lines: bounded in number and length, printable, and without secrets."""
 
 import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from service.secrets import HIDDEN, hide_secrets
+from service.redaction import HIDDEN, hide_secrets
 
 MAX_CHARACTERS: Final = 2 << 20
-"""Characters that are read: of a longer log its two ends, where a start begins and where it fails."""
+"""Characters that are read. Of a longer log only the two ends are read: there a start begins and fails."""
 MAX_LINES: Final = 30_000
 MAX_LINE: Final = 16_384
-"""Characters of one line; the engine's own longest, its configuration, has some 6,000."""
+"""Characters of one line. The engine's longest line, its configuration, has about 6,000."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"\[([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
@@ -20,7 +20,7 @@ _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
 )
-"""A secret after its name and nothing between them: too common a form of words to be hidden elsewhere."""
+"""A secret that follows its name after a blank. In other texts this form is too common to be masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,18 @@ class LogLine:
     """One line of a log."""
 
     number: int
-    """Counted from 1 in the log as it was given."""
+    """Number of the line in the given log, counted from 1."""
     text: str
-    """The engine's own words: no name of a process, time or level before them, nothing unprintable."""
+    """The engine's own message, without the prefix (process, time, level) and unprintable characters."""
     origin: tuple[str, int] | None
-    """File and line of the statement that wrote it, where the log says so."""
+    """File and line of the statement that logged it; None if the log does not state them."""
 
 
 def read_lines(log: str) -> tuple[LogLine, ...]:
     """Return a log's lines, cleaned.
 
-    A log beyond ``MAX_CHARACTERS`` or ``MAX_LINES`` loses its middle, a line beyond ``MAX_LINE`` its end.
+    If a log is longer than ``MAX_CHARACTERS`` or ``MAX_LINES``, its middle is dropped; if a line is longer
+    than ``MAX_LINE``, its end is dropped.
     """
     log = log.removesuffix("\n")
     if len(log) <= MAX_CHARACTERS:
@@ -49,7 +50,7 @@ def read_lines(log: str) -> tuple[LogLine, ...]:
         numbered = [*enumerate(log[:half].split("\n"), 1), *enumerate(log[-half:].split("\n"), tail)]
     if len(numbered) > MAX_LINES:
         numbered = numbered[: MAX_LINES // 2] + numbered[-MAX_LINES // 2 :]
-    # A progress bar draws many lines over one another, which count as one.
+    # A progress bar writes many texts over one line of the log; all of them have that line's number.
     drawn = ((number, part) for number, text in numbered for part in text.splitlines() or ("",))
     return tuple(_line(number, text) for number, text in islice(drawn, MAX_LINES))
 
@@ -63,7 +64,7 @@ def _line(number: int, text: str) -> LogLine:
 
 
 def clean(text: str) -> str:
-    """Return a line without terminal escapes, unprintable characters and what looks like a secret."""
+    """Return a line without terminal escapes, unprintable characters and text that looks like a secret."""
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)

@@ -1,7 +1,7 @@
-"""Values as Python prints them, read without being run.
+"""Reads values as Python prints them, without executing anything.
 
-The engine logs its arguments as a dictionary and its configuration as ``name=value`` pairs; both hold
-objects that print as no literal at all, which stay text.
+The engine logs its arguments as a dictionary and its configuration as ``name=value`` pairs. Both contain
+objects whose printed form is not a literal; these stay text.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 DEEPEST: Final = 6
-"""Levels of nested values that are read; what lies deeper stays text."""
+"""Levels of nested values that are read; deeper values stay text."""
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 _NAMED: Final[Mapping[str, Any]] = {
     "None": None,
@@ -24,12 +24,12 @@ _BROKEN: Final = re.compile(r"[+-]?[0-9]{0,18}\.?[0-9]{1,18}(?:[eE][+-]?[0-9]{1,
 
 
 def read_pairs(text: str, separator: str) -> dict[str, Any]:
-    """Return the ``name<separator>value`` pairs of a text, at its own level, values read."""
+    """Return the ``name<separator>value`` pairs at the top level of a text, with their values read."""
     return {name: read_value(value) for name, value in split_pairs(text, separator)}
 
 
 def split_pairs(text: str, separator: str) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a text with their values as they stand."""
+    """Yield the pairs at the top level of a text, with their values as text."""
     for part in _split(text, ","):
         name, found, value = part.partition(separator)
         name = name.strip().strip("'\"")
@@ -37,8 +37,8 @@ def split_pairs(text: str, separator: str) -> Iterator[tuple[str, str]]:
             yield name, value.strip()
 
 
-def read_value(text: str, depth: int = 0) -> Any:  # noqa: ANN401 - whatever was printed
-    """Return a printed value; what is no literal stays text."""
+def read_value(text: str, depth: int = 0) -> Any:  # noqa: ANN401 - any printed value
+    """Return a printed value; a value that is not a literal stays text."""
     text = text.strip()
     if text in _NAMED:
         return _NAMED[text]
@@ -50,7 +50,7 @@ def read_value(text: str, depth: int = 0) -> Any:  # noqa: ANN401 - whatever was
     return _number(text)
 
 
-def _collection(text: str, depth: int) -> Any:  # noqa: ANN401 - whatever was printed
+def _collection(text: str, depth: int) -> Any:  # noqa: ANN401 - any printed value
     inside = text[1:-1]
     if text[0] == "{":
         return {name: read_value(value, depth + 1) for name, value in split_pairs(inside, ":")}
@@ -64,7 +64,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _split(text: str, separator: str) -> Iterator[str]:
-    """Yield the parts of a text between separators that stand in no quotes and no brackets."""
+    """Yield the parts of a text between separators outside of quotes and brackets."""
     depth, start, quote, skip = 0, 0, "", False
     for position, each in enumerate(text):
         if skip:

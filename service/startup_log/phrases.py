@@ -1,4 +1,4 @@
-"""The engine's sentences, parsed once from the bundled data."""
+"""The engine's log messages and the known causes of failures, loaded once from the bundled TOML."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,39 +8,51 @@ from typing import Any, Final
 
 from packaging.version import Version
 
+from service.engines.refusal import Stage
 from service.startup_log.templates import Template
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A point that a start reaches."""
+    """A stage that a start reaches."""
 
     name: str
     says: tuple[str, ...]
+    """Messages that show that it was reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """One way in which a start ends."""
+class FailureCause:
+    """A known cause of a failed start. The fields are those of causes.toml."""
 
     name: str
     stage: str
-    """As in a plan's refusal; empty for what no plan is about."""
+    """Stage of the start, as in a plan's refusal; empty if a plan does not cover it."""
     type: str
-    """Class of the exception, where the log does not name it."""
+    """Class of the exception, for logs that do not name it."""
     means: str
+    """What happened."""
     remedy: str
+    """What helps."""
     source: str
+    """Release, file and function of the engine that raise it."""
     templates: tuple[Template, ...]
+    """Messages that show this cause."""
 
 
 def _load(name: str) -> Mapping[str, Any]:
     return tomllib.loads(files("service.startup_log").joinpath(name).read_text("utf-8"))
 
 
-def _cause(table: Mapping[str, Any]) -> Cause:
-    told = {key: table[key] for key in ("name", "stage", "type", "means", "remedy", "source")}
-    return Cause(**told, templates=tuple(map(Template.parse, table["says"])))
+def _cause(table: Mapping[str, Any]) -> FailureCause:
+    keys = ("name", "stage", "type", "means", "remedy", "source")
+    if table.keys() != {*keys, "says"}:
+        differing = sorted(table.keys() ^ {*keys, "says"})
+        raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
+    if table["stage"] not in {"", *Stage}:
+        raise ValueError(f"causes.toml, {table['name']}: {table['stage']!r} is no stage")
+    texts = {key: table[key] for key in keys}
+    return FailureCause(**texts, templates=tuple(map(Template.parse, table["says"])))
 
 
 _PHRASES: Final = _load("phrases.toml")
@@ -55,14 +67,14 @@ OF_RANKS: Final[Mapping[str, str]] = {
     for text in table["says"]
     for hole in Template.parse(text).kinds
 }
-"""Which of several ranks' values counts, where it is not the last."""
+"""Values for which the smallest (`min`) or largest (`max`) of all ranks is used; of others the last is."""
 MILESTONES: Final = tuple(Milestone(table["name"], tuple(table["says"])) for table in _PHRASES["milestone"])
-"""How far a start came, first to last."""
+"""The stages of a start, first to last."""
 BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])
-"""What a new start says first."""
+"""Messages with which a new start begins."""
 CAUSES: Final = tuple(map(_cause, _CAUSES["cause"]))
 WRAPPERS: Final = tuple(_CAUSES["wrappers"])
-"""Words of exceptions that only pass another one on."""
+"""Texts of exceptions that only wrap another exception."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {
     (table["says"], table["file"], line): frozenset(
         Version(release) for release, lines in table["lines"].items() if line in lines
@@ -70,4 +82,4 @@ STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {
     for table in _STATEMENTS["statement"]
     for line in {line for lines in table["lines"].values() for line in lines}
 }
-"""Releases that say a sentence on this line of this file."""
+"""Releases by a log statement's text, file and line number."""

@@ -1,7 +1,7 @@
-"""Sentences of the engine with holes for their values, matched in time linear in the line.
+"""Templates of log messages, with placeholders for their values.
 
-A template is the engine's own format string with named holes: ``GPU KV cache size: {tokens} tokens``.
-A hole takes a bounded run of characters, so that no line, however made, costs more than its length.
+A template is the engine's own format string with named placeholders: ``GPU KV cache size: {tokens} tokens``.
+A placeholder matches a bounded number of characters, so that the time is linear in the length of any line.
 """
 
 import re
@@ -16,49 +16,50 @@ KINDS: Final[Mapping[str, str]] = {
     "": r"-?[0-9][0-9,_]{0,20}(?:\.[0-9]{1,12})?",
     "word": r"[^\s'\",;()\[\]{}]{1,200}",
 }
-"""What a hole takes: a number as the engine writes it, or one word."""
+"""Patterns of the kinds of placeholders: a number as the engine writes it, or one word."""
 SHORTEST_START: Final = 4
-"""Characters that a template begins with, by which most lines are passed over."""
+"""Least number of characters before the first placeholder. Lines without them are skipped quickly."""
 
 
 class InvalidTemplate(ValueError):
-    """A sentence of the bundled data begins with a hole or names an unknown kind."""
+    """A template of the bundled data begins with a placeholder or names an unknown kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One sentence."""
+    """One message of the engine."""
 
     start: str
-    """The words before the first hole."""
+    """The text before the first placeholder."""
     pattern: re.Pattern[str]
     kinds: Mapping[str, str]
+    """The kind of each placeholder, by its name."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a sentence.
+        """Return the template that a text describes.
 
         Raises:
-            InvalidTemplate: it begins with a hole, or a hole's kind is not known.
+            InvalidTemplate: it begins with a placeholder, or the kind of a placeholder is unknown.
         """
         parts: list[str] = []
         kinds: dict[str, str] = {}
         pieces = list(Formatter().parse(text))
-        for words, hole, kind, _ in pieces:
+        for words, name, kind, _ in pieces:
             parts.append(re.escape(words))
-            if hole is None:
+            if name is None:
                 continue
             if kind is None or kind not in KINDS:
-                raise InvalidTemplate(f"{text!r}: a hole of an unknown kind {kind!r}")
-            kinds[hole] = kind
-            parts.append(f"(?P<{hole}>{KINDS[kind]})")
+                raise InvalidTemplate(f"{text!r}: a placeholder has the unknown kind {kind!r}")
+            kinds[name] = kind
+            parts.append(f"(?P<{name}>{KINDS[kind]})")
         start = pieces[0][0]
         if len(start) < SHORTEST_START:
-            raise InvalidTemplate(f"{text!r} begins with a hole")
+            raise InvalidTemplate(f"{text!r} begins with a placeholder")
         return cls(start, re.compile("".join(parts)), kinds)
 
     def find(self, line: str) -> Iterator[Mapping[str, float | str]]:
-        """Yield the values of each place where a line says this."""
+        """Yield the values of each occurrence of the template in a line."""
         for match in self.pattern.finditer(line):
             yield {
                 name: value if self.kinds[name] else number(value)
@@ -67,22 +68,22 @@ class Template:
 
 
 def number(text: str) -> float:
-    """Return a number as the engine writes it, with or without separators of thousands."""
+    """Return the number that the engine wrote, with or without separators of thousands."""
     return float(text.replace(",", "").replace("_", ""))
 
 
-def lines_saying(lines: Sequence[str], words: Iterable[str]) -> list[tuple[int, int]]:
-    """Return which line says which of some words, as positions of both, in the order of the lines.
+def lines_containing(lines: Sequence[str], words: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the pairs (position of a line, position of a text that occurs in it), in the order of the lines.
 
-    All lines are searched as one text: most say none of ours.
+    All lines are searched as one text, which is fast because most lines contain none of the texts.
     """
     text = "\n".join(lines)
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     found = set()
-    for position, said in enumerate(words):
-        at = text.find(said)
+    for position, sought in enumerate(words):
+        at = text.find(sought)
         while at >= 0:
             line = bisect_right(starts, at) - 1
             found.add((line, position))
-            at = text.find(said, starts[line + 1]) if line + 1 < len(starts) else -1
+            at = text.find(sought, starts[line + 1]) if line + 1 < len(starts) else -1
     return sorted(found)

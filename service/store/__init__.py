@@ -1,1 +1,1 @@
-"""Tables of jobs, measurements and tokens, in SQLite or PostgreSQL."""
+"""Stores jobs, measurements and tokens in SQLite or PostgreSQL."""

@@ -1,4 +1,4 @@
-"""One database, SQLite or PostgreSQL, whose tables are brought up to date when it is first used."""
+"""One database, SQLite or PostgreSQL. Its tables are migrated at the first use."""
 
 import asyncio
 import sqlite3
@@ -15,19 +15,19 @@ from sqlalchemy.pool import NullPool
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 PATIENCE_SECONDS: Final = 30
-"""How long a writer of SQLite waits for another one."""
+"""How long a connection waits: in SQLite for another writer, in PostgreSQL for the server."""
 _UNUSABLE: Final = frozenset({"OperationalError", "InterfaceError", "DatabaseError"})
-"""Errors of the connection or the file; those of a statement have classes of their own."""
+"""Classes of errors of the connection or the file. Errors of a statement have other classes."""
 MIGRATION_LOCK: Final = 0x64727973
-"""PostgreSQL's advisory lock, so that replicas that start together migrate one after another."""
+"""Advisory lock in PostgreSQL: replicas that start at the same time migrate one after another."""
 
 
 class InvalidDatabase(ValueError):
-    """The address is not one of a database that is supported."""
+    """The URL is not that of a supported database."""
 
 
 class StoreUnavailable(Exception):
-    """The database cannot be reached or opened."""
+    """The database cannot be connected to or opened."""
 
     def __init__(self) -> None:
         super().__init__("the database of probes and measurements cannot be used now")
@@ -37,15 +37,18 @@ class Database:
     """Connections to one database.
 
     ``url``: ``sqlite:///file.db`` or ``postgresql://user@host/name``.
+
+    Raises:
+        InvalidDatabase: the URL names another kind of database.
     """
 
     def __init__(self, url: str) -> None:
         parsed = make_url(url)
         driver = DRIVERS.get(parsed.get_backend_name())
         if driver is None:
-            raise InvalidDatabase(f"{parsed.get_backend_name()} is none of {', '.join(DRIVERS)}")
+            raise InvalidDatabase(f"{parsed.get_backend_name()} is not one of {', '.join(DRIVERS)}")
         self.url = parsed.set(drivername=driver)
-        # A file is opened anew each time, so that no connection belongs to one event loop.
+        # SQLite: each transaction opens a new connection, since a connection is bound to one event loop.
         pool: dict[str, Any] = {"poolclass": NullPool} if self.embedded else {"pool_pre_ping": True}
         self._engine = create_async_engine(self.url, connect_args={"timeout": PATIENCE_SECONDS}, **pool)
         if self.embedded:
@@ -56,34 +59,34 @@ class Database:
 
     @property
     def embedded(self) -> bool:
-        """Whether it is SQLite."""
+        """Whether this is SQLite."""
         return self.url.get_backend_name() == "sqlite"
 
     @property
     def exists(self) -> bool:
-        """Whether there may be something in it: a file of SQLite that is there, or any server."""
+        """Whether the database may have content: SQLite's file exists, or it is a server."""
         return not self.embedded or Path(str(self.url.database)).exists()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that may write; it is undone when an exception leaves it.
+        """Open a transaction that may write. An exception rolls it back.
 
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _told_apart():
+        with _translated_errors():
             await self._migrate()
             async with self._engine.begin() as connection:
                 yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that only reads, and waits for no writer.
+        """Open a transaction that only reads; it does not wait for writers.
 
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _told_apart():
+        with _translated_errors():
             await self._migrate()
             async with self._engine.connect() as connection:
                 yield await connection.execution_options(reads_only=True)
@@ -105,23 +108,23 @@ class Database:
             self._migrated = True
 
 
-class _told_apart:  # noqa: N801 - reads as the statement it is
-    """Turns a database that is out of reach into our own fault."""
+class _translated_errors:  # noqa: N801 - used like a function
+    """Raises StoreUnavailable in place of connection errors."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError) or (isinstance(error, DBAPIError) and _out_of_reach(error)):
+        if isinstance(error, OSError) or (isinstance(error, DBAPIError) and _is_unreachable(error)):
             raise StoreUnavailable from error
 
 
-def _out_of_reach(error: DBAPIError) -> bool:
+def _is_unreachable(error: DBAPIError) -> bool:
     return error.connection_invalidated or type(error).__name__ in _UNUSABLE
 
 
 def _upgrade(connection: Connection) -> None:
-    # Imported here since most processes never come here, and it takes a while.
+    # Imported here because the import is slow and most processes do not need it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
@@ -133,13 +136,13 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    # Without this the driver begins transactions itself, and late: two readers that want to write then fail.
+    # By default the driver begins a transaction only at the first write: two readers that then write fail.
     connection.isolation_level = None
     cursor = connection.cursor()
     try:
         cursor.execute("PRAGMA journal_mode=WAL")
     except sqlite3.OperationalError as error:
-        # Setting it waits for nobody; the file keeps its mode, and another is at work on it.
+        # This pragma does not wait for locks. If the file is busy, another connection sets the same mode.
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):

@@ -1,4 +1,4 @@
-"""Jobs, each changed by one rule at a time under a lock of its row."""
+"""JobStore: the queue of probe jobs. Each change applies one lifecycle rule while its row is locked."""
 
 import asyncio
 import time
@@ -11,11 +11,16 @@ from sqlalchemy import Row, Select, and_, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.documents import SPEC, written
-from service.probe import life
-from service.probe.jobs import Kind, Spec
-from service.probe.life import Ending, Job, Lease, Rule
-from service.probe.states import ENDED, HELD, State
+from service.probes import lifecycle
+from service.probes.job_spec import JobSpec, ProbeKind
+from service.probes.job_state import ENDED, HELD, State
+from service.probes.lifecycle import (
+    Job,
+    JobEnding,
+    Lease,
+    Rule,
+)
+from service.serialization import SPEC, written
 from service.store.database import Database
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
@@ -24,7 +29,7 @@ SWEPT_AT_ONCE: Final = 100
 PRUNED_AT_ONCE: Final = 500
 QUEUE_LIMIT: Final = 1000
 QUEUE_PAUSE_SECONDS: Final = 30
-"""When to ask again where the queue is full: a probe takes at least that long."""
+"""Wait suggested to a client when the queue is full: a probe takes at least that long."""
 Clock = Callable[[], float]
 
 
@@ -36,23 +41,23 @@ class JobNotFound(LookupError):
 
 
 class KeyReused(ValueError):
-    """An idempotency key came with another request before."""
+    """The idempotency key was already used for another request."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the Idempotency-Key {key[:40]!r} belongs to another request")
+        super().__init__(f"the Idempotency-Key {key[:40]!r} was already used for another request")
 
 
 class QueueFull(Exception):
-    """So many jobs wait that no more are taken.
+    """The queue has as many waiting jobs as it may have.
 
     Attributes:
-        retry_after: seconds after which asking again makes sense.
+        retry_after: seconds after which a retry makes sense.
     """
 
     retry_after: Final = QUEUE_PAUSE_SECONDS
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit:,} probes wait for a worker already: cancel some, or ask again later")
+        super().__init__(f"{limit:,} probes already wait for a worker: cancel some, or try again later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +65,42 @@ class Offer:
     """What a worker can run."""
 
     worker: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ProbeKind, ...]
     gpu_names: tuple[str, ...] = ()
     gpu_uuids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
-    """Engines that it has installed."""
+    """Releases of the engine that are installed on the node."""
     gpus: int = 0
+    """Number of GPUs that the worker can use at once."""
 
 
 class JobStore:
-    """The jobs of one database; several services may share it."""
+    """The jobs of one database. Several services may use the same database."""
 
     def __init__(
         self,
         database: Database,
         clock: Clock = time.time,
         *,
-        lease_seconds: float = life.LEASE_SECONDS,
+        lease_seconds: float = lifecycle.LEASE_SECONDS,
         queue_limit: int = QUEUE_LIMIT,
     ) -> None:
-        """Take how many jobs may wait: what is asked for at one moment may exceed it by its own number."""
+        """Set the limits. Requests at the same moment may together exceed `queue_limit` by their number."""
         self._database = database
         self._clock = clock
         self._queue_limit = queue_limit
         self.lease_seconds = lease_seconds
 
-    async def add(self, spec: Spec, key: str | None, request_digest: str) -> tuple[Job, bool]:
-        """Queue a job, or return the one that the same key queued before; and whether it is new.
+    async def add(self, spec: JobSpec, key: str | None, request_digest: str) -> tuple[Job, bool]:
+        """Queue a job; return it and True, or the job queued earlier with the same key and False.
 
         Raises:
-            KeyReused: the key came with another request.
-            QueueFull: too many jobs wait.
+            KeyReused: the key was already used for another request.
+            QueueFull: `queue_limit` jobs wait already.
         """
         now = self._clock()
-        job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + life.QUEUE_SECONDS)
+        job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + lifecycle.QUEUE_SECONDS)
         try:
             async with self._database.writing() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is not None:
@@ -105,7 +111,7 @@ class JobStore:
                 row = {**_row(job), **_fixed(job), "idempotency_key": key, "request_digest": request_digest}
                 await connection.execute(JOBS.insert().values(row))
         except IntegrityError:
-            # Another replica was faster with the same key.
+            # Another replica has just queued a job with the same key.
             async with self._database.reading() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is None:
                     raise
@@ -116,13 +122,13 @@ class JobStore:
         """Return one job.
 
         Raises:
-            JobNotFound: there is none.
+            JobNotFound: no job has this id.
         """
         async with self._database.reading() as connection:
             return await _one(connection, select(JOBS).where(JOBS.c.id == job_id), job_id)
 
     async def latest(self, state: State | None, limit: int, before: Job | None = None) -> tuple[Job, ...]:
-        """Return jobs, the newest first."""
+        """Return up to `limit` jobs, the newest first, of one state and older than `before` if given."""
         if not self._database.exists:
             return ()
         query = select(JOBS).order_by(JOBS.c.created_at.desc(), JOBS.c.id.desc()).limit(limit)
@@ -136,11 +142,13 @@ class JobStore:
         return await asyncio.to_thread(lambda: tuple(map(_job, found)))
 
     async def lease(self, offer: Offer) -> Job | None:
-        """Hand the oldest job that a worker can run over to it."""
+        """Lease the oldest queued job that fits a worker's offer to it; return None if no job fits."""
         await self.sweep()
         query = select(JOBS).where(JOBS.c.state == State.QUEUED, *_fits(offer))
         query = query.order_by(JOBS.c.created_at, JOBS.c.id).limit(1).with_for_update(skip_locked=True)
-        async with self._database.reading() as connection:  # spares writers most of the polls
+        async with (
+            self._database.reading() as connection
+        ):  # most polls find nothing and then need no write lock
             if (await connection.execute(query.with_only_columns(JOBS.c.id))).first() is None:
                 return None
         async with self._database.writing() as connection:
@@ -148,30 +156,32 @@ class JobStore:
             if found is None:
                 return None
             return await _save(
-                connection, life.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
+                connection, lifecycle.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
             )
 
     async def heartbeat(self, job_id: str, lease: Lease, phase: str) -> Job:
-        """Prolong a lease.
+        """Renew a lease and record the job's phase.
 
         Raises:
-            JobNotFound: there is no such job.
-            LeaseLost: it is not this worker's.
+            JobNotFound: no job has this id.
+            LeaseLost: the lease is not valid any more.
         """
         seconds = self.lease_seconds
-        return await self._change(job_id, lambda job, now: life.heartbeat(job, lease, phase, now, seconds))
+        return await self._change(
+            job_id, lambda job, now: lifecycle.heartbeat(job, lease, phase, now, seconds)
+        )
 
-    async def finish(self, job_id: str, lease: Lease, ending: Ending) -> Job:
-        """End a job, and keep what it measured in the same transaction.
+    async def finish(self, job_id: str, lease: Lease, ending: JobEnding) -> Job:
+        """End a job and store its measurement in the same transaction.
 
         Raises:
-            JobNotFound: there is no such job.
-            LeaseLost: it is not this worker's.
-            ResultConflict: it ended with another result.
+            JobNotFound: no job has this id.
+            LeaseLost: the lease is not valid any more.
+            ResultConflict: the job already ended with another result.
         """
         async with self._database.writing() as connection:
             job = await _locked(connection, job_id)
-            after = life.finished(job, lease, ending, self._clock())
+            after = lifecycle.finished(job, lease, ending, self._clock())
             if after is not job:
                 await _save(connection, after)
                 if (measurement := measurement_of(ending)) is not None:
@@ -179,15 +189,15 @@ class JobStore:
             return after
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel a job, or ask its worker to.
+        """Cancel a queued job; for a leased job, request that its worker stops it.
 
         Raises:
-            JobNotFound: there is no such job.
+            JobNotFound: no job has this id.
         """
-        return await self._change(job_id, life.cancelled)
+        return await self._change(job_id, lifecycle.cancelled)
 
     async def sweep(self) -> int:
-        """Move on the jobs whose time has run out; return how many there were."""
+        """Expire or requeue the jobs whose lease or time in the queue has ended; return how many."""
         now = self._clock()
         waiting = JOBS.c.state.in_([State.QUEUED, *HELD])
         query = select(JOBS).where(waiting, JOBS.c.expires_at <= now).limit(SWEPT_AT_ONCE)
@@ -197,13 +207,13 @@ class JobStore:
         async with self._database.writing() as connection:
             found = list(map(_job, await connection.execute(query.with_for_update(skip_locked=True))))
             for job in found:
-                await _save(connection, life.swept(job, now))
+                await _save(connection, lifecycle.after_expiry(job, now))
             return len(found)
 
     async def prune(self, seconds: float) -> int:
-        """Forget jobs that were asked for longer ago than that and have ended; return how many.
+        """Delete ended jobs that were created more than `seconds` ago; return how many were deleted.
 
-        What they measured stays. Their idempotency keys may be used anew.
+        Their measurements stay. Their idempotency keys may be used again.
         """
         ended = and_(JOBS.c.state.in_(ENDED), JOBS.c.created_at < self._clock() - seconds)
         query = select(JOBS.c.id).where(ended).limit(PRUNED_AT_ONCE)
@@ -222,16 +232,16 @@ class JobStore:
 
 
 def _fits(offer: Offer) -> Sequence[Any]:
-    def free_or_among(column: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - SQL's expressions
+    def unset_or_among(column: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - SQL expressions
         return or_(column.is_(None), column.in_(names)) if names else column.is_(None)
 
     return (
         JOBS.c.kind.in_(offer.kinds),
         JOBS.c.gpus <= offer.gpus,
-        free_or_among(JOBS.c.gpu_name, offer.gpu_names),
-        free_or_among(JOBS.c.gpu_uuid, offer.gpu_uuids),
-        free_or_among(JOBS.c.label, offer.labels),
-        free_or_among(JOBS.c.engine_release, offer.releases),
+        unset_or_among(JOBS.c.gpu_name, offer.gpu_names),
+        unset_or_among(JOBS.c.gpu_uuid, offer.gpu_uuids),
+        unset_or_among(JOBS.c.label, offer.labels),
+        unset_or_among(JOBS.c.engine_release, offer.releases),
     )
 
 
@@ -262,7 +272,7 @@ async def _save(connection: AsyncConnection, job: Job) -> Job:
     return job
 
 
-CHANGING: Final = (
+MUTABLE_COLUMNS: Final = (  # columns that change during a job's life
     "state",
     "updated_at",
     "expires_at",
@@ -277,11 +287,11 @@ CHANGING: Final = (
 
 
 def _row(job: Job) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in CHANGING}
+    return {name: getattr(job, name) for name in MUTABLE_COLUMNS}
 
 
 def _fixed(job: Job) -> dict[str, Any]:
-    """Return what never changes, the target in columns of its own so that a worker's offer can be matched."""
+    """Return the columns that never change. The target has its own columns, to be matched with offers."""
     target = job.spec.target
     return {
         "id": job.id,
@@ -305,5 +315,5 @@ def _job(row: Row[Any]) -> Job:
         updated_at=row.updated_at,
         expires_at=row.expires_at,
     )
-    values = {name: getattr(row, name) for name in CHANGING}
+    values = {name: getattr(row, name) for name in MUTABLE_COLUMNS}
     return replace(blank, **{**values, "state": State(row.state)})

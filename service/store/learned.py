@@ -1,4 +1,7 @@
-"""What all measurements of the database teach, kept at hand so that plans ask no database."""
+"""LearnedCalibration: the calibration learned from all measurements of the database.
+
+It is held in memory, so that a plan needs no database query.
+"""
 
 import asyncio
 import time
@@ -8,12 +11,17 @@ from typing import Final
 
 import structlog
 
+from service.calibration.learning import (
+    Learned,
+    Sample,
+    learn,
+    sample_of,
+)
+from service.calibration.measurement import SECONDS_PER_DAY, Measurement
+from service.calibration.prediction import NotPredicted, predict
 from service.memory.calibration import NOTHING_LEARNED, Calibration
-from service.probe.learning import Learned, Sample, learn, sample_of
-from service.probe.measurements import SECONDS_PER_DAY, Measurement
-from service.probe.prediction import NotPredicted, predict
 from service.store.database import StoreUnavailable
-from service.store.measurements import MeasurementStore, batched
+from service.store.measurements import MeasurementStore, batches
 from service.store.tokens import TokenStore
 
 _log: Final = structlog.stdlib.get_logger("dryserve.learned")
@@ -35,7 +43,7 @@ class LearnedCalibration:
         self.entries: tuple[Learned, ...] = ()
 
     async def refresh(self) -> None:
-        """Learn what came since, if anything did; without a database nothing changes."""
+        """Learn again if measurements or tokens have changed; without a usable database nothing changes."""
         async with self._refreshing:
             try:
                 today = int(self._clock() // SECONDS_PER_DAY)
@@ -44,7 +52,7 @@ class LearnedCalibration:
                 if state == self._seen:
                     return
                 names = await self._measurements.digests()
-                for part in batched([name for name in names if name not in self._samples]):
+                for part in batches([name for name in names if name not in self._samples]):
                     new = await self._measurements.read(part)
                     self._samples.update(await asyncio.to_thread(_samples, new))
             except StoreUnavailable:
@@ -58,7 +66,7 @@ class LearnedCalibration:
     ) -> tuple[Calibration, tuple[Learned, ...]]:
         known = (self._samples.get(name) for name in names)
         samples = [sample for sample in known if sample is not None]
-        return learn([replace(each, revoked=each.witness in revoked) for each in samples], today)
+        return learn([replace(each, revoked=each.reporter in revoked) for each in samples], today)
 
 
 def _samples(measurements: Mapping[str, Measurement]) -> Mapping[str, Sample | None]:
@@ -69,7 +77,7 @@ def _sample(measurement: Measurement) -> Sample | None:
     try:
         return sample_of(measurement, predict(measurement))
     except NotPredicted as reason:
-        _log.warning("a measurement teaches nothing", key=measurement.key, reason=str(reason))
-    except Exception:  # noqa: BLE001 - one that an older service kept must not keep all others from teaching
-        _log.exception("a measurement teaches nothing", key=measurement.key)
+        _log.warning("a measurement is not learned from", key=measurement.key, reason=str(reason))
+    except Exception:  # noqa: BLE001 - a measurement of an older service must not prevent learning from others
+        _log.exception("a measurement is not learned from", key=measurement.key)
     return None

@@ -1,4 +1,4 @@
-"""Measurements: written once, never changed."""
+"""MeasurementStore: measurements, which are written once and never changed."""
 
 import asyncio
 import time
@@ -9,14 +9,19 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.documents import MEASUREMENT, RESULT, identity, written
-from service.probe.life import Ending
-from service.probe.measurements import Measurement
+from service.calibration.measurement import Measurement
+from service.probes.lifecycle import JobEnding
+from service.serialization import (
+    MEASUREMENT,
+    RESULT,
+    identity,
+    written,
+)
 from service.store.database import Database
 from service.store.tables import MEASUREMENTS
 
-AT_ONCE: Final = 100
-"""Measurements that are held at once while all are read; each has a model's config in it."""
+BATCH_SIZE: Final = 100
+"""Measurements that are read in one batch. Each contains a model's config, so a batch must stay small."""
 
 
 class MeasurementStore:
@@ -26,14 +31,14 @@ class MeasurementStore:
         self._database = database
         self._clock = clock
 
-    async def keep(self, measurements: Sequence[Measurement]) -> int:
-        """Store measurements; return how many were not there yet."""
+    async def add(self, measurements: Sequence[Measurement]) -> int:
+        """Store measurements; return how many are new."""
         async with self._database.writing() as connection:
-            kept = [await insert_measurement(connection, each, self._clock()) for each in measurements]
-        return sum(kept)
+            added = [await insert_measurement(connection, each, self._clock()) for each in measurements]
+        return sum(added)
 
     async def digests(self) -> tuple[str, ...]:
-        """Return the names of all measurements, the oldest first; none where there is no database yet."""
+        """Return the digests of all measurements, the oldest first; none where there is no database yet."""
         if not self._database.exists:
             return ()
         query = select(MEASUREMENTS.c.digest).order_by(MEASUREMENTS.c.measured_at, MEASUREMENTS.c.digest)
@@ -41,7 +46,7 @@ class MeasurementStore:
             return tuple(await connection.scalars(query))
 
     async def read(self, digests: Sequence[str]) -> Mapping[str, Measurement]:
-        """Return some measurements by their names, at most ``AT_ONCE`` of them, in the order asked for."""
+        """Return the measurements of up to ``BATCH_SIZE`` digests, in the same order."""
         query = select(MEASUREMENTS.c.digest, MEASUREMENTS.c.document)
         query = query.where(MEASUREMENTS.c.digest.in_(digests))
         async with self._database.reading() as connection:
@@ -49,12 +54,15 @@ class MeasurementStore:
         return await asyncio.to_thread(_read, {name: found[name] for name in digests if name in found})
 
     async def by_digest(self) -> Mapping[str, Measurement]:
-        """Return every measurement, the oldest first; none where there is no database yet."""
+        """Return every measurement by its digest, the oldest first; none where there is no database yet."""
         names = await self.digests()
-        return {name: each for part in batched(names) for name, each in (await self.read(part)).items()}
+        return {name: each for part in batches(names) for name, each in (await self.read(part)).items()}
 
     async def state(self) -> tuple[int, float]:
-        """Return what changes when a measurement is added: their number, and when the last one came."""
+        """Return the number of measurements, and when the last was stored in seconds since the epoch.
+
+        The pair changes whenever a measurement is added.
+        """
         if not self._database.exists:
             return 0, 0.0
         query = select(func.count(), func.coalesce(func.max(MEASUREMENTS.c.stored_at), 0.0))
@@ -63,24 +71,24 @@ class MeasurementStore:
         return number, newest
 
 
-def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return names in parts that are read at once."""
-    return (names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE))
+def batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Return digests in batches of at most ``BATCH_SIZE``."""
+    return (names[start : start + BATCH_SIZE] for start in range(0, len(names), BATCH_SIZE))
 
 
 def _read(documents: Mapping[str, str]) -> Mapping[str, Measurement]:
     return {name: MEASUREMENT.validate_json(document) for name, document in documents.items()}
 
 
-def measurement_of(ending: Ending) -> Measurement | None:
-    """Return what a result measured, if anything."""
+def measurement_of(ending: JobEnding) -> Measurement | None:
+    """Return the measurement in a job's result; None if it has none."""
     return RESULT.validate_json(ending.result).measurement
 
 
 async def insert_measurement(
     connection: AsyncConnection, measurement: Measurement, now: float, job_id: str | None = None
 ) -> bool:
-    """Store a measurement unless it is there; return whether it was not."""
+    """Store a measurement unless one with the same digest exists; return whether it was stored."""
     row = {
         "digest": identity(measurement),
         "key": measurement.key,

@@ -1,4 +1,4 @@
-"""The tables as queries see them; migrations make them."""
+"""The definitions of the tables for queries. Migrations create the tables."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Tokens: a secret is shown once, when it is made; only its digest is kept."""
+"""TokenStore: access tokens. A secret is shown once, when it is created; only its digest is stored."""
 
 import hashlib
 import hmac
@@ -17,18 +17,18 @@ from service.store.tables import TOKENS
 PREFIX: Final = "dry"
 ID_BYTES: Final = 6
 SECRET_BYTES: Final = 32
-"""Far beyond guessing, so that a plain digest is enough at rest."""
+"""A random secret of this length cannot be found by trial, so a SHA-256 without salt is enough."""
 
 
 class Scope(StrEnum):
-    """What a token lets its bearer do."""
+    """What the bearer of a token may do."""
 
     OPERATOR = "operator"
-    """Ask for probes, cancel them, import measurements, and all that a reader may."""
+    """Request and cancel probes, import measurements, and do all that a reader may."""
     READER = "reader"
-    """Look at probes and calibrations."""
+    """Read probes and calibrations."""
     WORKER = "worker"
-    """Take jobs and hand in their results, under the token's own name."""
+    """Lease jobs and report their results, under the token's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TokenStore:
         self._clock = clock
 
     async def create(self, name: str, scope: Scope) -> str:
-        """Make a token; return its text, which cannot be had again."""
+        """Create a token; return its text, which cannot be read again later."""
         token_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
         row = {
             "id": token_id,
@@ -62,7 +62,7 @@ class TokenStore:
         return f"{PREFIX}_{token_id}_{secret}"
 
     async def find(self, text: str) -> Token | None:
-        """Return the token that a text is, unless it is forged or revoked."""
+        """Return the token with this text; None if it is forged or revoked."""
         prefix, _, rest = text.partition("_")
         token_id, _, secret = rest.partition("_")
         if prefix != PREFIX or not secret or not self._database.exists:
@@ -70,10 +70,10 @@ class TokenStore:
         query = select(TOKENS).where(TOKENS.c.id == token_id, TOKENS.c.revoked_at.is_(None))
         async with self._database.reading() as connection:
             found = (await connection.execute(query)).first()
-        # Compared even where there is none, in the same time.
-        kept = found.secret_digest if found is not None else _digest("")
-        right = hmac.compare_digest(kept, _digest(secret))
-        return Token(found.id, found.name, Scope(found.scope)) if found is not None and right else None
+        # The comparison runs even if there is no such token, so that both cases take the same time.
+        stored = found.secret_digest if found is not None else _digest("")
+        valid = hmac.compare_digest(stored, _digest(secret))
+        return Token(found.id, found.name, Scope(found.scope)) if found is not None and valid else None
 
     async def all(self) -> tuple[Token, ...]:
         """Return every token that is not revoked."""
@@ -84,7 +84,7 @@ class TokenStore:
             )
 
     async def revoked(self) -> frozenset[str]:
-        """Return the ids of tokens that are worthless by now; none where there is no database yet."""
+        """Return the ids of revoked tokens; none where there is no database yet."""
         if not self._database.exists:
             return frozenset()
         query = select(TOKENS.c.id).where(TOKENS.c.revoked_at.is_not(None))
@@ -92,7 +92,7 @@ class TokenStore:
             return frozenset(await connection.scalars(query))
 
     async def revoke(self, token_id: str) -> bool:
-        """Make a token worthless; return whether there was one."""
+        """Revoke a token; return whether there was a valid one with this id."""
         known = (TOKENS.c.id == token_id) & TOKENS.c.revoked_at.is_(None)
         async with self._database.writing() as connection:
             done = await connection.execute(TOKENS.update().where(known).values(revoked_at=self._clock()))

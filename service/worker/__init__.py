@@ -1,1 +1,1 @@
-"""The worker on a node with GPUs: asks for jobs, runs them in children, hands results in."""
+"""The worker on a node with GPUs: it leases jobs, runs them in child processes, and reports results."""

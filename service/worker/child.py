@@ -1,4 +1,4 @@
-"""A child under its keeper: started, watched, and gone with all that it started."""
+"""Starts and stops a child process under its keeper, together with every process that the child starts."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ CHILDREN: Final = Path(__file__).with_name("children")
 TIMED_OUT: Final = 124
 STOPPED: Final = 125
 PATIENCE_SECONDS: Final = 30
-"""How long a keeper may take to end what is below it."""
+"""How long a keeper may take to end its descendants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ChildEnd:
 
     code: int
     result: Mapping[str, Any] | None
-    """What it wrote, where it came to that."""
+    """The result that it wrote; None if it wrote none."""
     log: str
 
 
@@ -44,10 +44,10 @@ class Child:
         wall_seconds: float,
         environment: Mapping[str, str],
     ) -> "Child":
-        """Start a command in a folder, with its job written there."""
-        told = {"command": list(command), "environment": dict(environment), "wall_seconds": wall_seconds}
+        """Start a command in a folder, with its job in ``job.json``, for at most `wall_seconds`."""
+        settings = {"command": list(command), "environment": dict(environment), "wall_seconds": wall_seconds}
         (folder / "job.json").write_text(json.dumps(job, default=dict), "utf-8")
-        (folder / "child.json").write_text(json.dumps(told), "utf-8")
+        (folder / "child.json").write_text(json.dumps(settings), "utf-8")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -65,20 +65,20 @@ class Child:
 
     @property
     def phase(self) -> str:
-        """What the child says that it does."""
+        """The phase that the child reports, such as ``loading``; empty before it reports one."""
         with suppress(OSError):
             text = (self._folder / "phase").read_text("utf-8", "replace")
             return "".join(c for c in text if " " <= c <= "~")[:64]
         return ""
 
     async def ended(self, seconds: float) -> bool:
-        """Wait for the end, but no longer than so many seconds; return whether it came."""
+        """Wait for the end, for at most `seconds`; return whether the child has ended."""
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._process.wait()), seconds)
         return self._process.returncode is not None
 
     async def stop(self) -> None:
-        """End the child and all that it started."""
+        """End the child and every process that it started."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         if not await self.ended(PATIENCE_SECONDS):
@@ -86,7 +86,7 @@ class Child:
             await self._process.wait()
 
     def end(self) -> ChildEnd:
-        """Return how it ended; only once it has."""
+        """Return how the child ended. Call it only after the end."""
         result = None
         with suppress(OSError, ValueError):
             result = json.loads((self._folder / "result.json").read_text("utf-8"))

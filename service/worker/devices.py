@@ -1,4 +1,4 @@
-"""The node's GPUs as the driver's library sees them, without a CUDA context."""
+"""Reads the state of the node's GPUs from the driver's library (NVML), without a CUDA context."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import pynvml
 
 HOST_NAME: Final = "cpu"
-"""What the host's memory is called where it stands in for a GPU."""
+"""Device name of the host's memory where it is used in place of a GPU."""
 MEMINFO: Final = Path("/proc/meminfo")
 KIB: Final = 1024
 VIRTUAL_MODES: Final = frozenset(
@@ -18,7 +18,7 @@ VIRTUAL_MODES: Final = frozenset(
         pynvml.NVML_GPU_VIRTUALIZATION_MODE_HOST_VSGA,
     }
 )
-"""A share of a GPU, or a GPU that is shared out to others; one that is passed through is whole."""
+"""Modes in which a GPU is shared by virtual machines. A GPU passed through to one machine is not shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +32,43 @@ class DeviceState:
     """The driver's total, which is larger than CUDA's."""
     free: int
     used: int
-    """Without what the driver itself reserves."""
+    """Bytes in use, without the driver's own reserve."""
     utilization: int = 0
     """Percent of the last sample period."""
     pids: tuple[int, ...] = ()
-    """Processes with compute or graphics contexts, as far as they can be seen."""
+    """Visible processes with compute or graphics contexts."""
     exclusive: bool = False
-    """Only one process at a time may have a context."""
+    """The compute mode is not the default one: other processes may be excluded from the GPU."""
     mig: bool = False
     virtual: bool = False
-    """A share of a GPU that a hypervisor hands out."""
+    """The GPU is shared by a hypervisor."""
     awaits_reset: bool = False
-    """Faulty memory is set aside at the next reset, or the check of memory (ECC) is switched by it."""
+    """The next reset will retire faulty memory or switch ECC, which changes the usable memory."""
     ecc: bool | None = None
-    """Memory is checked, which takes a part of it on some GPUs; ``None`` where there is no such check."""
+    """ECC is on, which uses a part of the memory on some GPUs; ``None`` where the GPU has no ECC."""
 
     def document(self) -> dict[str, Any]:
-        """Return it as an inventory lists it."""
+        """Return the entry of an inventory; the processes are only counted."""
         return {**asdict(self), "pids": len(self.pids)}
 
 
 class Devices(Protocol):
-    """Where a worker looks for its GPUs."""
+    """The GPUs of a node."""
 
     @property
     def driver(self) -> str | None:
-        """Version of the driver, where there is one."""
+        """Version of the driver; None where there is none."""
 
     @property
     def absence(self) -> str:
-        """Why there are no GPUs; empty where there are."""
+        """Why the node has no GPUs; empty where it has some."""
 
     def states(self) -> tuple[DeviceState, ...]:
-        """Look at every GPU now."""
+        """Return the current state of every GPU."""
 
 
 class Nvml:
-    """NVIDIA's management library; a node without it has no GPUs, and says why."""
+    """The GPUs that NVIDIA's management library lists; without the library there are none."""
 
     def __init__(self) -> None:
         self._handles: Sequence[Any] = ()
@@ -81,12 +81,12 @@ class Nvml:
                 pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
             ]
         except pynvml.NVMLError as error:
-            self.absence = f"no NVIDIA GPU can be seen: {error}"
+            self.absence = f"no NVIDIA GPU is visible: {error}"
         else:
             self.absence = "" if self._handles else "the NVIDIA driver lists no GPU"
 
     def states(self) -> tuple[DeviceState, ...]:
-        """Look at every GPU now."""
+        """Return the current state of every GPU."""
         return tuple(map(_state, self._handles))
 
 
@@ -98,13 +98,13 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
         pynvml.nvmlDeviceGetGraphicsRunningProcesses,
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
     )
-    pids = {process.pid for running in lists for process in _asked(running, handle, ())}
-    mode = _asked(pynvml.nvmlDeviceGetComputeMode, handle, pynvml.NVML_COMPUTEMODE_DEFAULT)
-    ecc = _asked(pynvml.nvmlDeviceGetEccMode, handle, None)
-    virtual = _asked(pynvml.nvmlDeviceGetVirtualizationMode, handle, pynvml.NVML_GPU_VIRTUALIZATION_MODE_NONE)
-    rates = _asked(pynvml.nvmlDeviceGetUtilizationRates, handle, None)
-    remapped = _asked(pynvml.nvmlDeviceGetRemappedRows, handle, (0, 0, 0, 0))
-    retired = _asked(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle, 0)
+    pids = {process.pid for running in lists for process in _query(running, handle, ())}
+    mode = _query(pynvml.nvmlDeviceGetComputeMode, handle, pynvml.NVML_COMPUTEMODE_DEFAULT)
+    ecc = _query(pynvml.nvmlDeviceGetEccMode, handle, None)
+    virtual = _query(pynvml.nvmlDeviceGetVirtualizationMode, handle, pynvml.NVML_GPU_VIRTUALIZATION_MODE_NONE)
+    rates = _query(pynvml.nvmlDeviceGetUtilizationRates, handle, None)
+    remapped = _query(pynvml.nvmlDeviceGetRemappedRows, handle, (0, 0, 0, 0))
+    retired = _query(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle, 0)
     return DeviceState(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
@@ -115,29 +115,29 @@ def _state(handle: Any) -> DeviceState:  # noqa: ANN401 - NVML has no types
         utilization=0 if rates is None else rates.gpu,
         pids=tuple(sorted(pids)),
         exclusive=mode != pynvml.NVML_COMPUTEMODE_DEFAULT,
-        mig=_asked(pynvml.nvmlDeviceGetMigMode, handle, (0, 0))[0] != 0,
+        mig=_query(pynvml.nvmlDeviceGetMigMode, handle, (0, 0))[0] != 0,
         virtual=virtual in VIRTUAL_MODES,
         awaits_reset=bool(remapped[2] or remapped[3] or retired) or (ecc is not None and ecc[0] != ecc[1]),
         ecc=None if ecc is None else bool(ecc[0]),
     )
 
 
-def _asked(question: Callable[[Any], Any], handle: Any, otherwise: Any) -> Any:  # noqa: ANN401 - NVML has no types
-    """Return what a GPU answers, or what holds where it does not know the question."""
+def _query(query: Callable[[Any], Any], handle: Any, otherwise: Any) -> Any:  # noqa: ANN401 - NVML has no types
+    """Return the result of a query, or `otherwise` where the GPU does not support the query."""
     try:
-        return question(handle)
+        return query(handle)
     except pynvml.NVMLError:
         return otherwise
 
 
 class HostMemory:
-    """The host's memory in place of a GPU, for nodes that have none and were told to stand in."""
+    """The host's memory in place of a GPU, for nodes that are configured so."""
 
     driver: str | None = None
     absence = ""
 
     def states(self) -> tuple[DeviceState, ...]:
-        """Look at the memory now."""
+        """Return the current state of the memory."""
         total, free = host_memory()
         return (DeviceState(HOST_NAME, HOST_NAME, "0.0", total, free, total - free),)
 

@@ -1,9 +1,9 @@
-"""From the names of one release to the terms of a budget. Pure.
+"""Converts the engine's own memory figures to the terms of a memory budget. Pure.
 
-Which names a release has decides how its numbers are read, since some were changed by back-ports:
+The code looks at the names of the figures, not at the release, since back-ports changed some of them:
 
 - before 0.28: ``non_torch_memory``, and a peak of activations without the graphs;
-- from then on: ``total_consumed``, which holds weights and everything else that stays, and a peak that
+- since 0.28: ``total_consumed``, which is weights and all other memory that stays in use, and a peak that
   includes the estimated graphs (the children leave the switch for that at its default, which is on).
 """
 
@@ -18,7 +18,7 @@ _CAPTURED: Final = re.compile(r"Graph capturing finished in [\d.]+ secs?, took (
 
 
 def ranks(reports: Sequence[Raw], log: str) -> list[dict[str, Any]]:
-    """Return each rank's readings, as the API takes them."""
+    """Return each rank's readings in bytes, in the form of the API's input."""
     captured = [float(size) for size in _CAPTURED.findall(log)]
     graphs = round(max(captured) * GIB) if captured else None
     return [_rank(report, graphs) for report in reports]
@@ -36,7 +36,7 @@ def _rank(raw: Raw, graphs: int | None) -> dict[str, Any]:
 
 
 def _put_rest(readings: dict[str, Any], raw: Raw) -> None:
-    """Put what the three terms are that the engine subtracts beside the weights."""
+    """Add the three terms that the engine subtracts besides the weights."""
     names = ("requested_memory", "weights", "available_kv_cache_memory_bytes", "peak_activation_memory")
     requested, weights, available, peak = (raw.get(name) for name in names)
     if requested is None or weights is None or available is None or peak is None:
@@ -61,17 +61,20 @@ def _put(readings: dict[str, Any], name: str, size: int | None, how: str = "meas
 
 
 def cache_bytes(made: Raw) -> int:
-    """Return what the tensors of a cache take together."""
+    """Return the bytes of all tensors of a cache; overlaid tensors share one allocation."""
     sizes = made["tensor_bytes"]
     return int(max(sizes, default=0) if made["overlaid"] else sum(sizes))
 
 
 def cache(reports: Sequence[Raw]) -> dict[str, int] | None:
-    """Return the cache as it would be without the override, by the rank with the least room."""
-    told = [raw for raw in reports if raw.get("cache") and raw.get("available_kv_cache_memory_bytes")]
-    if not told:
+    """Return the cache that the engine would allocate without the override of its blocks.
+
+    The rank with the least memory for the cache decides. None if no rank reports a cache.
+    """
+    reported = [raw for raw in reports if raw.get("cache") and raw.get("available_kv_cache_memory_bytes")]
+    if not reported:
         return None
-    least = min(told, key=lambda raw: int(raw["available_kv_cache_memory_bytes"]))
+    least = min(reported, key=lambda raw: int(raw["available_kv_cache_memory_bytes"]))
     made = least["cache"]
     per_block = cache_bytes(made) // made["num_blocks"]
     return {

@@ -1,4 +1,4 @@
-"""Do no harm: when a probe must not start, and when it must stop. Pure."""
+"""Rules that protect other users of a GPU: when a probe must not start, and when it must stop. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,36 +9,37 @@ from service.worker.devices import DeviceState
 
 LEAST_RESERVE: Final = 2 * GIB
 RESERVE_SHARE: Final = 0.05
-"""A running engine grows by 0.5 to 1.9 GiB beyond its budget, so that much is left to it."""
+"""Reserve as a share of a GPU's memory: a running engine grows by 0.5 to 1.9 GiB beyond its budget."""
 HIDDEN_BYTES: Final = GIB
-"""More than that in use, and no process to be seen: a container hides whose it is."""
+"""If more is in use and no process is visible, a container hides the process that uses it."""
 UNEXPLAINED_BYTES: Final = 256 * MIB
-"""What a probe may leave in use when it ends without something else having come."""
+"""If more stays in use after a probe than before it, another process has used the GPU meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What a probe wants of each of its GPUs."""
+class ProbeDemand:
+    """The memory that a probe needs on each of its GPUs, in bytes, and its limits."""
 
     bytes: int
-    """At most; what it is expected to take."""
+    """Upper bound of what it is expected to use."""
     reserve: int | None = None
-    """What its own limits want left free."""
+    """Memory that the job wants to stay free."""
     max_bytes: int | None = None
+    """Most memory that the job may use; None for no such limit."""
     force: bool = False
-    """Both the job and the node allow it to run beside others."""
+    """The probe may run while other processes use the GPU: both the job and the node allow it."""
 
 
-def reserve_of(state: DeviceState, node_reserve: int | None, demand: Demand) -> int:
-    """Return the bytes of a device that stay free, whatever a probe wants: the most that anyone asks for."""
+def reserve_of(state: DeviceState, node_reserve: int | None, demand: ProbeDemand) -> int:
+    """Return the bytes of a device that must stay free: the larger of the node's and the job's reserve."""
     least = max(LEAST_RESERVE, int(state.total * RESERVE_SHARE)) if node_reserve is None else node_reserve
     return max(least, demand.reserve or 0)
 
 
-def refusal(samples: Sequence[DeviceState], demand: Demand, reserve: int) -> str | None:
-    """Say why a probe must not start on a device, by several looks at it; ``None`` where it may.
+def guard_refusal(samples: Sequence[DeviceState], demand: ProbeDemand, reserve: int) -> str | None:
+    """Return why a probe must not start on a device; ``None`` where it may.
 
-    ``samples``: the same device, the last look last.
+    ``samples``: states of the same device, the latest last.
     """
     now = samples[-1]
     if (unfit := _unfit(now)) is not None:
@@ -46,47 +47,47 @@ def refusal(samples: Sequence[DeviceState], demand: Demand, reserve: int) -> str
     if not demand.force and (busy := _busy(samples)) is not None:
         return busy
     if demand.max_bytes is not None and demand.bytes > demand.max_bytes:
-        return f"it would take {gib_text(demand.bytes)} GiB, its own limit is {gib_text(demand.max_bytes)}"
+        return f"it needs {gib_text(demand.bytes)} GiB, but its own limit is {gib_text(demand.max_bytes)} GiB"
     if demand.bytes > now.free - reserve:
         return (
-            f"it would take {gib_text(demand.bytes)} GiB; {gib_text(now.free)} are free, "
-            f"of which {gib_text(reserve)} stay in reserve"
+            f"it needs {gib_text(demand.bytes)} GiB; {gib_text(now.free)} GiB are free, "
+            f"and {gib_text(reserve)} GiB of these must stay free"
         )
     return None
 
 
 def _unfit(now: DeviceState) -> str | None:
     if now.mig:
-        return "the GPU is split (MIG): figures of a part are not those of the type"
+        return "the GPU is split (MIG): measurements of a part do not apply to the GPU type"
     if now.virtual:
-        return "the GPU is virtual: its memory is not its own"
+        return "the GPU is virtual: it shares its memory with other virtual GPUs"
     if now.awaits_reset:
-        return "the GPU waits for a reset: faulty memory is set aside"
+        return "the GPU waits for a reset: a reset will change its usable memory"
     if now.exclusive and (now.pids or now.used > HIDDEN_BYTES):
-        return "the GPU is in an exclusive mode and in use: a probe could keep its server from restarting"
+        return "the GPU is in an exclusive mode and in use: a probe could prevent a restart of its server"
     return None
 
 
 def _busy(samples: Sequence[DeviceState]) -> str | None:
     pids = {pid for sample in samples for pid in sample.pids}
     if pids:
-        return f"busy: {len(pids)} other process{'es are' if len(pids) > 1 else ' is'} on the GPU"
+        return f"busy: {len(pids)} other process{'es use' if len(pids) > 1 else ' uses'} the GPU"
     if any(sample.utilization for sample in samples):
-        return "busy: the GPU is at work"
+        return "busy: the GPU is computing"
     if samples[-1].name != "cpu" and (used := max(sample.used for sample in samples)) > HIDDEN_BYTES:
-        return f"busy: {gib_text(used)} GiB are in use by processes that cannot be seen from here"
+        return f"busy: {gib_text(used)} GiB are used by processes that the worker cannot see"
     return None
 
 
 def endangered(now: DeviceState, reserve: int) -> bool:
-    """Whether a running probe must be stopped at once for the sake of others."""
+    """Whether a running probe must be stopped at once, because less than the reserve is free."""
     return now.free < reserve
 
 
 def disturbed(before: DeviceState, after: DeviceState, seen: frozenset[int], own: frozenset[int]) -> bool:
-    """Whether something else used the device meanwhile, so that what was measured counts for nothing.
+    """Whether other processes used the device during the probe, so that its measurement is not valid.
 
-    ``seen``: processes on the device while the probe ran. ``own``: the probe's.
+    ``seen``: processes on the device while the probe ran. ``own``: processes of the probe.
     """
-    strangers = (seen | set(before.pids)) - own
-    return bool(strangers) or after.used > before.used + UNEXPLAINED_BYTES
+    others = (seen | set(before.pids)) - own
+    return bool(others) or after.used > before.used + UNEXPLAINED_BYTES

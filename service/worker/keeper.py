@@ -1,8 +1,8 @@
-"""Runs one child and outlives it: nothing the child started is left once the keeper ends.
+"""Runs one child and ends every process that the child started before it exits itself.
 
 ``python keeper.py FOLDER`` reads ``child.json`` of the folder. The worker holds the other end of standard
-input: when that closes, be it that the worker says so or that it died, every process below is killed. Only
-the standard library is imported.
+input: when it closes, because the worker closed it or died, the keeper kills all its descendants. Only the
+standard library is imported.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-KEPT_VARIABLES = (
+INHERITED_VARIABLES = (
     "PATH",
     "LD_LIBRARY_PATH",
     "LANG",
@@ -23,7 +23,7 @@ KEPT_VARIABLES = (
     "CUDA_HOME",
     "CUDA_PATH",
 )
-"""All that a child gets to see of the environment: no token, no proxy, no home."""
+"""The only variables that a child inherits: no token, no proxy, no home."""
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 TERM_SECONDS = 2.0
@@ -35,16 +35,16 @@ NOT_STARTED = 126
 
 
 def main() -> None:
-    """Run the child of a folder to its end, or to ours."""
+    """Run the child of a folder until it ends, its time is over, or standard input closes."""
     folder = Path(sys.argv[1])
-    told = json.loads((folder / "child.json").read_text("utf-8"))
+    settings = json.loads((folder / "child.json").read_text("utf-8"))
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     with (folder / "log").open("wb") as log:
         try:
-            child = subprocess.Popen(  # noqa: S603 - the worker's own words
-                told["command"],
+            child = subprocess.Popen(  # noqa: S603 - the worker wrote the command
+                settings["command"],
                 cwd=folder,
-                env=_environment(folder, told["environment"]),
+                env=_environment(folder, settings["environment"]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -54,7 +54,7 @@ def main() -> None:
         except OSError as error:
             log.write(f"{type(error).__name__}: {error}\n".encode())
             sys.exit(NOT_STARTED)
-        code = _wait(child, time.monotonic() + told["wall_seconds"])
+        code = _wait(child, time.monotonic() + settings["wall_seconds"])
     _kill_everyone()
     sys.exit(code)
 
@@ -70,19 +70,19 @@ def _wait(child: "subprocess.Popen[bytes]", until: float) -> int:
 
 
 def _environment(folder: Path, extra: dict[str, str]) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {**kept, "HOME": str(folder), "TMPDIR": str(folder), **extra}
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    return {**inherited, "HOME": str(folder), "TMPDIR": str(folder), **extra}
 
 
 def _kill_everyone() -> None:
-    """End every process below, politely first; orphans have become our own children."""
-    asked = time.monotonic()
+    """End all descendants: SIGTERM first, SIGKILL later. Orphans have become this process's own children."""
+    begun = time.monotonic()
     while below := _descendants():
-        polite = time.monotonic() < asked + TERM_SECONDS
+        polite = time.monotonic() < begun + TERM_SECONDS
         for pid in below:
             _signal(pid, signal.SIGTERM if polite else signal.SIGKILL)
         _reap()
-        if time.monotonic() > asked + KILL_SECONDS:
+        if time.monotonic() > begun + KILL_SECONDS:
             return
         time.sleep(TICK_SECONDS)
 
@@ -122,7 +122,7 @@ def _die_with_parent() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    # Without it, on another system than Linux, the closed pipe still ends the child itself.
+    # Systems other than Linux do not have it; there the closed pipe still ends the child itself.
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(option, value, 0, 0, 0)

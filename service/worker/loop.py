@@ -1,4 +1,4 @@
-"""The worker: one job at a time, alive by heartbeats, and never forgetful of a result."""
+"""The worker's loop: lease one job, run it under heartbeats, and report its result until it is stored."""
 
 import asyncio
 import random
@@ -8,50 +8,60 @@ from typing import Any, Final
 
 import structlog
 
-from service.probe.jobs import Spec
-from service.worker.client import WAIT_SECONDS, Assignment, Denied, Rejected, ServiceClient, Unreachable
+from service.probes.job_spec import JobSpec
 from service.worker.devices import Devices
 from service.worker.node import Node
-from service.worker.running import CANCELLED, Run, installed
+from service.worker.probe_run import CANCELLED, ProbeRun, installed
+from service.worker.service_client import (
+    WAIT_SECONDS,
+    Assignment,
+    Denied,
+    Rejected,
+    ServiceClient,
+    Unreachable,
+)
 from service.worker.spool import Spool, Spooled
 
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
 PHASE_SECONDS: Final = 0.5
-"""How often it is looked whether a job does something else by now."""
+"""How often the worker checks whether a job has entered another phase."""
 FENCE_SECONDS: Final = 5.0
-"""So long before its lease ends a job is stopped that could not be prolonged: the GPU is fenced, too."""
+"""If a lease cannot be renewed, its job is stopped this long before the lease ends.
+
+So a job no longer uses the GPU when another worker may get its lease.
+"""
 
 _log = structlog.stdlib.get_logger("dryserve.worker")
 LONGEST_DETAIL: Final = 2000
-RunOf = Callable[[Node, Devices, Spec], Run]
+RunOf = Callable[[Node, Devices, JobSpec], ProbeRun]
 
 
 class Worker:
-    """One worker of a node."""
+    """One worker of a node. `run_of` creates the run of a job."""
 
-    def __init__(self, node: Node, devices: Devices, client: ServiceClient, run_of: RunOf = Run) -> None:
+    def __init__(self, node: Node, devices: Devices, client: ServiceClient, run_of: RunOf = ProbeRun) -> None:
         self._node = node
         self._devices = devices
         self._client = client
         self._run_of = run_of
         self._spool = Spool(node.state_folder / "results")
         self._stopping = asyncio.Event()
-        self._run: Run | None = None
+        self._run: ProbeRun | None = None
 
     def stop(self) -> None:
-        """Take no more jobs, and end the one that runs."""
+        """Lease no more jobs, and stop the one that runs."""
         self._stopping.set()
         if self._run is not None:
-            self._run.stop("the worker was told to end")
+            self._run.stop("the worker received a stop signal")
 
     async def work(self, *, once: bool = False) -> None:
-        """Work until told to stop; with ``once``, until one job is done or none is there.
+        """Run jobs until `stop` is called; with ``once``, until one job is done or no job waits.
 
         Raises:
-            Denied: the service does not know the token.
+            Denied: the service does not accept the token.
         """
-        await self._hand_in_what_is_left()
+        await self._report_spooled()
         offer = await self._offer()
         _log.info("ready", node=self._node.name, **offer)
         pause = SHORTEST_PAUSE
@@ -69,17 +79,17 @@ class Worker:
                 return
 
     async def _lease(self, offer: Mapping[str, Any], wait: float) -> Assignment | None:
-        """Ask for a job; a worker that is told to stop meanwhile takes none."""
-        asking = asyncio.create_task(self._client.lease(offer, wait))
+        """Request a job. If `stop` is called meanwhile, cancel the request and return None."""
+        leasing = asyncio.create_task(self._client.lease(offer, wait))
         stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({leasing, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not asking.done():
-            asking.cancel()
+        if not leasing.done():
+            leasing.cancel()
             with suppress(asyncio.CancelledError):
-                await asking
+                await leasing
             return None
-        return asking.result()
+        return leasing.result()
 
     async def _offer(self) -> dict[str, Any]:
         found = await installed(self._node.python)
@@ -99,29 +109,29 @@ class Worker:
     async def _do(self, assignment: Assignment) -> None:
         run = self._run = self._run_of(self._node, self._devices, assignment.spec)
         _log.info("job taken", probe=assignment.probe_id, kind=assignment.spec.work.kind.value)
-        beating = asyncio.create_task(self._keep_alive(assignment, run))
+        heartbeats = asyncio.create_task(self._keep_alive(assignment, run))
         try:
             result = await _result(run)
             if self._stopping.is_set() and run.stopped:
-                return  # nobody cancelled it: another worker may run it once the lease ends
+                return  # only the worker stops: another worker gets the job when the lease ends
             spooled = Spooled(assignment.probe_id, assignment.fence, result)
             self._spool.put(spooled)
-            if await self._hand_in(spooled):
+            if await self._report(spooled):
                 _log.info("job done", probe=assignment.probe_id, outcome=result["outcome"])
         finally:
             self._run = None
-            beating.cancel()
+            heartbeats.cancel()
             with suppress(asyncio.CancelledError):
-                await beating
+                await heartbeats
 
-    async def _keep_alive(self, assignment: Assignment, run: Run) -> None:
-        """Prolong the lease; stop the job when that is cancelled, lost, or can no longer be known."""
+    async def _keep_alive(self, assignment: Assignment, run: ProbeRun) -> None:
+        """Renew the lease by heartbeats; stop the job if it is cancelled or its lease may be lost."""
         clock = asyncio.get_running_loop().time
         good_until = clock() + assignment.ttl_seconds - min(FENCE_SECONDS, assignment.ttl_seconds / 2)
         while True:
-            told = run.phase
+            phase = run.phase
             try:
-                wanted = await self._client.heartbeat(assignment.probe_id, assignment.fence, told)
+                active = await self._client.heartbeat(assignment.probe_id, assignment.fence, phase)
             except Unreachable:
                 if clock() >= good_until:
                     run.stop("the service could not be reached before the lease ended")
@@ -131,52 +141,52 @@ class Worker:
                 run.stop(f"the lease is lost: {error}")
                 return
             good_until = clock() + assignment.ttl_seconds - min(FENCE_SECONDS, assignment.ttl_seconds / 2)
-            if not wanted:
+            if not active:
                 run.stop(CANCELLED)
             due = clock() + assignment.heartbeat_seconds
-            # What it does next is told at once.
-            while clock() < due and run.phase == told:  # noqa: ASYNC110 - a file of the child says so
+            # A new phase is reported at once.
+            while clock() < due and run.phase == phase:  # noqa: ASYNC110 - the child writes it into a file
                 await asyncio.sleep(min(PHASE_SECONDS, max(0, due - clock())))
 
-    async def _hand_in(self, spooled: Spooled) -> bool:
-        """Hand a result in, however long that takes; return whether the service keeps it.
+    async def _report(self, spooled: Spooled) -> bool:
+        """Report a result, with retries until the service answers; return whether the service stored it.
 
-        What it refuses for good is forgotten.
+        A result that the service rejects is deleted from the spool.
         """
         pause = SHORTEST_PAUSE
         while True:
             try:
-                await self._client.hand_in(spooled.probe_id, spooled.fence, spooled.result)
+                await self._client.report(spooled.probe_id, spooled.fence, spooled.result)
             except Unreachable as error:
-                _log.warning("result not handed in yet", probe=spooled.probe_id, reason=str(error))
+                _log.warning("result not reported yet", probe=spooled.probe_id, reason=str(error))
                 if self._stopping.is_set():
                     return False
                 pause = await self._paused(pause)
                 continue
             except Rejected as error:
-                _log.warning("result refused", probe=spooled.probe_id, reason=str(error))
+                _log.warning("result rejected", probe=spooled.probe_id, reason=str(error))
                 self._spool.drop(spooled)
                 return False
             self._spool.drop(spooled)
             return True
 
-    async def _hand_in_what_is_left(self) -> None:
+    async def _report_spooled(self) -> None:
         for spooled in tuple(self._spool):
-            await self._hand_in(spooled)
+            await self._report(spooled)
 
     async def _paused(self, seconds: float) -> float:
-        """Wait for about so long, unless told to stop; return how long to wait the next time."""
+        """Wait for about `seconds`, or until `stop` is called; return how long to wait the next time."""
         with suppress(TimeoutError):
-            wait = seconds * random.uniform(0.5, 1.5)  # noqa: S311 - spreads workers, keeps no secret
+            wait = seconds * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, no secret
             await asyncio.wait_for(self._stopping.wait(), wait)
         return min(2 * seconds, LONGEST_PAUSE)
 
 
-async def _result(run: Run) -> dict[str, Any]:
-    """Run a job; whatever goes wrong with it is its result, and no end of the worker."""
+async def _result(run: ProbeRun) -> dict[str, Any]:
+    """Run a job. An exception becomes a failed result, so that the worker goes on with the next job."""
     try:
         result = await run.result()
-    except Exception as error:  # noqa: BLE001 - the next job may be a better one
+    except Exception as error:  # noqa: BLE001 - the next job may succeed
         _log.exception("job failed")
         result = {"outcome": "failed", "detail": f"{type(error).__name__}: {error}"}
     return {**result, "detail": result.get("detail", "")[:LONGEST_DETAIL]}

@@ -1,4 +1,4 @@
-"""What the node's own administrator decided; no job can change it."""
+"""The settings of a node, made by its administrator; a job cannot change them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node."""
+    """The settings of one node."""
 
     name: str
     state_folder: Path
-    """For locks and results that are not handed in yet."""
+    """Folder for locks and for results that are not reported yet."""
     python: Path
-    """Of the environment that has torch or the engine."""
+    """Python of the environment that has torch or the engine."""
     labels: tuple[str, ...] = ()
     allows_force: bool = False
-    """Probes may run beside others, where a job asks for that too."""
+    """Probes may run while other processes use the GPU, if the job asks for that too."""
     reserve_bytes: int | None = None
-    """Memory of every GPU that stays free; by default 2 GiB or 5 %, whichever is more."""
+    """Memory of every GPU that must stay free; by default 2 GiB or 5 %, whichever is more."""
     host_reserve_bytes: int = 1 << 30
-    """Memory of the host that stays free."""
+    """Memory of the host that must stay free."""
     on_host: bool = False
-    """The host's memory stands in for a GPU."""
+    """Probes use the host's memory in place of a GPU."""

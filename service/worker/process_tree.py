@@ -1,10 +1,10 @@
-"""Which processes are below another."""
+"""Finds the descendants of a process."""
 
 from pathlib import Path
 
 
 def descendants(root: int) -> frozenset[int]:
-    """Return a process and all below it, as far as they can be seen."""
+    """Return the ids of a process and all its visible descendants."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Results on disk until the service has them: a worker that is killed hands them in when it is back."""
+"""Stores results on disk until the service has them, so that a killed worker reports them after a restart."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """A result that is not handed in yet."""
+    """A result that is not reported yet."""
 
     probe_id: str
     fence: int
@@ -24,7 +24,7 @@ class Spool:
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, spooled: Spooled) -> None:
-        """Write a result; it is whole, or not there."""
+        """Write a result. The write is atomic: the file is complete or does not exist."""
         path = self._path(spooled)
         partial = path.with_suffix(".partial")
         document = {"probe_id": spooled.probe_id, "fence": spooled.fence, "result": spooled.result}
@@ -32,7 +32,7 @@ class Spool:
         partial.replace(path)
 
     def drop(self, spooled: Spooled) -> None:
-        """Forget a result."""
+        """Delete a result."""
         self._path(spooled).unlink(missing_ok=True)
 
     def __iter__(self) -> Iterator[Spooled]:

@@ -2,7 +2,7 @@
 
 ``python -m tests.accuracy.fit``: the 10th, 50th and 90th percentile of what remains of each term once what is
 computed is taken away, in MiB (of repacking and graphs in percent). Nothing is written: a constant is a
-decision with its source, in service/memory/constants.toml.
+decision with its source, in the TOML files of service/memory.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from packaging.version import Version
 from rich.console import Console
 from rich.table import Table
 
-from service.memory.budget import MemoryBudget
+from service.memory.budget_types import MemoryBudget
 from service.memory.constants import constants_at
 from service.units import GIB, MIB
 from tests.accuracy.startups_rows import DATA, read_rows
@@ -34,14 +34,14 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
     release, logged = startup.releases[0], startup.logged
     constants = constants_at(release)
     architecture = startup.known.model.architecture
-    plain = not architecture.towers and not architecture.is_recurrent
+    plain = not architecture.media.towers and not architecture.is_recurrent
     if logged.activation_gib is not None and plain:
-        computed = budget.activation.bytes - constants.base.middle
+        computed = budget.activation.bytes - constants.activation.base_mib.middle * MIB
         yield "base_mib", (logged.activation_gib * GIB - computed) / MIB
     if logged.non_torch_gib is not None:
         yield f"growth_mib, {_ranks(startup)}", logged.non_torch_gib * GIB / MIB
     if logged.weights_gib is not None:
-        yield from _kept(startup, budget, logged.weights_gib * GIB)
+        yield from _stored(startup, budget, logged.weights_gib * GIB)
     if logged.graph_estimate_gib is not None:
         later = replace(startup, releases=(max(release, RESERVING),))
         reserved = _budget(later)
@@ -52,15 +52,15 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
             )
 
 
-def _kept(startup: Startup, budget: MemoryBudget, logged: float) -> Iterator[tuple[str, float]]:
-    slack = constants_at(startup.releases[0]).slack
+def _stored(startup: Startup, budget: MemoryBudget, logged: float) -> Iterator[tuple[str, float]]:
+    slack = constants_at(startup.releases[0]).resident.slack_mib.middle * MIB
     quantization = startup.known.model.architecture.quantization
     if quantization is None and startup.flags.quantization is None:
-        yield "slack_mib", (logged - budget.weights.bytes + slack.middle) / MIB
+        yield "slack_mib", (logged - budget.weights.bytes + slack) / MIB
     elif quantization is not None and quantization.schemes:
         kind = quantization.schemes[0].scheme.format.value
         exact = budget.weights.parameter_bytes
-        yield f"repacking_percent, {kind}", 100 * (logged - slack.middle - exact) / exact
+        yield f"repacking_percent, {kind}", 100 * (logged - slack - exact) / exact
 
 
 def _budget(startup: Startup) -> MemoryBudget | None:

@@ -9,24 +9,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.backends.assignment import layers_by_backend
+from service.engine_config.speculation import UnmodelledSpeculation
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnknownRelease, find_release, rules_for
-from service.engines.rules import EngineRules
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
 from service.hub.snapshot import BundledSnapshot
-from service.kv_cache.answer import CacheGroup, KvCache
 from service.kv_cache.capacity import size_cache
+from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.packing import bytes_per_block
-from service.launch.speculation import UnmodelledSpeculation
 
 GPU_OF_CAPABILITY = {
     "7.5": "t4-16gb",
@@ -133,7 +134,7 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
         draft = row["serve"].get("speculative_config", {}).get("model")
         if draft is not None and configs is not None:
             architecture = with_draft(architecture, draft, configs)
-        if architecture.class_name in rules.miscounted_layers:
+        if architecture.class_name in rules.checkpoints.miscounted_layers:
             return None  # answered as uncertain
         found = difference(row, architecture, rules)
     except (UnknownRelease, UnknownArchitecture, InvalidConfig, UnmodelledSpeculation):
@@ -151,7 +152,7 @@ def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules
         start = dry_start(architecture, ServeFlags(**row["serve"]), rules, gpu_of(row))
     except EngineRefusal:
         return None
-    ours = sum(map(len, start.layout.layers))
+    ours = sum(layers.count for stage in start.layout.layers for layers in stage)
     if built <= ours:
         return None
     return (
@@ -162,8 +163,8 @@ def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules
 
 def _agreement(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str:
     """Say whether a row agrees once its flags mention one guess of the model's own prediction layer."""
-    guessing = {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}
-    drafted = {**row, "serve": {**row["serve"], **guessing}}
+    speculative = {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}
+    drafted = {**row, "serve": {**row["serve"], **speculative}}
     try:
         return " and agrees in every field" if difference(drafted, architecture, rules) is None else ""
     except UnmodelledSpeculation:
@@ -175,7 +176,7 @@ def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: E
     expected, flags = row["expect"], flags_of(row)
     try:
         start = dry_start(architecture, flags, rules, gpu_of(row))
-        cache_ = size_cache(start.layout, start.serving, row["serve"]["kv_cache_memory_bytes"])
+        cache_ = size_cache(start.layout, start.engine_config, row["serve"]["kv_cache_memory_bytes"])
     except EngineRefusal as refusal:
         return _refusal_difference(expected, refusal)
     if not expected["starts"]:
@@ -189,7 +190,7 @@ def difference(row: Mapping[str, Any], architecture: ModelArchitecture, rules: E
 def _backend_difference(expected: Mapping[str, Any], start: Start) -> str | None:
     # Backends without a name in the release stand in the rows as the error that asking for it raised.
     theirs = {n: c for n, c in expected["attention_backends"].items() if not n.startswith("error")}
-    counts = layers_by_backend(start.architecture, start.serving, start.backends)
+    counts = layers_by_backend(start.architecture, start.engine_config, start.backends)
     ours = {name: count for name, count in counts.items() if name}
     return None if theirs == ours else f"attention_backends: {theirs} != {ours}"
 
@@ -205,7 +206,7 @@ def _refusal_difference(expected: Mapping[str, Any], refusal: EngineRefusal) -> 
 
 def _bytes_of_first_stage(start: Start) -> int:
     """Return the bytes of one block id where the rows count them."""
-    return bytes_per_block(start.layout.stages[0], start.serving.rules.packed_block_bytes)
+    return bytes_per_block(start.layout.stages[0], start.engine_config.rules.pages.packed_block_bytes)
 
 
 def _cache_difference(expected: Mapping[str, Any], cache_: KvCache, first_stage_bytes: int) -> str | None:

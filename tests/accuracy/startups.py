@@ -15,7 +15,12 @@ from rich.table import Table
 
 from tests.accuracy import startups_summary as summary
 from tests.accuracy.startups_rows import DATA, Row, read_rows
-from tests.accuracy.startups_score import Omitted, Score, Term, score
+from tests.accuracy.startups_score import (
+    Omitted,
+    Score,
+    Term,
+    score,
+)
 from tests.accuracy.startups_split import SEED, is_held_out, part
 from tests.accuracy.startups_summary import Errors
 from tests.accuracy.startups_told import NotScored, Startup, read_startup

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from service.advisor.request import Model
+from service.advisor.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.hub.snapshot import BundledSnapshot
@@ -52,8 +52,8 @@ def find_model(name: str) -> KnownModel:
     Raises:
         NoConfig: there is no config for it, or its architecture is not modelled.
     """
-    told = re.sub(r"\s*\(.*\)$", "", name).strip()
-    entry = _ENTRIES.get(told.lower(), {"config": told})
+    specified = re.sub(r"\s*\(.*\)$", "", name).strip()
+    entry = _ENTRIES.get(specified.lower(), {"config": specified})
     fetched = _SNAPSHOT.get(entry["config"])
     if fetched is None:
         raise NoConfig("no config at hand")
@@ -62,12 +62,12 @@ def find_model(name: str) -> KnownModel:
         architecture = read_architecture(read_document(document))
     except (UnknownArchitecture, InvalidConfig) as error:
         raise NoConfig(str(error).partition(";")[0]) from error
-    own = entry["config"] == told
+    own = entry["config"] == specified
     size = fetched.total_parameter_bytes if own else None
     parameters = entry.get("parameters", None if "set" in entry else fetched.total_parameters)
     return KnownModel(
-        Model(told, None, "bundled", architecture, size),
-        _naive(document, parameters or _named_parameters(told)),
+        Model(specified, None, "bundled", architecture, size),
+        _naive(document, parameters or _named_parameters(specified)),
         fetched.id,
     )
 
@@ -122,8 +122,8 @@ def _bits(quantization: Mapping[str, Any] | None) -> float:
     if "bits" in quantization:
         return float(quantization["bits"])
     groups = quantization.get("config_groups") or {}
-    told = [group["weights"]["num_bits"] for group in groups.values() if group.get("weights")]
-    if told:
-        return float(min(told))
+    specified = [group["weights"]["num_bits"] for group in groups.values() if group.get("weights")]
+    if specified:
+        return float(min(specified))
     text = f"{quantization.get('quant_method')} {quantization.get('quant_algo')}".lower()
     return 4 if "fp4" in text else 8

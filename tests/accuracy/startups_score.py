@@ -10,9 +10,9 @@ from math import ceil, floor
 
 from packaging.version import Version
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import rules_for
@@ -104,8 +104,8 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
         (Term.CONCURRENCY, logged.concurrency, _concurrency),
         (Term.VERDICT, True, _verdict),
     ]
-    for term, told, compare in steps:
-        if not told:
+    for term, specified, compare in steps:
+        if not specified:
             continue
         try:
             yield compare(startup)
@@ -155,7 +155,7 @@ def _weights(startup: Startup) -> Score:
 def _needs_budget(startup: Startup) -> None:
     if not startup.release_told:
         raise _Open("release not told")
-    if not startup.gpu_told:
+    if not startup.gpu_specified:
         raise _Open("GPU not told, or not in the catalog")
     if not startup.utilization_told:
         raise _Open("utilization not told")
@@ -195,11 +195,11 @@ def _pinned(startup: Startup) -> list[tuple[Run, Run, Run]]:
     """Plan with the logged memory: the least, the middle and the most that it can stand for."""
     _needs_stage(startup)
     gib = startup.logged.available_gib or 0.0
-    told = startup.flags.kv_cache_memory_bytes
+    specified = startup.flags.kv_cache_memory_bytes
     half = startup.half_digit_gib
     sizes = (ceil((gib - half) * GIB), round(gib * GIB), floor((gib + half) * GIB))
-    if told is not None:
-        sizes = (told, told, told)
+    if specified is not None:
+        sizes = (specified, specified, specified)
     least, middle, most = (
         runs_of(startup, replace(startup.flags, kv_cache_memory_bytes=max(1, size))) for size in sizes
     )
@@ -280,7 +280,7 @@ def _verdict(startup: Startup) -> Score:
     if failure is not None and not foreseeable(failure):
         raise _Open(f"failed for a reason that no plan can foresee: {failure}")
     runs = runs_of(startup, startup.flags)
-    if not startup.gpu_told and not _before_memory(runs):
+    if not startup.gpu_specified and not _before_memory(runs):
         raise _Open("GPU not told, or not in the catalog")
     if not startup.utilization_told and not _before_memory(runs):
         raise _Open("utilization not told")

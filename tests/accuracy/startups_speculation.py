@@ -6,7 +6,7 @@ from ast import literal_eval
 from collections.abc import Mapping
 from typing import Any, Final
 
-from service.engines.speculation import MTP, SpeculativeConfig
+from service.engines.speculative_config import MTP, SpeculativeConfig
 
 OFF: Final = re.compile(r"off|none", re.IGNORECASE)
 OWN_LAYERS: Final = re.compile(r"mtp\b", re.IGNORECASE)
@@ -18,29 +18,29 @@ class UntoldSpeculation(ValueError):
     """What was told does not say what was kept for it."""
 
 
-def read_speculation(told: str | None) -> SpeculativeConfig | None:
+def read_speculation(specified: str | None) -> SpeculativeConfig | None:
     """Return how a start guessed tokens, or ``None`` where it did not.
 
     Raises:
         UntoldSpeculation: its draft is another model, or the tokens guessed are not told.
     """
-    if not told or OFF.fullmatch(told):
+    if not specified or OFF.fullmatch(specified):
         return None
-    given = _as_object(told)
+    given = _as_object(specified)
     if given is not None:
         return _of(str(given.get("method", "")), given.get("num_speculative_tokens"), given)
-    count = COUNT.search(told)
-    method = MTP if OWN_LAYERS.match(told) else ""
+    count = COUNT.search(specified)
+    method = MTP if OWN_LAYERS.match(specified) else ""
     return _of(method, int(count[1]) if count else None, {})
 
 
-def _as_object(told: str) -> Mapping[str, Any] | None:
-    if not told.startswith("{"):
+def _as_object(specified: str) -> Mapping[str, Any] | None:
+    if not specified.startswith("{"):
         return None
     try:
-        parsed = json.loads(told)
+        parsed = json.loads(specified)
     except json.JSONDecodeError:
-        parsed = literal_eval(told)
+        parsed = literal_eval(specified)
     return parsed if isinstance(parsed, dict) else None
 
 

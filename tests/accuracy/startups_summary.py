@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 from packaging.version import Version
 
-from service.advisor.answer import Verdict
+from service.advisor.plan_types import Verdict
 from tests.accuracy.startups_score import Score, Term
 from tests.accuracy.startups_told import Startup
 
@@ -53,7 +53,7 @@ def regime(startup: Startup) -> str:
 
 def gpu_class(startup: Startup) -> str:
     """Return the compute capability, and whether the memory is the host's."""
-    if not startup.gpu_told:
+    if not startup.gpu_specified:
         return "not told"
     classes = {f"{gpu.compute_capability}{' unified' * gpu.unified_memory}" for gpu in startup.gpus}
     return "/".join(sorted(classes))
@@ -71,8 +71,8 @@ def family(startup: Startup) -> str:
 
 def quantization(startup: Startup) -> str:
     """Return how the weights are quantized: by the checkpoint, or while they load."""
-    told = startup.known.model.architecture.quantization
-    return startup.flags.quantization or ("none" if told is None else told.method)
+    specified = startup.known.model.architecture.quantization
+    return startup.flags.quantization or ("none" if specified is None else specified.method)
 
 
 def share(hits: Sequence[bool]) -> float:

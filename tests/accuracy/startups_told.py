@@ -59,7 +59,7 @@ class Startup:
     release_told: bool
     gpus: tuple[GpuType, ...]
     """The types that the name can mean, or one of each compute capability."""
-    gpu_told: bool
+    gpu_specified: bool
     flags: ServeFlags
     utilization_told: bool
     length_told: bool
@@ -88,13 +88,13 @@ def read_startup(row: Row) -> Startup:
         known = find_model(row["model"])
     except NoConfig as error:
         raise NotScored(str(error)) from error
-    told = str(row.get("other_flags") or "")
+    specified = str(row.get("other_flags") or "")
     releases = _releases(row)
     gpus = _gpus(row)
-    flags = _flags({**row, **_READINGS["told"].get(row["id"], {})}, told)
-    if "LLM(" in told and flags.max_num_batched_tokens is None:
+    flags = _flags({**row, **_READINGS["told"].get(row["id"], {})}, specified)
+    if "LLM(" in specified and flags.max_num_batched_tokens is None:
         flags = replace(flags, max_num_batched_tokens=_offline_batch(gpus))
-    whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", told) is not None
+    whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", specified) is not None
     return Startup(
         id=row["id"],
         source=row["source"],
@@ -102,7 +102,7 @@ def read_startup(row: Row) -> Startup:
         releases=releases or tuple(release for release in RELEASES if release >= _OLDEST),
         release_told=bool(releases),
         gpus=gpus or tuple(map(find_gpu, _GPUS["any"])),
-        gpu_told=bool(gpus),
+        gpu_specified=bool(gpus),
         flags=flags,
         utilization_told=whole or flags.gpu_memory_utilization is not None,
         length_told=whole or flags.max_model_len is not None,
@@ -122,17 +122,17 @@ def _offline_batch(gpus: tuple[GpuType, ...]) -> int:
 
 
 def _check(row: Row) -> None:
-    told = f"{row.get('other_flags')} {row.get('model')}"
+    specified = f"{row.get('other_flags')} {row.get('model')}"
     reasons = {
         "a fork, or no CUDA GPU": row["non_upstream_or_non_gpu"],
         "possibly the same start as another row": row.get("possible_duplicate_of"),
         "no model told": not row.get("model"),
-        "LoRA adapters are not modelled": "LoRA" in told,
-        "a hand-made pipeline partition is not modelled": "VLLM_PP_LAYER_PARTITION" in told,
-        "a config overridden on the command line": re.search(r"hf[-_]overrides", told),
-        "weights offloaded to the host": re.search(r"cpu[-_]offload|PLE CPU", told),
-        "a connector changes the cache": "kv-transfer-config" in told or "kv-offloading" in told,
-        "profiling of media was switched off": "skip-mm-profiling" in told,
+        "LoRA adapters are not modelled": "LoRA" in specified,
+        "a hand-made pipeline partition is not modelled": "VLLM_PP_LAYER_PARTITION" in specified,
+        "a config overridden on the command line": re.search(r"hf[-_]overrides", specified),
+        "weights offloaded to the host": re.search(r"cpu[-_]offload|PLE CPU", specified),
+        "a connector changes the cache": "kv-transfer-config" in specified or "kv-offloading" in specified,
+        "profiling of media was switched off": "skip-mm-profiling" in specified,
     }
     dropped = _READINGS["dropped"].get(row["id"])
     if dropped:
@@ -143,11 +143,11 @@ def _check(row: Row) -> None:
 
 
 def _releases(row: Row) -> tuple[Version, ...]:
-    told = str(row.get("vllm_version") or "")
-    minor = re.match(r"v?0\.(\d+)\b(?!\.dev)", told)
+    specified = str(row.get("vllm_version") or "")
+    minor = re.match(r"v?0\.(\d+)\b(?!\.dev)", specified)
     if minor is not None and int(minor[1]) < _OLDEST.minor:
         raise NotScored("older than the oldest dated rules")
-    match = _RELEASE.fullmatch(told)
+    match = _RELEASE.fullmatch(specified)
     if match is None:
         date = row.get("date")
         if date is not None and date < _OLDEST_DAY:
@@ -218,7 +218,7 @@ _WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dty
 _SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only")
 
 
-def _told(text: str, name: str) -> str | None:
+def _specified(text: str, name: str) -> str | None:
     """Return the value that a command, a dictionary or a list of settings gives to a flag."""
     spelt = name.replace("_", "[-_]")
     found = re.search(rf"(?<![\w-])(?:--)?'?{spelt}'?\s*[=: ]\s*'?([\w.]+)", text)
@@ -228,7 +228,7 @@ def _told(text: str, name: str) -> str | None:
 def _flags(row: Row, text: str) -> ServeFlags:
     values: dict[str, Any] = {**_numbers(row, text), **_switches(row, text)}
     for name in _WORDS:
-        spelt = row.get(name) or _told(text, name)
+        spelt = row.get(name) or _specified(text, name)
         if spelt:
             values[name] = _word(str(spelt))
     online = re.search(r"quantization'?[ :]+'?(fp8|bitsandbytes)\b", text)
@@ -247,7 +247,7 @@ def _numbers(row: Row, text: str) -> dict[str, float]:
     values = {}
     for name, parse in _NUMBERS.items():
         given = row.get(name)
-        spelt = _told(text, name)
+        spelt = _specified(text, name)
         if given is None and spelt is not None and re.fullmatch(r"[\d._]+", spelt):
             given = parse(spelt)
         if given is not None:

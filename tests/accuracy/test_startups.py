@@ -12,9 +12,21 @@ from tests.accuracy.startups import Board, report, score_rows
 from tests.accuracy.startups_naive import naive_tokens, naive_weights
 from tests.accuracy.startups_rows import DATA, read_rows
 from tests.accuracy.startups_score import Term
-from tests.accuracy.startups_split import Part, is_held_out, lab, part
-from tests.accuracy.startups_summary import Errors, calibrated, refused, share
+from tests.accuracy.startups_split import (
+    Part,
+    is_held_out,
+    lab,
+    part,
+)
+from tests.accuracy.startups_summary import (
+    Errors,
+    calibrated,
+    refused,
+    share,
+)
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +169,7 @@ def test_errors_of_a_worked_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "releases"),
+    ("specified", "releases"),
     [
         ("0.24.0", ("0.24.0",)),
         ("0.22.1 (NGC 26.05 base)", ("0.22.1",)),
@@ -165,8 +177,8 @@ def test_errors_of_a_worked_example() -> None:
         ("0.26.0-8cfe525c", ("0.26.0",)),
     ],
 )
-def test_a_told_release_is_read(told: str, releases: tuple[str, ...]) -> None:
-    startup = read_startup(ROW | {"vllm_version": told})
+def test_a_told_release_is_read(specified: str, releases: tuple[str, ...]) -> None:
+    startup = read_startup(ROW | {"vllm_version": specified})
 
     assert startup.releases == tuple(map(Version, releases))
 
@@ -182,7 +194,7 @@ ROW = {
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("specified", "reason"),
     [
         ({"model": None}, "no model told"),
         ({"model": "nobody/has-this"}, "no config at hand"),
@@ -193,9 +205,9 @@ ROW = {
         ({"gpu": "AMD ROCm"}, "no CUDA GPU"),
     ],
 )
-def test_a_row_that_cannot_be_planned_says_why(told: dict[str, object], reason: str) -> None:
+def test_a_row_that_cannot_be_planned_says_why(specified: dict[str, object], reason: str) -> None:
     with pytest.raises(NotScored, match=reason):
-        read_startup(ROW | told)
+        read_startup(ROW | specified)
 
 
 def test_flags_are_read_from_the_command_that_was_told() -> None:

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from tests.accuracy.weights import WITHIN, misses, table, weigh
+from tests.accuracy.weights import (
+    WITHIN,
+    misses,
+    table,
+    weigh,
+)
 
 ROW: dict[str, Any] = {
     "id": "f9cfc78a3598",

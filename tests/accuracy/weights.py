@@ -7,22 +7,29 @@ from typing import Any
 
 from rich.table import Table
 
-from service.advisor.start import settled
+from service.advisor.engine_start import resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture
 from service.backends.assignment import layer_cache_dtype
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
-from service.launch.serving import Serving
-from service.launch.speculation import UnmodelledSpeculation
 from service.memory.constants import constants_at
-from service.memory.deployment import Deployment
-from service.memory.draft_weights import draft_parameters
-from service.memory.kept import Stage, rotary_bytes, turboquant_buffers
-from service.memory.online import quantized_online
-from service.memory.weights import parameter_bytes_per_stage
-from tests.accuracy.oracle import architecture_of, asked_architecture, flags_of, gpu_of, with_draft
+from service.memory.parallelism import Parallelism
+from service.memory.weights.draft_weights import draft_parameters
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
+from service.memory.weights.weight_layout import weight_layout_at
+from tests.accuracy.oracle import (
+    architecture_of,
+    asked_architecture,
+    flags_of,
+    gpu_of,
+    with_draft,
+)
 
 WITHIN = 0.001
 
@@ -53,21 +60,21 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
         draft = row["serve"].get("speculative_config", {}).get("model")
         if draft is not None and configs is not None:
             architecture = with_draft(architecture, draft, configs)
-        architecture, serving = settled(architecture, flags, rules, gpu_of(row))
+        architecture, engine_config = resolved(architecture, flags, rules, gpu_of(row))
     except (EngineRefusal, UnknownArchitecture, InvalidConfig, UnmodelledSpeculation):
         return None
     architecture = quantized_online(architecture, flags.quantization)
-    capability = serving.compute_capability
-    deployment = Deployment(
-        tensor_parallel_size=serving.tensor_parallel_size,
-        pipeline_parallel_size=serving.pipeline_parallel_size,
+    capability = engine_config.compute_capability
+    deployment = Parallelism(
+        tensor_parallel_size=engine_config.tensor_parallel_size,
+        pipeline_parallel_size=engine_config.pipeline_parallel_size,
         data_parallel_size=flags.data_parallel_size,
-        enable_expert_parallel=serving.enable_expert_parallel,
+        enable_expert_parallel=engine_config.enable_expert_parallel,
         compute_capability=(capability.major, capability.minor),
         language_model_only=flags.language_model_only,
-        dtype=serving.dtype,
+        dtype=engine_config.dtype,
     )
-    parameters, beside = _stages(architecture, deployment, serving)
+    parameters, beside = _stages(architecture, deployment, engine_config)
     allocated = [own + extra for own, extra in zip(parameters, beside, strict=True)]
     return Weighed(
         id=row["id"],
@@ -80,24 +87,25 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
 
 
 def _stages(
-    architecture: ModelArchitecture, deployment: Deployment, serving: Serving
+    architecture: ModelArchitecture, deployment: Parallelism, engine_config: EngineConfig
 ) -> tuple[list[int], list[int]]:
     """Return bytes of parameters, and of what stands beside them, stage by stage."""
-    *others, last = parameter_bytes_per_stage(architecture, deployment, serving.release)
+    *others, last = parameter_bytes_per_stage(architecture, deployment, engine_config.release)
     if architecture.draft is not None:
-        last += draft_parameters(architecture, deployment, serving.release).bytes
-    constants = constants_at(serving.release)
+        last += draft_parameters(architecture, deployment, engine_config.release).bytes
+    constants = constants_at(engine_config.release).resident
+    layout = weight_layout_at(engine_config.release).stages
     packed = frozenset(
         index
         for index, mixer in architecture.attention_layers
-        if layer_cache_dtype(index, mixer, serving).startswith("turboquant_")
+        if layer_cache_dtype(index, mixer, engine_config).startswith("turboquant_")
     )
     stages = (
-        Stage(deployment.shards, layers, serving.max_num_seqs, packed.intersection(layers))
+        WeightStage(deployment.shards, layers, engine_config.max_num_seqs, packed.intersection(layers))
         for layers in deployment.stages(architecture)
     )
     beside = [
-        rotary_bytes(architecture, constants, stage.layers)
+        rotary_bytes(architecture, constants, layout, stage.layers)
         + turboquant_buffers(architecture, constants, stage)
         for stage in stages
     ]

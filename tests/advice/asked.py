@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx2
 
-from service.advisor.answer import Plan
-from service.api.questions import answer_question, plan_request, read_body
-from service.api.services import Services
+from service.advisor.plan_types import Plan
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.services import Services
 from service.bootstrap import build_services
-from service.hub.source import ModelSource
+from service.hub.model_source import ModelSource
 from service.settings import Settings
 from tests.advice.models import Configs
 
@@ -33,9 +33,9 @@ class Service:
         Raises:
             ValueError: as ``POST /plan`` answers with a problem.
         """
-        body = read_body(document)
+        body = read_plan_body(document)
         request = asyncio.run(plan_request(body, self._services))
-        return answer_question(request, self._services)
+        return answer_plan_request(request, self._services)
 
 
 def _nobody(request: httpx2.Request) -> httpx2.Response:

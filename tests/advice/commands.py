@@ -17,7 +17,7 @@ from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from service.engines.flags import ServeFlags
-from service.engines.speculation import KEYS
+from service.engines.speculative_config import KEYS
 from service.startup_log.arguments import SHORT
 
 _TABLE: Final[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("flags.toml").read_text("utf-8"))
@@ -114,8 +114,8 @@ def read_command(
     found = _Sorted()
     for name, value in environment.items() if environment else ():
         _put_variable(found, name, value)
-    told = words.items() if isinstance(words, Mapping) else _options(_plain(words))
-    for name, value in told:
+    specified = words.items() if isinstance(words, Mapping) else _options(_plain(words))
+    for name, value in specified:
         found.put(name, value)
     return Command(found.serve, tuple(found.ignored), tuple(found.not_modelled), tuple(found.unknown))
 

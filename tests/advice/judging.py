@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from service.advisor.answer import Candidate, Verdict
-from service.api.faults import GpuNotModelled, InputFault, InvalidRequest, UnknownFlag
+from service.advisor.plan_types import Candidate, Verdict
+from service.application.errors import (
+    GpuNotModelled,
+    InputFault,
+    InvalidRequest,
+    UnknownFlag,
+)
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.engines.refusal import Stage
@@ -69,7 +74,7 @@ def failed(row: Row) -> bool:
 
 def body_of(row: Row, command: Command) -> dict[str, Any]:
     """Return the question whether this very command starts: nothing is left for the service to choose."""
-    told = {
+    specified = {
         "tensor_parallel_size": row.get("tp") or 1,
         "pipeline_parallel_size": row.get("pp") or 1,
         "data_parallel_size": row.get("dp") or 1,
@@ -81,7 +86,7 @@ def body_of(row: Row, command: Command) -> dict[str, Any]:
         "model": row["model"],
         "gpus": [row["gpu"]],
         "engine": {"version": row["version"]},
-        "serve": {**told, **command.serve},
+        "serve": {**specified, **command.serve},
     }
 
 
@@ -147,17 +152,21 @@ def _budget(candidate: Candidate) -> str:
     if candidate.memory is None:
         return ""
     weights, left = candidate.memory.weights, candidate.memory.available_kv
-    told = (f"{gib_text(each.low)} to {gib_text(each.high)} GiB" for each in (weights, left))
-    return "[weights {}, left for the cache {}]".format(*told)
+    specified = (f"{gib_text(each.low)} to {gib_text(each.high)} GiB" for each in (weights, left))
+    return "[weights {}, left for the cache {}]".format(*specified)
 
 
 def _compared(row: Row, words: str) -> str:
     """Say whether our refusal has the published words: at least half of the longer ones."""
-    told = set(re.findall(r"[a-z]{4,}", str(row["published_outcome"]).lower())) - _OUTCOME_WORDS
-    if len(told) < FEW_WORDS:
+    specified = set(re.findall(r"[a-z]{4,}", str(row["published_outcome"]).lower())) - _OUTCOME_WORDS
+    if len(specified) < FEW_WORDS:
         return "no words published"
     ours = set(re.findall(r"[a-z]{4,}", words.lower()))
-    return "in the published words" if 2 * len(told & ours) >= len(told) else "in other words than published"
+    return (
+        "in the published words"
+        if 2 * len(specified & ours) >= len(specified)
+        else "in other words than published"
+    )
 
 
 def _reason(candidate: Candidate, words: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.architecture.reading import with_modelopt_file
-from service.hub.fetched import CONFIG, HF_QUANT_CONFIG
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG
 from service.hub.snapshot import PACKAGE_DATA, BundledSnapshot
 
 DATA: Final = Path(__file__).parents[1] / "data"

@@ -7,8 +7,8 @@ from enum import StrEnum
 from math import log2, prod
 from typing import Any
 
-from service.advisor.answer import Candidate
-from service.api.faults import InputFault
+from service.advisor.plan_types import Candidate
+from service.application.errors import InputFault
 from tests.advice.asked import Service
 from tests.advice.judging import NOT_MODELLED_FAULTS
 from tests.advice.rows import Row
@@ -177,20 +177,20 @@ def _ask(question: Row, names: Mapping[str, str], service: Service) -> Compared 
         "gpus": [gpu],
         "engine": {"version": question["version"]},
     }
-    told = ""
+    specified = ""
     if question.get("isl"):
         body["workload"] = {
             "prompt_tokens": question["isl"],
             "output_tokens": question["osl"],
             "concurrent_requests": question["conc"],
         }
-        told = f" {question['isl']}+{question['osl']} tokens, {question['conc']} at once"
+        specified = f" {question['isl']}+{question['osl']} tokens, {question['conc']} at once"
     try:
         plan = service.plan(body).plans[0]
     except (InputFault, *NOT_MODELLED_FAULTS) as fault:
         return type(fault.__cause__ or fault).__name__
     ours = None if plan.recommended is None else _of_candidate(plan.recommended)
-    words = f"{question['model']} on {question['gpu']}, {question['version']}{told}"
+    words = f"{question['model']} on {question['gpu']}, {question['version']}{specified}"
     stored = {
         _dtype(each.kv_cache_dtype): _dtype(each.resolved_kv_cache_dtype)
         for each in plan.candidates
@@ -210,17 +210,23 @@ def _of_candidate(candidate: Candidate) -> Layout:
     )
 
 
-def _of_expert(told: Mapping[str, Any] | list[Any]) -> Layout:
-    if isinstance(told, list):
+def _of_expert(specified: Mapping[str, Any] | list[Any]) -> Layout:
+    if isinstance(specified, list):
         # The second number is of replicas: no command of the source has pipeline stages.
-        tensor, data, _, dtype, length = told
+        tensor, data, _, dtype, length = specified
         return Layout(tensor, 1, data, _dtype(dtype), length)
-    return Layout(told["tp"] or 1, told["pp"] or 1, told["dp"] or 1, _dtype(told["kv"]), _length(told["mml"]))
+    return Layout(
+        specified["tp"] or 1,
+        specified["pp"] or 1,
+        specified["dp"] or 1,
+        _dtype(specified["kv"]),
+        _length(specified["mml"]),
+    )
 
 
-def _length(told: Any) -> int | None:  # noqa: ANN401 - as it was written
-    return int(told) if str(told).isdecimal() else None
+def _length(specified: Any) -> int | None:  # noqa: ANN401 - as it was written
+    return int(specified) if str(specified).isdecimal() else None
 
 
-def _dtype(told: Any) -> str:  # noqa: ANN401 - as it was written
-    return _SAME.get(str(told), str(told))
+def _dtype(specified: Any) -> str:  # noqa: ANN401 - as it was written
+    return _SAME.get(str(specified), str(specified))

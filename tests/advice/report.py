@@ -137,13 +137,15 @@ def _flags(console: Console, judged: Iterable[Judged]) -> None:
         ):
             kinds[kind].update(names)
     for kind, counts in kinds.items():
-        told = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-        _say(console, f"\nflags {kind}: {told}")
+        specified = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        _say(console, f"\nflags {kind}: {specified}")
 
 
 def _comparison(console: Console, comparison: Comparison, listed: int) -> None:
-    told = comparison.figures()
-    _say(console, f"\n{comparison.name}: " + ", ".join(f"{name} {count}" for name, count in told.items()))
+    specified = comparison.figures()
+    _say(
+        console, f"\n{comparison.name}: " + ", ".join(f"{name} {count}" for name, count in specified.items())
+    )
     _say(
         console,
         f"unanswered: {dict(comparison.unanswered)}; "

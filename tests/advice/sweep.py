@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.api.faults import InputFault
+from service.application.errors import InputFault
 from service.architecture.config import InvalidConfig
+from service.engines.engine_rules import EngineRules
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.catalog import gpu_catalog
 from service.gpus.gpu_type import GpuType
 from service.hub.snapshot import BundledSnapshot
@@ -90,7 +90,7 @@ def _recommended(service: Service, model: str, gpus: Sequence[str], release: str
     for plan in plans:
         best = plan.recommended
         if best is not None and best.start is not None:
-            yield Mistaken(model, plan.gpu.id, release, best.kv_cache_dtype, best.start.serving.dtype)
+            yield Mistaken(model, plan.gpu.id, release, best.kv_cache_dtype, best.start.engine_config.dtype)
 
 
 def by_release(found: Iterable[Mistaken]) -> dict[str, int]:

@@ -3,7 +3,12 @@
 import pytest
 
 from service.engines.flags import ServeFlags
-from tests.advice.commands import IGNORED, NOT_MODELLED, SAVING, read_command
+from tests.advice.commands import (
+    IGNORED,
+    NOT_MODELLED,
+    SAVING,
+    read_command,
+)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,17 @@
 import pytest
 
 from tests.advice.__main__ import score
-from tests.advice.bounds import FALSE_REFUSALS, FALSE_STARTS, MISTAKEN_CACHES, Board
+from tests.advice.bounds import (
+    FALSE_REFUSALS,
+    FALSE_STARTS,
+    MISTAKEN_CACHES,
+    Board,
+)
 from tests.advice.judging import Judgement
 from tests.advice.report import figures
 from tests.advice.wrong import read_wrong
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,14 @@
-"""Questions as tests ask them."""
+"""Plans of one model on one GPU type."""
 
-from service.advisor.answer import Candidate, GpuPlan
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, Objective, PlanRequest, Workload
+from service.advisor.plan import plan
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
+from service.advisor.plan_types import Candidate, GpuPlan
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
@@ -27,7 +33,7 @@ def ask_all(
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
         gpus=(find_gpu(gpu),),
-        engine=EngineChoice(version, patches),
+        engine=EngineChoice.of(version, patches),
         serve=flags or ServeFlags(),
         workload=workload,
         objective=objective,

@@ -16,8 +16,14 @@ from packaging.version import Version
 
 from service.advisor.command import DEFAULTS, serve_command
 from service.engines.flags import ServeFlags
-from service.engines.releases import FLAG_SINCE, RELEASES, UnavailableFlag, check_flags, rules_for
-from service.engines.speculation import SpeculativeConfig
+from service.engines.releases import (
+    FLAG_SINCE,
+    RELEASES,
+    UnavailableFlag,
+    check_flags,
+    rules_for,
+)
+from service.engines.speculative_config import SpeculativeConfig
 from service.startup_log.arguments import command_arguments
 from service.startup_log.lines import read_lines
 
@@ -73,12 +79,12 @@ def test_a_default_is_the_releases_own(release: str, utilization: float, said: b
     assert ("--gpu-memory-utilization" in command) is said
 
 
-def test_a_revision_that_was_asked_for_is_said() -> None:
+def test_a_requested_revision_is_in_the_command() -> None:
     assert shlex.split(serve_command("m", ServeFlags(), RULES, "v1"))[3:] == ["--revision", "v1"]
     assert shlex.split(serve_command("m", ServeFlags(), RULES, "-v"))[3:] == ["--revision=-v"]
 
 
-def test_every_release_has_the_flags_that_it_is_told_to_have() -> None:
+def test_every_release_has_the_flags_that_its_data_list() -> None:
     """Against the flags that each release registers: those of a later release are refused, no others."""
     assert [release for release, _ in _recorded()] == list(RELEASES)
     for release, registered in _recorded():
@@ -153,13 +159,13 @@ FLAGS = st.builds(
 
 
 @given(FLAGS)
-def test_a_command_says_all_that_was_told(flags: ServeFlags) -> None:
+def test_a_command_has_every_flag_of_the_request(flags: ServeFlags) -> None:
     """Read back as a log's command, it tells the same flags."""
-    told = command_arguments(read_lines(serve_command("org/model", flags, RULES)))
+    specified = command_arguments(read_lines(serve_command("org/model", flags, RULES)))
 
-    assert told is not None
-    assert told.model == "org/model"
-    given: dict[str, Any] = {**told.flags}
+    assert specified is not None
+    assert specified.model == "org/model"
+    given: dict[str, Any] = {**specified.flags}
     given["kv_cache_dtype_skip_layers"] = tuple(given.get("kv_cache_dtype_skip_layers", ()))
     left_out = {"gpu_memory_utilization": 0.9} if flags.gpu_memory_utilization == 0.9 else {}
     assert ServeFlags(**{**left_out, **given}) == flags

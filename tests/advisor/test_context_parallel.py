@@ -5,9 +5,9 @@ Expected words are those that users report and that the releases' own code holds
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import find_release, rules_for
@@ -22,8 +22,8 @@ GROUPED = "Qwen/Qwen3-32B"
 def candidate(model_id: str, gpu: str, release: str, **flags: object) -> Candidate:
     model = Model(model_id, None, "bundled", bundled_architecture(model_id))
     request = PlanRequest(model, (find_gpu(gpu),))
-    told = ServeFlags(**flags)  # type: ignore[arg-type]
-    return dry_run(request, told, rules_for(find_release(release)), request.gpus[0])
+    specified = ServeFlags(**flags)  # type: ignore[arg-type]
+    return dry_run(request, specified, rules_for(find_release(release)), request.gpus[0])
 
 
 @pytest.mark.parametrize(

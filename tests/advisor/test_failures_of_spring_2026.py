@@ -2,15 +2,25 @@
 
 import pytest
 
-from service.advisor.answer import Admission, Verdict, Waiting
-from service.advisor.request import Workload
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Admission, Verdict, Waiting
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import find_release, rules_for
 from service.kv_cache.formats import cache_format
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    SpecLayers,
+    StateSpec,
+)
 from service.kv_cache.unification import unify_page_sizes
-from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
+from tests.advisor.questions import (
+    GEMMA,
+    LLAMA,
+    QWEN,
+    ask,
+)
 
 AVAILABLE = 12_390_980_648
 """11.54 GiB, as two RTX 3090 logged."""
@@ -155,7 +165,7 @@ def test_four_sessions_of_65k_run_at_once_instead_of_one_by_one() -> None:
     # full attention; 5 x 4096 + 2048 = 22,528 of 23,999. Once read, 5 x 65 + 2049 = 2374 are held, and
     # 23,999 - 2374 = 21,625 are too few for the next.
     before = sessions(24_000, 65_536, 4)
-    assert (before.blocks, before.settled_blocks, before.free_blocks) == (22_528, 2374, 23_999)
+    assert (before.blocks, before.blocks_after_prefill, before.free_blocks) == (22_528, 2374, 23_999)
     assert (before.admitted_at_once, before.waits_for) == (1, Waiting.BLOCKS)
     # With the cap 5 x 576 + 2048 = 4928 are asked for, so that 1 + (23,999 - 4928) // 2374 = 9 would run.
     after = sessions(24_000, 65_536, 4, ("vllm#39866",))
@@ -170,7 +180,7 @@ def test_a_pool_of_29_500_blocks_caps_at_four_of_eight_sessions_as_the_pull_requ
     # 2032 are 22,347.
     assert before.blocks == 22_347
     assert before.admitted_at_once == 4
-    assert before.free_blocks - 4 * before.settled_blocks > before.free_blocks // 2
+    assert before.free_blocks - 4 * before.blocks_after_prefill > before.free_blocks // 2
     assert sessions(29_500, 65_000, 8, ("vllm#39866",)).admitted_at_once >= 8
 
 
@@ -206,24 +216,30 @@ def test_0_20_2_refuses_turboquant_on_hybrids() -> None:
 DELTA_NET_STATE = 12_648_448
 
 
-def turboquant_and_state() -> tuple[LayerCache, LayerCache]:
+def turboquant_and_state() -> tuple[SpecLayers, SpecLayers]:
     attention = AttentionSpec(
-        CacheKind.FULL_ATTENTION, 16, 2, 256, 256, cache_format("turboquant_k8v4", "bfloat16"), strided=False
+        CacheKind.FULL_ATTENTION,
+        16,
+        2,
+        256,
+        256,
+        cache_format("turboquant_k8v4", "bfloat16"),
+        indexes_by_block_stride=False,
     )
     assert attention.page_size == 12_416
-    return LayerCache(0, StateSpec(32768, DELTA_NET_STATE, 1)), LayerCache(1, attention)
+    return SpecLayers(StateSpec(32768, DELTA_NET_STATE, 1), (0,)), SpecLayers(attention, (1,))
 
 
 @pytest.mark.parametrize("version", ["0.20.2", "0.24.0"])
 def test_pages_of_12_416_and_12_648_448_do_not_unify_in_releases(version: str) -> None:
     with pytest.raises(EngineRefusal) as caught:
-        unify_page_sizes(turboquant_and_state(), rules_for(find_release(version)))
+        unify_page_sizes(turboquant_and_state(), rules_for(find_release(version)).pages)
     assert caught.value.stage is Stage.PAGE_SIZE
 
 
 def test_patch_40128_pads_the_state_to_the_common_multiple() -> None:
     rules = rules_for(find_release("0.20.2"), ["vllm#40128"])
-    state, attention = unify_page_sizes(turboquant_and_state(), rules)
+    state, attention = unify_page_sizes(turboquant_and_state(), rules.pages)
     assert state.spec.page_size == attention.spec.page_size == 12_651_904
     assert attention.spec.block_size == 16_304
 

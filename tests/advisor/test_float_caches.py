@@ -5,16 +5,27 @@ from functools import cache
 
 import pytest
 
-from service.advisor.answer import Candidate, GpuPlan, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, Objective, PlanRequest
+from service.advisor.plan import plan
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+)
+from service.advisor.plan_types import Candidate, GpuPlan, Verdict
 from service.architecture.reading import UnknownArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.startups_models import find_model
-from tests.advisor.questions import DEEPSEEK, GEMMA, LLAMA, ask, ask_all
+from tests.advisor.questions import (
+    DEEPSEEK,
+    GEMMA,
+    LLAMA,
+    ask,
+    ask_all,
+)
 
 HALVES = {"float16", "bfloat16"}
 FP8_CHECKPOINT = "nvidia/Llama-3.1-70B-Instruct-FP8"
@@ -25,9 +36,9 @@ NO_TRITON_KERNEL = ("AssertionError", "unsupported kv_cache_dtype (str), got {}.
 """vLLM 0.11.0 to 0.22.1, triton_reshape_and_cache_flash.py."""
 
 
-def told(model: str, version: str, dtype: str, gpu: str = "h100-sxm-80gb", **flags: object) -> Candidate:
-    asked = ServeFlags(tensor_parallel_size=8, kv_cache_dtype=dtype, **flags)  # type: ignore[arg-type]
-    return ask(model, version, asked, gpu=gpu)
+def specified(model: str, version: str, dtype: str, gpu: str = "h100-sxm-80gb", **flags: object) -> Candidate:
+    requested = ServeFlags(tensor_parallel_size=8, kv_cache_dtype=dtype, **flags)  # type: ignore[arg-type]
+    return ask(model, version, requested, gpu=gpu)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +62,7 @@ def told(model: str, version: str, dtype: str, gpu: str = "h100-sxm-80gb", **fla
 def test_the_kernels_that_write_the_cache_decide(
     model: str, version: str, dtype: str, backend: str | None, failure: tuple[str, str] | None
 ) -> None:
-    candidate = told(model, version, dtype, "h200-sxm-141gb", attention_backend=backend)
+    candidate = specified(model, version, dtype, "h200-sxm-141gb", attention_backend=backend)
 
     if failure is None:
         assert candidate.verdict is Verdict.STARTS
@@ -61,19 +72,19 @@ def test_the_kernels_that_write_the_cache_decide(
     words = [each for each in candidate.warnings if "fails when attention first runs" in each]
     assert words
     assert words[0].endswith(f"{failure[0]}: {failure[1].format(dtype)}")
-    assert any("get past it, each planned: --kv-cache-dtype auto" in each for each in candidate.warnings)
+    assert any("each tried by a dry run: --kv-cache-dtype auto" in each for each in candidate.warnings)
     # The engine sizes its cache before it fails.
     assert candidate.kv_cache is not None
 
 
 def test_deepseek_v32_turns_bfloat16_into_auto_and_so_is_written() -> None:
     """vLLM 0.13.0, DeepseekV32ForCausalLM.verify_and_update_config."""
-    assert told("deepseek-ai/DeepSeek-V3.2", "0.13.0", "bfloat16", gpu="h200-sxm-141gb").may_serve
+    assert specified("deepseek-ai/DeepSeek-V3.2", "0.13.0", "bfloat16", gpu="h200-sxm-141gb").may_serve
 
 
 @pytest.mark.parametrize("version", ["0.20.0", "0.28.0", "0.32.0"])
 def test_a_cache_of_other_floats_is_warned_about_first_and_never_a_plain_yes(version: str) -> None:
-    candidate = told(LLAMA, version, "float16")
+    candidate = specified(LLAMA, version, "float16")
 
     assert candidate.verdict is Verdict.UNCERTAIN
     assert not candidate.may_serve
@@ -83,7 +94,7 @@ def test_a_cache_of_other_floats_is_warned_about_first_and_never_a_plain_yes(ver
 
 
 def test_the_models_own_floats_are_not_warned_about() -> None:
-    candidate = told(LLAMA, "0.28.0", "bfloat16")
+    candidate = specified(LLAMA, "0.28.0", "bfloat16")
     flags = ServeFlags(tensor_parallel_size=8, kv_cache_dtype="float16", dtype="float16")
     halved = ask(LLAMA, "0.28.0", flags)
 
@@ -92,7 +103,7 @@ def test_the_models_own_floats_are_not_warned_about() -> None:
 
 
 def test_0_33_refuses_such_a_cache_itself() -> None:
-    error = told(LLAMA, "0.33.0", "float16").error
+    error = specified(LLAMA, "0.33.0", "float16").error
 
     assert error is not None
     assert "is incompatible with dtype" in error.message
@@ -103,14 +114,14 @@ def _flaws(found: GpuPlan, model: Model) -> list[str]:
     flaws = []
     for candidate in found.candidates:
         start = candidate.start
-        other = start is not None and candidate.kv_cache_dtype in HALVES - {start.serving.dtype}
+        other = start is not None and candidate.kv_cache_dtype in HALVES - {start.engine_config.dtype}
         if other and candidate.error is None and not candidate.fails:
             flaws.append(f"{model.id}: {candidate.kv_cache_dtype} is a candidate")
     best = found.recommended
     if best is None:
         return flaws
     assert best.start is not None
-    others = HALVES - {best.start.serving.dtype}
+    others = HALVES - {best.start.engine_config.dtype}
     if best.kv_cache_dtype in others:
         flaws.append(f"{model.id}: {best.command}")
     flaws.extend(
@@ -178,7 +189,7 @@ def test_no_advice_names_floats_that_are_not_the_models(version: str) -> None:
             if (number - pair) % 30 == 0 or (scheme and at == place % len(GPUS)):
                 # Eight ranks hold most models; other sizes bring no other dtypes.
                 flags = ServeFlags(tensor_parallel_size=8)
-                request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
+                request = PlanRequest(model, (find_gpu(gpu),), EngineChoice.of(version), flags)
                 flaws += _flaws(plan(request).plans[0], model)
 
     assert flaws == []
@@ -193,7 +204,7 @@ def test_no_lever_nor_fix_names_them_either(name: str, version: str, objective: 
         request = PlanRequest(
             model,
             (find_gpu("h100-sxm-80gb"),),
-            EngineChoice(version),
+            EngineChoice.of(version),
             flags,
             objective=objective,
             with_levers=True,
@@ -214,7 +225,7 @@ def test_a_checkpoint_that_names_its_cache_is_served_as_it_was_published(version
 
 
 def test_an_fp8_cache_of_a_checkpoint_without_a_scheme_is_not_called_lossless() -> None:
-    assert told(LLAMA, "0.28.0", "fp8").quality.loss > 0
+    assert specified(LLAMA, "0.28.0", "fp8").quality.loss > 0
 
 
 def test_every_name_of_one_stored_format_has_its_quality() -> None:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -28,7 +28,7 @@ def planned(free: float | None, flags: ServeFlags, gpu: GpuType, release: str = 
 
 
 @pytest.mark.parametrize(("release", "device"), [("0.11.0", ""), ("0.19.0", " cuda:0")])
-def test_less_free_than_asked_for_is_refused_in_the_engines_words(release: str, device: str) -> None:
+def test_less_free_than_requested_is_refused_in_the_engines_words(release: str, device: str) -> None:
     """As a log of 0.11 on a card of 24 GB: 7.11 GiB free, utilization 0.5, half of 23.54 is 11.77."""
     card = inline_gpu("a card of 24 GB", round(23.54 * GIB), "8.6")
 
@@ -46,10 +46,10 @@ def test_less_free_than_asked_for_is_refused_in_the_engines_words(release: str, 
 def test_enough_free_memory_changes_nothing() -> None:
     card = find_gpu("h100-sxm-80gb")
 
-    told = planned(78.68, replace(FLAGS, gpu_memory_utilization=0.9), card)
+    specified = planned(78.68, replace(FLAGS, gpu_memory_utilization=0.9), card)
 
-    assert told.verdict is Verdict.STARTS
-    assert told.kv_cache == planned(None, replace(FLAGS, gpu_memory_utilization=0.9), card).kv_cache
+    assert specified.verdict is Verdict.STARTS
+    assert specified.kv_cache == planned(None, replace(FLAGS, gpu_memory_utilization=0.9), card).kv_cache
 
 
 def test_a_utilization_that_leaves_no_room_for_the_context_is_uncertain() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.fixes import Attempt, run_with_fixes, starts
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.dry_run import PlainSteps, dry_run
+from service.advisor.fixes import FixAttempt, run_with_fixes, starts
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.gpu_type import GpuType
 from tests.accuracy.oracle import asked_architecture, flags_of, gpu_of
 
@@ -38,10 +38,10 @@ class Asked:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Asked":
-        """Ask what the row asked."""
+        """Return the request of the row."""
         flags, gpu = flags_of(row), gpu_of(row)
         model = Model(row["config"], None, "bundled", asked_architecture(row["config"]))
-        engine = EngineChoice(row["engine_version"])
+        engine = EngineChoice.of(row["engine_version"])
         rules = rules_for(find_release(row["engine_version"]))
         return cls(row, PlanRequest(model, (gpu,), engine, flags), flags, rules, gpu)
 
@@ -79,8 +79,9 @@ SAMPLE = KINDS[::3]
 @cache
 def _fixes(position: int) -> tuple[str, ...]:
     """Return the fixes of one row of the sample."""
-    asked = Asked.of(SAMPLE[position])
-    error = run_with_fixes(asked.request, asked.flags, asked.rules, asked.gpu).error
+    requested = Asked.of(SAMPLE[position])
+    steps = PlainSteps(requested.request.model, requested.rules)
+    error = run_with_fixes(requested.request, requested.flags, requested.gpu, steps).error
     return error.fix if error is not None else ()
 
 
@@ -116,10 +117,10 @@ def test_nothing_that_starts_is_refused(release: str) -> None:
 
 @pytest.mark.parametrize("position", range(len(SAMPLE)), ids=lambda position: SAMPLE[position]["id"])
 def test_each_fix_starts_when_it_is_planned(position: int) -> None:
-    asked = Asked.of(SAMPLE[position])
+    requested = Asked.of(SAMPLE[position])
 
     for words in _fixes(position):
-        assert starts(asked.request, _attempt(words, asked), asked.gpu), words
+        assert starts(requested.request, _attempt(words, requested), requested.gpu), words
 
 
 def test_most_refusals_have_a_fix() -> None:
@@ -132,31 +133,35 @@ def test_most_refusals_have_a_fix() -> None:
 
 def test_fixes_are_what_the_engine_itself_started_with() -> None:
     """Where the rows hold the very start that a fix names, the engine started it."""
-    told = {_key(row): row["expect"]["starts"] for row in ROWS}
+    specified = {_key(row): row["expect"]["starts"] for row in ROWS}
     seen = [
-        (row["id"], words, told[_key(changed)])
+        (row["id"], words, specified[_key(changed)])
         for position, row in enumerate(SAMPLE)
         for words in _fixes(position)
-        if (changed := _changed(row, words)) is not None and _key(changed) in told
+        if (changed := _changed(row, words)) is not None and _key(changed) in specified
     ]
 
     assert len(seen) >= 10
     assert [each for each in seen if not each[2]] == []
 
 
-def _attempt(words: str, asked: Asked) -> Attempt:
+def _attempt(words: str, requested: Asked) -> FixAttempt:
     """Read a fix as a person would."""
     name, _, value = words.partition(" ")
     if name == "vLLM":
-        return Attempt(words, asked.flags, rules_for(find_release(value)))
+        return FixAttempt(words, requested.flags, rules_for(find_release(value)))
     if name == "patch":
-        return Attempt(words, asked.flags, rules_for(asked.rules.release, [value.partition(" ")[0]]))
+        return FixAttempt(
+            words, requested.flags, rules_for(requested.rules.release, [value.partition(" ")[0]])
+        )
     if name == "without":
         flag = value.removeprefix("--").replace("-", "_")
-        return Attempt(words, replace(asked.flags, **{flag: getattr(ServeFlags(), flag)}), asked.rules)
+        return FixAttempt(
+            words, replace(requested.flags, **{flag: getattr(ServeFlags(), flag)}), requested.rules
+        )
     flag = name.removeprefix("--").replace("-", "_")
     parsed: Any = value if flag == "kv_cache_dtype" else json.loads(value)
-    return Attempt(words, replace(asked.flags, **{flag: parsed}), asked.rules)
+    return FixAttempt(words, replace(requested.flags, **{flag: parsed}), requested.rules)
 
 
 def _changed(row: Mapping[str, Any], words: str) -> Mapping[str, Any] | None:

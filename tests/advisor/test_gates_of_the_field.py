@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.plan import plan
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
@@ -55,7 +55,7 @@ def _flags(dtype: str, ranks: int = 1) -> ServeFlags:
 def _ask_quantized(quantization: Any, version: str, dtype: str) -> Candidate:  # noqa: ANN401 - JSON
     document = {**LLAMA_CONFIG, "quantization_config": quantization}
     model = Model("a/b", None, "inline", read_architecture(read_document(document)))
-    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice(version), _flags(dtype))
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of(version), _flags(dtype))
     (candidate,) = plan(request).plans[0].candidates
     return candidate
 
@@ -76,7 +76,7 @@ def test_0_24_exempts_compressed_tensors_without_a_scheme_from_that_gate() -> No
     assert error is None or error.message != NO_E5M2
 
 
-def test_weights_whose_quantization_is_not_heeded_are_told() -> None:
+def test_weights_whose_quantization_is_ignored_have_a_warning() -> None:
     """A trimmed hf_quant_config.json: vLLM 0.11.0 to 0.32.0 build such a model in 16 bits."""
     trimmed = _ask_quantized({"quantization": {"quant_algo": "FP8"}}, "0.28.0", "auto")
     whole = _ask_quantized({"quant_method": "modelopt", "quant_algo": "FP8"}, "0.28.0", "auto")
@@ -156,7 +156,7 @@ def test_no_backend_of_mla_takes_these(version: str, dtype: str, gpu: str) -> No
     assert "--kv-cache-dtype fp8" in error.fix
 
 
-def test_page_sizes_that_do_not_divide_are_told_with_the_patch_that_pads_them() -> None:
+def test_page_sizes_that_do_not_divide_are_refused_with_the_patch_that_pads_them() -> None:
     error = ask(GEMMA, "0.20.2", _flags("int8_per_token_head", 2), gpu="rtx-3090-24gb").error
 
     assert error is not None
@@ -165,8 +165,8 @@ def test_page_sizes_that_do_not_divide_are_told_with_the_patch_that_pads_them() 
     assert "vLLM 0.24.0" in error.fix
 
 
-def test_a_length_that_does_not_fit_is_told_with_the_one_that_does() -> None:
-    """Llama 3.1 8B keeps 131,072 bytes a token: 4 GiB hold 32,768 tokens in whole blocks of 16."""
+def test_a_length_that_does_not_fit_is_refused_with_the_one_that_does() -> None:
+    """Llama 3.1 8B stores 131,072 bytes per token: 4 GiB hold 32,768 tokens in whole blocks of 16."""
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", kv_cache_memory_bytes=4 << 30)
     error = ask(version="0.19.0", flags=flags).error
 
@@ -187,7 +187,7 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
 ) -> None:
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", gpu_memory_utilization=utilization)
     model = find_model("Qwen/Qwen3.6-27B").model
-    request = PlanRequest(model, (find_gpu(gpu),), EngineChoice(version), flags)
+    request = PlanRequest(model, (find_gpu(gpu),), EngineChoice.of(version), flags)
     (candidate,) = plan(request).plans[0].candidates
 
     assert candidate.verdict is Verdict.REFUSED
@@ -217,7 +217,9 @@ def test_more_requests_than_recurrent_states_fail_when_graphs_are_captured(
 )
 def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=4096, kv_cache_memory_bytes=2 << 30)
-    request = PlanRequest(find_model("Qwen/Qwen3-0.6B").model, (find_gpu(gpu),), EngineChoice(version), flags)
+    request = PlanRequest(
+        find_model("Qwen/Qwen3-0.6B").model, (find_gpu(gpu),), EngineChoice.of(version), flags
+    )
     candidate = plan(request).plans[0].recommended
 
     assert candidate is not None
@@ -251,7 +253,7 @@ def test_a_count_within_the_interval_leaves_it_uncertain() -> None:
     assert "exceeds available Mamba cache blocks" in candidate.warnings[0]
 
 
-def test_a_cache_given_in_bytes_is_sized_and_its_failure_told() -> None:
+def test_a_cache_given_in_bytes_is_sized_and_has_its_failure() -> None:
     """4 GiB hold fewer states than 1,024, whatever the device."""
     candidate = _hybrid(1024, kv_cache_memory_bytes=4 << 30, max_model_len=4096)
 
@@ -268,12 +270,12 @@ def _hybrid(seqs: int, **more: Any) -> Candidate:  # noqa: ANN401 - flags of sev
     flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_num_seqs=seqs, **more)
     gpu = find_gpu("rtx-pro-6000-blackwell-workstation-96gb")
     model = find_model("Qwen/Qwen3.6-27B").model
-    return plan(PlanRequest(model, (gpu,), EngineChoice("0.29.0"), flags)).plans[0].candidates[0]
+    return plan(PlanRequest(model, (gpu,), EngineChoice.of("0.29.0"), flags)).plans[0].candidates[0]
 
 
 def _offloaded(model: str, release: str, gpu: str = "rtx-4090-24gb", **flags: Any) -> Candidate:  # noqa: ANN401
-    told = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_model_len=4096, **flags)
-    return ask(model, release, told, gpu=gpu)
+    specified = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_model_len=4096, **flags)
+    return ask(model, release, specified, gpu=gpu)
 
 
 def test_weights_in_the_hosts_memory_make_room() -> None:

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Candidate, Lever
-from service.advisor.request import Workload
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Candidate, Lever
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
-from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask, ask_all
+from tests.advisor.questions import (
+    GEMMA,
+    LLAMA,
+    QWEN,
+    ask,
+    ask_all,
+)
 
 MODELS = (GEMMA, LLAMA, QWEN, "openai/gpt-oss-20b", "mistralai/Mistral-7B-v0.1", "deepseek-ai/DeepSeek-V3")
 GPUS = ("h100-sxm-80gb", "rtx-3090-24gb", "b200-180gb", "h200-sxm-141gb")
@@ -114,7 +120,7 @@ def test_what_is_already_so_is_no_lever() -> None:
     changes = {lever.change for lever in found}
     assert changes
     assert changes.isdisjoint({"--no-async-scheduling", "--enforce-eager", f"vLLM {newest}"})
-    # 4096 tokens are less than the 8200 that are asked for: only half of them is tried.
+    # 4096 tokens are less than the 8200 that are needed: only half of them is tried.
     assert {lever.value for lever in found if lever.flag == "max_model_len"} <= {2048}
 
 
@@ -132,5 +138,5 @@ def test_what_does_not_start_has_no_levers() -> None:
     assert plan.levers == ()
 
 
-def test_without_being_asked_no_levers_are_worked_out() -> None:
+def test_there_are_no_levers_unless_requested() -> None:
     assert ask_all().levers == ()

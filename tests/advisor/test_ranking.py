@@ -2,11 +2,17 @@
 
 import pytest
 
-from service.advisor.answer import Candidate, GpuPlan, Verdict
-from service.advisor.planning import plan
+from service.advisor.plan import plan
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
+from service.advisor.plan_types import Candidate, GpuPlan, Verdict
 from service.advisor.ranking import Service, serves, service_of
-from service.advisor.request import EngineChoice, Model, Objective, PlanRequest, Workload
-from service.api.text.table import render_plan
+from service.application.text.table import render_plan
 from service.engines.cache_quality import QUALITIES, UNKNOWN, quality_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
@@ -42,7 +48,7 @@ def test_balanced_takes_the_fewest_gpus_that_serve_and_the_least_lossy_cache_the
     gpus = min(c.tensor_parallel_size for c in able)
     assert best(plan).tensor_parallel_size == gpus
     assert best(plan).quality.loss == min(c.quality.loss for c in able if c.tensor_parallel_size == gpus)
-    assert plan.reason.startswith("On the fewest GPUs, the least lossy that serves the workload")
+    assert plan.reason.startswith("On the fewest GPUs, the least lossy cache that serves the workload")
 
 
 def test_tokens_takes_the_most_whatever_is_lost_and_tries_other_blocks() -> None:
@@ -60,10 +66,10 @@ def test_where_nothing_serves_the_workload_that_is_said() -> None:
     assert "none serves the whole workload" in plan.reason
 
 
-def test_what_a_denser_cache_would_hold_is_told_beside_a_lossless_choice() -> None:
+def test_what_a_denser_cache_would_hold_is_given_beside_a_lossless_choice() -> None:
     plan = chosen(Objective.BALANCED, None, ServeFlags(tensor_parallel_size=2))
     assert best(plan).quality.loss == 0
-    assert "times as much." in plan.reason
+    assert "times as many requests." in plan.reason
 
 
 def test_several_nodes_are_tried_where_one_is_not_enough() -> None:
@@ -85,7 +91,7 @@ def test_every_quality_has_a_source_and_plain_types_lose_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", sorted(QUALITIES))
 def test_every_quality_is_of_a_dtype_that_some_release_has(dtype: str) -> None:
-    assert any(dtype in rules_for(release).kv_cache_dtypes for release in RELEASES)
+    assert any(dtype in rules_for(release).dtypes.accepted for release in RELEASES)
 
 
 LONG_ANSWERS = Workload(8_000, 30_000, 30)
@@ -93,8 +99,8 @@ LONG_ANSWERS = Workload(8_000, 30_000, 30)
 
 
 @pytest.mark.parametrize("objective", list(Objective))
-def test_what_keeps_all_requests_stands_before_what_only_lets_them_in(objective: Objective) -> None:
-    """Qwen3 32B keeps 64 layers x 2 x 8 heads x 128 x 2 bytes = 256 KiB a token, 128 KiB on each of 2 ranks.
+def test_what_serves_without_preemption_ranks_before_what_only_admits_all(objective: Objective) -> None:
+    """Qwen3 32B stores 64 layers x 2 x 8 heads x 128 x 2 bytes = 256 KiB a token, 128 KiB on each of 2 ranks.
 
     38,000 tokens take 2,375 blocks of 16 tokens: 30 requests need 71,250 blocks of 2 MiB, 139 GiB a rank.
     """
@@ -107,9 +113,9 @@ def test_what_keeps_all_requests_stands_before_what_only_lets_them_in(objective:
 
     assert two.admission is not None
     assert two.kv_cache is not None
-    assert two.admission.answered_blocks == 2_375
-    assert two.admission.kept_to_the_end == (two.kv_cache.num_blocks - 1) // 2_375
-    assert two.admission.kept_to_the_end < 30 <= two.admission.admitted_at_once
+    assert two.admission.peak_decode_blocks == 2_375
+    assert two.admission.completed_without_preemption == (two.kv_cache.num_blocks - 1) // 2_375
+    assert two.admission.completed_without_preemption < 30 <= two.admission.admitted_at_once
     assert service_of(two, LONG_ANSWERS) is Service.INTERRUPTED
     assert not serves(two, LONG_ANSWERS)
     assert serves(best(found), LONG_ANSWERS)
@@ -117,25 +123,25 @@ def test_what_keeps_all_requests_stands_before_what_only_lets_them_in(objective:
     assert services == sorted(services)
 
 
-def test_both_numbers_are_told_where_requests_are_put_off() -> None:
+def test_both_numbers_are_given_where_requests_are_preempted() -> None:
     flags = ServeFlags(tensor_parallel_size=2, kv_cache_dtype="auto")
     model = Model("Qwen/Qwen3-32B", None, "bundled", bundled_architecture("Qwen/Qwen3-32B"))
-    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice("0.28.0"), flags, LONG_ANSWERS)
+    request = PlanRequest(model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of("0.28.0"), flags, LONG_ANSWERS)
     answer = plan(request)
     admission = best(answer.plans[0]).admission
 
     assert admission is not None
-    kept = admission.kept_to_the_end
-    assert f"Only {kept} of these 30 can stay until they are answered" in admission.explanation
-    assert f"all 30 requests are let in, {kept} stay until they are answered" in answer.plans[0].reason
-    assert "0 serve the whole workload, and 1 let all its requests in" in answer.verdict
+    kept = admission.completed_without_preemption
+    assert f"Only {kept} of these 30 finish without preemption" in admission.explanation
+    assert f"all 30 requests are admitted, {kept} finish without preemption" in answer.plans[0].reason
+    assert "0 serve the whole workload, and 1 admit all its requests" in answer.verdict
     text = " ".join(render_plan(answer).split())
-    assert f"Only {kept} of these 30 can stay" in text
+    assert f"Only {kept} of these 30 finish without preemption" in text
 
 
-def test_whoever_keeps_all_is_not_said_to_put_any_off() -> None:
+def test_a_cache_for_all_requests_has_no_preemption_in_its_explanation() -> None:
     found = chosen(Objective.BALANCED, BIG)
 
     assert best(found).admission is not None
-    assert "can stay until" not in best(found).admission.explanation  # type: ignore[union-attr]
+    assert "preemption" not in best(found).admission.explanation  # type: ignore[union-attr]
     assert "serves the workload" in found.reason

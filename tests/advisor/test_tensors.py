@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.answer import Candidate
-from service.advisor.candidates import dry_run
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import EngineChoice, PlanRequest
+from service.advisor.plan_types import Candidate
 from service.advisor.tensors import planned_tensors
-from service.api.questions import read_model
+from service.application.plan_requests import read_model
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -22,7 +22,7 @@ def planned(model: str, flags: ServeFlags = FLAGS, release: str = "0.19.0") -> C
     fetched = BundledSnapshot().get(model)
     assert fetched is not None
     rules = rules_for(find_release(release))
-    request = PlanRequest(read_model(fetched, rules), (H100,), EngineChoice(release), flags)
+    request = PlanRequest(read_model(fetched, rules), (H100,), EngineChoice.of(release), flags)
     return dry_run(request, flags, rules, H100)
 
 
@@ -77,6 +77,6 @@ def test_the_tensors_of_a_cache(model: str, count: int) -> None:
     assert len(set(cache)) == 1
 
 
-def test_what_does_not_start_allocates_nothing() -> None:
-    with pytest.raises(ValueError, match="allocates nothing"):
+def test_what_does_not_start_has_no_tensors() -> None:
+    with pytest.raises(ValueError, match="has no tensors"):
         planned_tensors(planned("Qwen/Qwen3-Next-80B-A3B-Instruct"), H100)

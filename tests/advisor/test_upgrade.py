@@ -1,8 +1,8 @@
 """What changes between releases, against the engine's own history."""
 
-from service.advisor.answer import Upgrade, Verdict
-from service.advisor.planning import plan
-from service.advisor.request import EngineChoice, Model, PlanRequest
+from service.advisor.plan import plan
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Upgrade, Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
@@ -13,7 +13,7 @@ def steps(model: str, flags: ServeFlags, *versions: str) -> tuple[Upgrade, ...]:
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
         gpus=(find_gpu("h100-sxm-80gb"),),
-        engine=EngineChoice(versions[-1], compared=versions),
+        engine=EngineChoice.of(versions[-1], compared=versions),
         serve=flags,
     )
     return plan(request).upgrades
@@ -30,7 +30,7 @@ def test_gemma_4_starts_on_0_24_and_fails_on_0_26_since_the_reserve_doubled() ->
     assert (step.before.verdict, step.after.verdict) == (Verdict.STARTS, Verdict.REFUSED)
     assert step.after.error is not None
     assert "(23.29 GiB KV cache is needed" in step.after.error
-    assert "in_flight_batches" in {cause.rule for cause in step.causes}
+    assert "admission.in_flight_batches" in {cause.rule for cause in step.causes}
 
 
 def test_per_token_heads_start_where_pages_are_padded() -> None:
@@ -42,7 +42,7 @@ def test_per_token_heads_start_where_pages_are_padded() -> None:
     )
     (step,) = steps(GEMMA, flags, "0.20.2", "0.24.0")
     assert (step.before.verdict, step.after.verdict) == (Verdict.REFUSED, Verdict.STARTS)
-    assert "page_unification" in {cause.rule for cause in step.causes}
+    assert "pages.unification" in {cause.rule for cause in step.causes}
 
 
 def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
@@ -50,7 +50,7 @@ def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
     (step,) = steps(QWEN, flags, "0.26.0", "0.32.0")
     assert step.before.blocks_per_request is not None
     assert step.after.blocks_per_request == step.before.blocks_per_request + 3  # one more in 3 groups
-    assert "hybrid_prefix_caching" in {cause.rule for cause in step.causes}
+    assert "states.hybrid_prefix_caching" in {cause.rule for cause in step.causes}
 
 
 def test_nothing_changes_where_nothing_changed() -> None:
@@ -60,7 +60,9 @@ def test_nothing_changes_where_nothing_changed() -> None:
     assert step.causes == ()
 
 
-def test_every_step_between_the_versions_is_told() -> None:
+def test_every_step_between_the_versions_is_listed() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30)
-    told = [(s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")]
-    assert told == [("0.19.0", "0.24.0"), ("0.24.0", "0.32.0")]
+    specified = [
+        (s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")
+    ]
+    assert specified == [("0.19.0", "0.24.0"), ("0.24.0", "0.32.0")]

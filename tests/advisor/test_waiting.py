@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.advisor.answer import Admission, Waiting
-from service.advisor.request import Workload
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Admission, Waiting
 from service.engines.flags import ServeFlags
 from tests.advisor.questions import GEMMA, LLAMA, ask
 
@@ -11,8 +11,8 @@ SESSION = Workload(16_000, 160, 8)
 
 
 def admission(workload: Workload, version: str = "0.32.0", model: str = LLAMA, **flags: int) -> Admission:
-    asked = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto", **flags)  # type: ignore[arg-type]
-    found = ask(model, version, asked, gpu="h200-sxm-141gb", workload=workload).admission
+    requested = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto", **flags)  # type: ignore[arg-type]
+    found = ask(model, version, requested, gpu="h200-sxm-141gb", workload=workload).admission
     assert found is not None
     return found
 
@@ -22,9 +22,15 @@ def admission(workload: Workload, version: str = "0.32.0", model: str = LLAMA, *
     [
         # 16,000 / 16 = 1000 blocks to read a prompt, 1010 with all but the last token of its answer; the
         # null block is never free.
-        (SESSION, 10_001, 64, Waiting.NOTHING, "All 8 that are wanted run at once"),
-        (SESSION, 10_001, 4, Waiting.MAX_NUM_SEQS, "4 of 8 run at once: max_num_seqs allows no more"),
-        (SESSION, 6001, 64, Waiting.BLOCKS, "of 8 run at once; the next one finds"),
+        (SESSION, 10_001, 64, Waiting.NOTHING, "All 8 requests run at once"),
+        (
+            SESSION,
+            10_001,
+            4,
+            Waiting.MAX_NUM_SEQS,
+            "4 of 8 requests run at once: max_num_seqs allows no more",
+        ),
+        (SESSION, 6001, 64, Waiting.BLOCKS, "of 8 requests run at once; the next one finds"),
         (Workload(65_536, 1, 8), 10_001, 64, Waiting.MAX_MODEL_LEN, "leaves no room for an answer"),
     ],
 )
@@ -38,7 +44,7 @@ def test_what_requests_wait_for(
 
 
 @pytest.mark.parametrize(("version", "hazardous"), [("0.20.1", True), ("0.20.2", False)])
-def test_windows_that_were_not_counted_beyond_their_bound_are_told(version: str, hazardous: bool) -> None:
+def test_windows_that_are_not_counted_beyond_their_bound_are_a_hazard(version: str, hazardous: bool) -> None:
     """0.20.0 and 0.20.1 bound every step, 0.20.2 the gate alone (get_num_blocks_to_allocate)."""
     workload = Workload(60_000, 200, 2)
     hazards = admission(workload, version, GEMMA, max_num_batched_tokens=2048).hazards

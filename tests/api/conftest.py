@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.services import Services
+from service.application.services import Services
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.api.body_limit import MAX_CONTAINERS, MAX_TARGET_BYTES, MAX_VALUES, JsonCount
+from service.api.middleware.body_limit import (
+    MAX_CONTAINERS,
+    MAX_TARGET_BYTES,
+    MAX_VALUES,
+    JsonCount,
+)
 from tests.api.questions import LLAMA_CONFIG
 
 VALUES = st.recursive(
@@ -41,10 +46,10 @@ def test_strings_are_not_counted(value: Any, size: int, ascii_only: bool) -> Non
 )
 def test_a_body_of_more_values_than_any_config_is_not_parsed(config: bytes, client: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
-    begun = time.process_time()
+    started = time.process_time()
     reply = client.post("/plan", content=b'{"config": {"a": ' + config + b"}}", headers=headers)
     assert (reply.status_code, reply.json()["type"]) == (413, "/problems/body-too-large")
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_a_log_of_brackets_is_read(client: TestClient) -> None:
@@ -57,11 +62,11 @@ def test_a_log_of_brackets_is_read(client: TestClient) -> None:
     "text", [b'"' * 4_000_000, b'\\"' * 2_000_000, b'"\\' * 2_000_000, b"\\" * 4_000_000]
 )
 def test_hostile_quotes_cost_no_more_than_their_length(text: bytes) -> None:
-    begun, count = time.process_time(), JsonCount()
+    started, count = time.process_time(), JsonCount()
     count.add(text)
     for at in range(0, len(text), 1 << 16):
         count.add(text[at : at + (1 << 16)])
-    assert time.process_time() - begun < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from service.api.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
-from service.api.body_limit import MAX_BODY_BYTES
 from service.api.examples import NODE
-from service.api.turns import Seats, TooBusy
-from service.store.measurements import AT_ONCE
+from service.api.middleware.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
+from service.api.middleware.body_limit import MAX_BODY_BYTES
+from service.api.work_lanes import CallerQuota, TooBusy
+from service.store.measurements import BATCH_SIZE
 from service.store.tokens import Scope, TokenStore
-from tests.api.test_probes import LEASE, MEASUREMENT, STARTED, queued
+from tests.api.test_probes import (
+    LEASE,
+    MEASUREMENT,
+    STARTED,
+    queued,
+)
 
 Bearer = Callable[..., Any]
 PATIENCE = 30
@@ -37,7 +42,7 @@ def held_body(size: int, until: asyncio.Event) -> AsyncIterator[bytes]:
     return parts()
 
 
-async def settled(tasks: list[asyncio.Task[Any]]) -> None:
+async def resolved(tasks: list[asyncio.Task[Any]]) -> None:
     """Let requests read what they can."""
     for _ in range(50):
         await asyncio.sleep(0)
@@ -51,56 +56,57 @@ async def test_bodies_together_have_a_bound(bearer: Bearer, size: int, together:
     client, until = await bearer(None), asyncio.Event()
     headers = {"Content-Type": "application/json"}
 
-    def asked(content: Any) -> asyncio.Task[Any]:  # noqa: ANN401 - bytes or parts of them
+    def requested(content: Any) -> asyncio.Task[Any]:  # noqa: ANN401 - bytes or parts of them
         return asyncio.create_task(client.post("/plan", content=content, headers=headers))
 
-    held = [asked(held_body(size, until)) for _ in range(together // size)]
-    await settled(held)
-    reply = await asked(b" " * size)
+    held = [requested(held_body(size, until)) for _ in range(together // size)]
+    await resolved(held)
+    reply = await requested(b" " * size)
     assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
     assert reply.headers["retry-after"] == "5"
     # Bodies of the other size have a bound of their own.
-    other = await asked(b" " * (SMALL_BYTES if size > SMALL_BYTES else MAX_BODY_BYTES))
+    other = await requested(b" " * (SMALL_BYTES if size > SMALL_BYTES else MAX_BODY_BYTES))
     assert other.status_code == 400
     until.set()
     assert {reply.status_code for reply in await asyncio.gather(*held)} == {400}
-    assert (await asked(b" " * size)).status_code == 400
+    assert (await requested(b" " * size)).status_code == 400
 
 
-def test_seats_are_counted_for_each_caller() -> None:
-    seats = Seats(1)
-    with seats.taken("a"):
-        with pytest.raises(TooBusy), seats.taken("a"):
+def test_waiting_requests_are_counted_for_each_caller() -> None:
+    quota = CallerQuota(1)
+    with quota.hold("a"):
+        with pytest.raises(TooBusy), quota.hold("a"):
             pass
-        with seats.taken("b"):
+        with quota.hold("b"):
             pass
-    with seats.taken("a"):
+    with quota.hold("a"):
         pass
 
 
 async def test_streams_of_one_token_have_a_bound(bearer: Bearer, served: Served) -> None:
-    seats = served[0].state.turns.streams = Seats(1)
+    quota = served[0].state.lanes.streams = CallerQuota(1)
     operator = await bearer(Scope.OPERATOR)
     probe = await queued(operator)
     path = f"/probes/{probe['id']}/events"
     following = asyncio.create_task(operator.get(path))
     async with asyncio.timeout(PATIENCE):
-        while not seats._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
+        while not quota._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
         reply = await operator.get(path)
         assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
         await operator.delete(f"/probes/{probe['id']}")
         assert (await following).status_code == 200
-        # The seat is free again.
+        # Its place is free again.
         assert (await operator.get(path)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_polls_of_one_token_have_a_bound(bearer: Bearer, served: Served) -> None:
-    served[0].state.turns.polls = Seats(1)
+    served[0].state.lanes.polls = CallerQuota(1)
     worker, other = await bearer(Scope.WORKER), await bearer(Scope.WORKER)
     waiting = asyncio.create_task(worker.post("/leases", json={**LEASE, "wait_seconds": 3}))
     async with asyncio.timeout(PATIENCE):
-        while not served[0].state.turns.polls._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
+        while not served[0].state.lanes.polls._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
     refused = await worker.post("/leases", json=LEASE)
     assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-busy")
@@ -123,7 +129,7 @@ async def test_a_result_has_a_bound(bearer: Bearer) -> None:
 
 async def test_more_measurements_than_are_read_at_once_are_exported_in_their_order(bearer: Bearer) -> None:
     operator = await bearer(Scope.OPERATOR)
-    number = 2 * AT_ONCE + 1
+    number = 2 * BATCH_SIZE + 1
     lines = [{**MEASUREMENT, **STARTED, "measured_at": float(each)} for each in range(number)]
     imported = await operator.post("/measurements", content="\n".join(map(json.dumps, reversed(lines))))
     assert imported.json() == {"measurements": number, "new": number}

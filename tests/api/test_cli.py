@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service import __version__
-from service.__main__ import cli
-from service.api.schemas.serve import ServeInput
+from service.application.schemas.serve import ServeInput
+from service.cli.main import cli
 from tests.api.questions import GEMMA, LLAMA_CONFIG
 
 README = Path(__file__).parents[2] / "README.md"

@@ -11,7 +11,7 @@ import yaml
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.__main__ import cli
+from service.cli.main import cli
 from tests.api.questions import LLAMA_CONFIG
 
 LLAMA = "/plan?model=meta-llama/Llama-3.1-8B&gpu=h100-sxm-80gb&engine_version=0.19.0&kv_cache_dtype=fp8"

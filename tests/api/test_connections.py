@@ -15,8 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.api.app import create_app
-from service.api.services import Services
-from service.connections import (
+from service.api.connections import (
     OPERATORS_CONNECTIONS,
     RESERVED_FILES,
     ConnectionLimits,
@@ -24,6 +23,7 @@ from service.connections import (
     listens_on_loopback,
     protocol_of,
 )
+from service.application.services import Services
 
 PATIENCE = 30
 LARGE = json.dumps({"model": "Qwen/Qwen3-8B"}).encode()
@@ -33,7 +33,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def serving(app: FastAPI, limits: ConnectionLimits) -> AsyncIterator[int]:
+async def engine_config(app: FastAPI, limits: ConnectionLimits) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     config = uvicorn.Config(
         app, http=protocol_of(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
@@ -78,7 +78,7 @@ async def closed(connection: Connection) -> bool:
 
 
 async def test_300_silent_connections_keep_nobody_out_and_are_closed(app: FastAPI) -> None:
-    async with serving(app, ConnectionLimits(4096, head=1.5)) as port:
+    async with engine_config(app, ConnectionLimits(4096, head=1.5)) as port:
         silent = [await opened(port) for _ in range(300)]
         for path in ("/livez", "/readyz", "/metrics", "/gpus"):
             assert (await answered(port, path)).startswith(b"HTTP/1.1 200")
@@ -87,7 +87,7 @@ async def test_300_silent_connections_keep_nobody_out_and_are_closed(app: FastAP
 
 
 async def test_a_silent_connection_gives_way_to_a_new_one(app: FastAPI) -> None:
-    async with serving(app, ConnectionLimits(20)) as port:
+    async with engine_config(app, ConnectionLimits(20)) as port:
         silent = [await opened(port) for _ in range(20)]
         assert (await answered(port, "/gpus")).startswith(b"HTTP/1.1 200")
         # The oldest.
@@ -110,7 +110,7 @@ async def test_a_silent_connection_gives_way_to_a_new_one(app: FastAPI) -> None:
     ids=["head", "body", "later"],
 )
 async def test_a_request_that_comes_byte_by_byte_is_cut_off(app: FastAPI, sent: bytes) -> None:
-    async with serving(app, ConnectionLimits(100, head=0.5, body=0.5)) as port:
+    async with engine_config(app, ConnectionLimits(100, head=0.5, body=0.5)) as port:
         reader, writer = await opened(port, sent)
 
         async def trickle() -> None:
@@ -136,7 +136,7 @@ async def test_an_answer_that_is_not_read_is_cut_off(services: Services) -> None
     def long() -> Any:  # noqa: ANN401 - any response
         return "x" * (64 << 20)
 
-    async with serving(app, ConnectionLimits(100, drain=0.3)) as port:
+    async with engine_config(app, ConnectionLimits(100, drain=0.3)) as port:
         reader, writer = await opened(port, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         await asyncio.sleep(1.5)
@@ -157,7 +157,7 @@ async def test_operators_are_answered_however_many_questions_are_asked(services:
         gate.wait(PATIENCE)
         return services.plan(replace(question, gpus=question.gpus[:1]))
 
-    async with serving(create_app(replace(services, plan=held)), ConnectionLimits(16)) as port:
+    async with engine_config(create_app(replace(services, plan=held)), ConnectionLimits(16)) as port:
         asking = [await opened(port, LARGE_REQUEST) for _ in range(16)]
         try:
             await asyncio.sleep(0.3)
@@ -192,11 +192,11 @@ def test_there_are_no_more_connections_than_files(
 ) -> None:
     import resource  # noqa: PLC0415 - not everywhere
 
-    told: list[tuple[int, tuple[int, int]]] = []
+    specified: list[tuple[int, tuple[int, int]]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: told.append((which, limits)))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: specified.append((which, limits)))
     assert connections_allowed(4096) == allowed
-    assert told == ([] if raised is None else [(resource.RLIMIT_NOFILE, (raised, hard))])
+    assert specified == ([] if raised is None else [(resource.RLIMIT_NOFILE, (raised, hard))])
 
 
 @pytest.mark.parametrize(

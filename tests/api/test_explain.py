@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.__main__ import cli
+from service.cli.main import cli
 from tests.api.questions import LLAMA_CONFIG
 from tests.startup_log.logged_rows import logged_lines
 
@@ -87,7 +87,7 @@ def test_what_the_log_says_and_cannot_be_planned_is_no_fault(
 
 
 @pytest.mark.parametrize(
-    ("told", "pointer"),
+    ("specified", "pointer"),
     [
         ({"gpu": "rtx-3090"}, "/gpu"),
         ({"gpu": {"name": "x", "memory_bytes": 24, "compute_capability": "8.6"}}, "/gpu/memory_bytes"),
@@ -98,22 +98,22 @@ def test_what_the_log_says_and_cannot_be_planned_is_no_fault(
     ],
 )
 def test_what_is_told_beside_the_log_is_checked(
-    client: TestClient, told: dict[str, object], pointer: str
+    client: TestClient, specified: dict[str, object], pointer: str
 ) -> None:
-    answer = client.post("/explain", json={"log": GEMMA} | told)
+    answer = client.post("/explain", json={"log": GEMMA} | specified)
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
 def test_what_is_told_beside_the_log_wins(client: TestClient) -> None:
-    told = {
+    specified = {
         "log": GEMMA,
         "config": LLAMA_CONFIG,
         "engine": {"version": "0.20.2"},
         "serve": {"max_model_len": 8192},
     }
-    answer = client.post("/explain", json=told).json()
+    answer = client.post("/explain", json=specified).json()
 
     assert answer["start"]["engine"]["version"] == "0.20.2"
     assert "--max-model-len 8192" in answer["start"]["command"]

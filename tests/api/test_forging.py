@@ -11,7 +11,13 @@ import pytest
 from service.api.examples import H100
 from service.store.tokens import Scope
 from tests.api.conftest import Client
-from tests.api.test_probes import GIB, LEASE, MEASUREMENT, PLAN, PROBE
+from tests.api.test_probes import (
+    GIB,
+    LEASE,
+    MEASUREMENT,
+    PLAN,
+    PROBE,
+)
 
 Bearer = Callable[..., Any]
 MIB = 1 << 20
@@ -54,8 +60,8 @@ class Lab:
         measured_at: float | None = None,
     ) -> None:
         """Have a worker hand in terms that differ by so many bytes from what is computed."""
-        asked = await self.operator.post("/probes", json=PROBE)
-        assert asked.status_code == 202, asked.text
+        requested = await self.operator.post("/probes", json=PROBE)
+        assert requested.status_code == 202, requested.text
         lease = (await worker.post("/leases", json={**LEASE, "node": node})).json()
         sizes = {name: self.computed[name]["bytes"] + more.get(name, 0) for name in TERMS}
         left = self.computed["available_kv"]["bytes"] - sum(more.values())
@@ -104,29 +110,30 @@ FORGERIES: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-@pytest.mark.parametrize("witnesses", [1, 3])
-async def test_what_others_measured_stands(bearer: Bearer, lab: Lab, forgery: str, witnesses: int) -> None:
+@pytest.mark.parametrize("reporters", [1, 3])
+async def test_what_others_measured_stands(bearer: Bearer, lab: Lab, forgery: str, reporters: int) -> None:
     """At the very start honest ones differ by 50 MiB, on one type of GPU by 100 MiB: that is all it moves."""
-    for number in range(witnesses):
+    for number in range(reporters):
         honest = await bearer(Scope.WORKER)
         await lab.measured(honest, {"non_torch": GIB // 2 + 10 * number * MIB}, node=f"node-{number + 1}")
     before = {
-        name: await memory(lab.operator, asked) for name, asked in (("own", QUESTION), ("other", OTHER))
+        name: await memory(lab.operator, requested)
+        for name, requested in (("own", QUESTION), ("other", OTHER))
     }
     forger = await bearer(Scope.WORKER)
     for forged in FORGERIES[forgery]:
         await lab.measured(forger, **forged)
 
     learned = await lab.learned()
-    assert {each["count"] >= witnesses for each in learned.values()} == {True}
+    assert {each["count"] >= reporters for each in learned.values()} == {True}
     assert {each["age_days"] for each in learned.values()} == {0}
-    for name, asked, honest_spread in (("own", QUESTION, 50 * MIB), ("other", OTHER, 100 * MIB)):
-        after = await memory(lab.operator, asked)
+    for name, requested, honest_spread in (("own", QUESTION, 50 * MIB), ("other", OTHER, 100 * MIB)):
+        after = await memory(lab.operator, requested)
         for term in TERMS:
             moved = abs(after[term]["bytes"] - before[name][term]["bytes"])
             # Of terms that only the forger moves, as honest starts agreed on what is computed.
             assert moved <= honest_spread, (name, term)
-        assert after["non_torch"]["evidence"]["count"] >= witnesses
+        assert after["non_torch"]["evidence"]["count"] >= reporters
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -135,8 +142,8 @@ async def test_alone_it_moves_no_term_beyond_its_reach(bearer: Bearer, lab: Lab,
     unmoved = {"own": lab.computed, "other": await memory(lab.operator, OTHER)}
     for forged in FORGERIES[forgery]:
         await lab.measured(forger, **forged)
-    for name, asked in (("own", QUESTION), ("other", OTHER)):
-        after = await memory(lab.operator, asked)
+    for name, requested in (("own", QUESTION), ("other", OTHER)):
+        after = await memory(lab.operator, requested)
         for term in TERMS:
             was = unmoved[name][term]
             reach = max(LONE_REACH, was["high"] - was["bytes"], was["bytes"] - was["low"])
@@ -172,7 +179,7 @@ async def test_the_service_writes_down_when_and_by_whose_token(bearer: Bearer, l
     (line,) = (await lab.operator.get("/measurements")).text.splitlines()
     kept = json.loads(line)
     assert started <= kept["measured_at"] <= time.time()
-    assert kept["witness"] == worker.headers["authorization"].split("_")[1]
+    assert kept["reporter"] == worker.headers["authorization"].split("_")[1]
     assert kept["device"]["name"] == H100
 
 

@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.schemas.architecture import ArchitectureAnswer
+from service.architecture.config import read_document
+from service.architecture.reading import read_architecture
+from tests.memory.recorded import records
+
 
 def explained(client: TestClient, model: str) -> dict[str, Any]:
     reply = client.get(f"/models/{model}")
@@ -80,3 +85,32 @@ def test_compressed_attention_keeps_a_part_of_a_vector(client: TestClient) -> No
     # 43 windows; 21 layers compress four tokens into one and have an indexer, 20 compress 128.
     later = 21 * (584 + 132) / 4 + 20 * 584 / 128
     assert cost == {"bytes": 43 * 584 + later, "bytes_beyond_windows": later}
+
+
+def test_sizes_of_the_cache_and_of_the_weights_are_one_list(client: TestClient) -> None:
+    """Values of DeepSeek-V3's config.json; HTTP does not show which part of the program reads which."""
+    architecture = explained(client, "deepseek-ai/DeepSeek-V3")
+    (mla,) = architecture["attention"]
+    experts = next(
+        kind["dimensions"] for kind in architecture["feed_forward"] if kind["kind"] == "mixture_of_experts"
+    )
+
+    sizes = {name: mla["dimensions"][name] for name in ("kv_lora_rank", "q_lora_rank", "v_head_dim")}
+    assert sizes == {"kv_lora_rank": 512, "q_lora_rank": 1536, "v_head_dim": 128}
+    assert (experts["num_experts"], experts["router_bias"]) == (256, True)
+    assert "weights" not in mla["dimensions"] | experts
+
+
+def test_low_rank_projections_are_explained_with_their_sizes() -> None:
+    """MiniCPM 3 4B (config.json): projections of MLA before a cache of 40 heads."""
+    config = next(
+        row["config"]
+        for row in records("families.json")
+        if "MiniCPM3ForCausalLM" in row["config"]["architectures"]
+    )
+    (kind,) = ArchitectureAnswer.of(read_architecture(read_document(config))).attention
+    low_rank = kind.dimensions["low_rank"]
+
+    assert low_rank["q_lora_rank"] == config["q_lora_rank"]
+    assert low_rank["kv_lora_rank"] == config["kv_lora_rank"]
+    assert "weights" not in low_rank

@@ -1,5 +1,6 @@
 """The committed document is the application's own, and its examples work."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,40 @@ def test_an_example_is_answered(method: str, path: str, operation: dict, client:
     reply = client.request(method.upper(), path.format(**in_path), params=query, json=body)
     offline = operation["operationId"] in NEEDING_A_HUB
     assert reply.status_code == (404 if offline else 200), reply.text
+
+
+PLACES = [
+    *(
+        pytest.param(schema, member, id=f"{name}.{key}")
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for key, member in schema.get("properties", {}).items()
+    ),
+    *(
+        pytest.param(operation, {**one["schema"], **one}, id=f"{operation['operationId']} {one['name']}")
+        for methods in DOCUMENT["paths"].values()
+        for operation in methods.values()
+        for one in operation.get("parameters", ())
+    ),
+]
+"""Every property beside its schema, and every parameter beside its operation."""
+UNITS = re.compile(
+    r"\b(bytes?|tokens?|blocks?|layers?|requests?|seconds|days|GPUs|GB|percent|percentile|ranks?|stages|replicas|"
+    r"elements|weights|bits|measurements?|lines?|index|starts?|leases?|groups?|files|tensors|candidates|probes|"
+    r"multiprocessors|status|value|share|rank of|number of)\b",
+    re.IGNORECASE,
+)
+
+
+def _types(member: dict[str, Any]) -> set[str]:
+    return {str(one.get("type")) for one in (member, *member.get("anyOf", ()))}
+
+
+@pytest.mark.parametrize(("around", "member"), PLACES)
+def test_a_value_says_what_it_is(around: dict[str, Any], member: dict[str, Any]) -> None:
+    words = member.get("description", "")
+    assert words
+    if not _types(member).isdisjoint({"integer", "number"}):
+        assert UNITS.search(words), "a number needs its unit"
+    if "null" in _types(member):
+        everywhere = f"{words} {around.get('description', '')}"
+        assert re.search(r"\b(null|left out)\b", everywhere, re.IGNORECASE), "say what null means"

@@ -3,20 +3,31 @@
 import asyncio
 import json
 import random
+import sys
+from collections import Counter
 from dataclasses import fields
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
+from packaging.version import Version
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
-from service.api.questions import answer_question, plan_request, read_body
 from service.api.routes.plan import _written
-from service.api.schemas.plan import PlanAnswer
-from service.api.schemas.serve import ServeInput
-from service.api.services import Services
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.schemas.plan import PlanAnswer
+from service.application.schemas.serve import ServeInput
+from service.application.services import Services
 from service.engines.flags import ServeFlags
-from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
+from service.engines.releases import check_flags, find_release, rules_for
+from tests.api.questions import (
+    GEMMA,
+    GEMMA_QUERY,
+    LLAMA_CONFIG,
+    with_engine,
+    with_serve,
+)
 
 
 def _candidate(client: TestClient, question: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +79,7 @@ def test_a_refusal_has_the_engines_words_and_fixes(client: TestClient) -> None:
 def test_a_patch_lifts_the_refusal(client: TestClient) -> None:
     question = with_engine(GEMMA, "0.20.2", "vllm#40391")
     reply = client.post("/plan", json=with_serve(question, kv_cache_dtype="int8_per_token_head")).json()
-    assert reply["engine"] == {"name": "vllm", "version": "0.20.2", "patches": ["vllm#40391"]}
+    assert reply["engine"] == {"name": "vllm", "version": "0.20.2", "patches": ["vllm#40391"], "doubt": None}
     assert reply["plans"][0]["recommended"]["starts"] is True
 
 
@@ -208,9 +219,10 @@ def test_a_model_too_large_for_every_gpu_is_said_to_fit_on_none(client: TestClie
         "serve": {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"},
     }
     reply = client.post("/plan", json=question).json()
-    assert reply["verdict"] == ("deepseek-ai/DeepSeek-V3 does not fit on any of the 2 GPU types asked about.")
+    verdict = "deepseek-ai/DeepSeek-V3 does not fit on any of the 2 GPU types of the request."
+    assert reply["verdict"] == verdict
     assert [plan["recommended"] for plan in reply["plans"]] == [None, None]
-    assert all(plan["reason"].startswith("Nothing starts: ") for plan in reply["plans"])
+    assert all(plan["reason"].startswith("No candidate starts: ") for plan in reply["plans"])
 
 
 def test_levers_are_answered_where_they_are_asked_for(client: TestClient) -> None:
@@ -257,11 +269,11 @@ def test_the_example_of_the_documentation_is_the_logged_start() -> None:
 
 
 def test_a_draft_is_counted_and_commanded(client: TestClient) -> None:
-    guessing = {"method": "mtp", "num_speculative_tokens": 2}
+    speculative = {"method": "mtp", "num_speculative_tokens": 2}
     plain = with_serve({**GEMMA, "model": "Qwen/Qwen3.6-35B-A3B", "engine": {"version": "0.32.0"}})
-    asked = with_serve(plain, speculative_config=guessing)
+    requested = with_serve(plain, speculative_config=speculative)
 
-    before, after = (client.post("/plan", json=question).json() for question in (plain, asked))
+    before, after = (client.post("/plan", json=question).json() for question in (plain, requested))
 
     (without,), (drafted,) = before["plans"][0]["candidates"], after["plans"][0]["candidates"]
     layers = [
@@ -275,27 +287,27 @@ def test_a_draft_is_counted_and_commanded(client: TestClient) -> None:
 
 def test_a_query_says_a_draft_as_json(client: TestClient) -> None:
     text = '{"method": "ngram", "num_speculative_tokens": 3}'
-    asked = with_serve(GEMMA, speculative_config={"method": "ngram", "num_speculative_tokens": 3})
+    requested = with_serve(GEMMA, speculative_config={"method": "ngram", "num_speculative_tokens": 3})
     query = {**GEMMA_QUERY, "speculative_config": text}
-    assert client.get("/plan", params=query).json() == client.post("/plan", json=asked).json()
+    assert client.get("/plan", params=query).json() == client.post("/plan", json=requested).json()
 
 
 def test_a_draft_can_be_given_along(client: TestClient) -> None:
     head = {**LLAMA_CONFIG, "num_hidden_layers": 1}
-    guessing = {"method": "eagle", "model": "my/head", "num_speculative_tokens": 3}
+    speculative = {"method": "eagle", "model": "my/head", "num_speculative_tokens": 3}
     question = {
         "config": {**LLAMA_CONFIG},
         "draft_config": head,
         "gpus": ["h100-sxm-80gb"],
-        "serve": {"speculative_config": guessing, "kv_cache_dtype": "auto", "tensor_parallel_size": 1},
+        "serve": {"speculative_config": speculative, "kv_cache_dtype": "auto", "tensor_parallel_size": 1},
     }
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert [group["layers"] for group in candidate["kv_cache"]["groups"]] == [33]
 
 
 def test_a_draft_that_is_not_modelled_is_uncertain(client: TestClient) -> None:
-    guessing = {"method": "medusa", "model": "openai/gpt-oss-20b", "num_speculative_tokens": 3}
-    question = with_serve({**GEMMA, "engine": {"version": "0.32.0"}}, speculative_config=guessing)
+    speculative = {"method": "medusa", "model": "openai/gpt-oss-20b", "num_speculative_tokens": 3}
+    question = with_serve({**GEMMA, "engine": {"version": "0.32.0"}}, speculative_config=speculative)
     (candidate,) = client.post("/plan", json=question).json()["plans"][0]["candidates"]
     assert candidate["verdict"] == "uncertain"
     assert "Medusa" in candidate["warnings"][0]
@@ -304,7 +316,72 @@ def test_a_draft_that_is_not_modelled_is_uncertain(client: TestClient) -> None:
 def test_an_answer_written_in_parts_is_the_document(services: Services) -> None:
     """What is written one GPU type at a time is what the schema writes at once."""
     gpus = tuple(gpu for gpu in services.gpus if gpu.modelled)[:3]
-    body = read_body({"model": "Qwen/Qwen3-8B", "gpus": [gpu.id for gpu in gpus], "include": ["details"]})
+    body = read_plan_body(
+        {"model": "Qwen/Qwen3-8B", "gpus": [gpu.id for gpu in gpus], "include": ["details"]}
+    )
     question = asyncio.run(plan_request(body, services))
-    plan = answer_question(question, services)
+    plan = answer_plan_request(question, services)
     assert _written(plan, "json", detailed=True).body == PlanAnswer.of(plan).model_dump_json().encode()
+
+
+CERTAIN = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "gpus": ["h100-sxm-80gb"],
+    "serve": {"tensor_parallel_size": 1, "max_model_len": 8192, "kv_cache_dtype": "auto"},
+}
+"""A start with much room on every release."""
+
+
+def test_a_newer_version_is_planned_as_the_newest_checked_release(client: TestClient) -> None:
+    newer = with_engine(CERTAIN, "0.34.0.dev5")
+    known = client.post("/plan", json=with_engine(CERTAIN, "0.33.0")).json()
+    reply = client.post("/plan", json=newer).json()
+    assert known["engine"]["doubt"] is None
+    assert reply["engine"]["version"] == "0.33.0"
+    assert "0.34.0.dev5 is newer than 0.33.0" in reply["engine"]["doubt"]
+    (sure,), (unsure,) = known["plans"][0]["candidates"], reply["plans"][0]["candidates"]
+    assert (sure["verdict"], unsure["verdict"]) == ("starts", "uncertain")
+    assert unsure["kv_cache"] == sure["kv_cache"]
+    assert unsure["warnings"] == [reply["engine"]["doubt"], *sure["warnings"]]
+    text = client.post("/plan", json=newer, headers={"Accept": "text/plain"}).text
+    assert "0.34.0.dev5 is newer than 0.33.0" in " ".join(text.split())
+
+
+def test_a_comparison_with_a_newer_version_is_in_doubt(client: TestClient) -> None:
+    reply = client.post("/plan", json={**CERTAIN, "engine": {"versions": ["0.33.0", "0.34.0"]}}).json()
+    (step,) = reply["upgrades"]
+    assert (step["before"]["doubt"], step["before"]["verdict"]) == (None, "starts")
+    assert "0.34.0" in step["after"]["doubt"]
+    assert step["after"]["verdict"] == "uncertain"
+    assert reply["engine"]["doubt"] == step["after"]["doubt"]
+
+
+def test_a_release_is_resolved_once(services: Services) -> None:
+    """However many versions are compared, each is parsed once, and the flags are checked once."""
+    versions = ["0.19.0", "0.20.2", "0.24.0"]
+    body = read_plan_body({**GEMMA, "engine": {"versions": versions}})
+    calls: Counter[CodeType] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    sys.setprofile(count)
+    try:
+        request = asyncio.run(plan_request(body, services))
+        answer = answer_plan_request(request, services)
+    finally:
+        sys.setprofile(None)
+    assert calls[find_release.__code__] == len(versions)
+    assert calls[check_flags.__code__] == 1
+    assert answer.engine.rules is request.engine.rules is rules_for(Version("0.24.0"))
+    assert [str(rules.release) for rules in request.engine.compared] == versions
+    assert len(answer.upgrades) == len(versions) - 1
+
+
+def test_a_patch_is_laid_over_every_compared_release(services: Services) -> None:
+    engine = {"versions": ["0.20.1", "0.20.2"], "patches": ["vllm#40391"]}
+    request = asyncio.run(plan_request(read_plan_body({**GEMMA, "engine": engine}), services))
+    expected = [rules_for(Version(version), ["vllm#40391"]) for version in engine["versions"]]
+    assert list(request.engine.compared) == expected
+    assert request.engine.rules == expected[-1] != rules_for(Version("0.20.2"))

@@ -13,7 +13,12 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.app import create_app
-from service.api.examples import EXAMPLES, H100, NODE, PROBE_ID
+from service.api.examples import (
+    EXAMPLES,
+    H100,
+    NODE,
+    PROBE_ID,
+)
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
@@ -136,13 +141,13 @@ async def test_only_the_right_tokens_open(
 
 def test_every_operation_of_probes_is_in_the_table(served: tuple[FastAPI, TokenStore]) -> None:
     paths = served[0].openapi()["paths"]
-    told = {
+    specified = {
         (method.upper(), path.replace("probe_id", "id"))
         for path, methods in paths.items()
         for method, operation in methods.items()
         if not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
     }
-    assert told == set(ALLOWED)
+    assert specified == set(ALLOWED)
 
 
 @pytest.mark.parametrize(
@@ -294,6 +299,11 @@ PLAN = PROBE["plan"]
         ({**PROBE, "argv": ["sh"]}, "invalid-request", "/argv"),
         ({**PROBE, "plan": {**PLAN, "gpus": ["t4-16gb", "l4-24gb"]}}, "invalid-request", "/plan/gpus"),
         ({**PROBE, "plan": {**PLAN, "gpus": ["t5"]}}, "unknown-gpu", "/plan/gpus/0"),
+        (
+            {**PROBE, "plan": {**PLAN, "engine": {"version": "0.34.0"}}},
+            "unknown-release",
+            "/plan/engine/version",
+        ),
         ({**PROBE, "plan": {**PLAN, "serve": {"x": True}}}, "invalid-request", "/plan/serve/x"),
         (
             {**PROBE, "plan": {**PLAN, "serve": {"kv_cache_memory_bytes": 1 << 30}}},
@@ -350,13 +360,13 @@ async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> No
     names = ("weights", "activation", "cuda_graphs")
     rank = {name.replace("cuda_graphs", "graphs_estimated"): before[name]["bytes"] for name in names}
     rank |= {"non_torch": computed + GIB, "available_kv": before["available_kv"]["bytes"] - GIB}
-    told = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
+    specified = {name: {"bytes": size, "how": "measured"} for name, size in rank.items()}
     result = {
         "outcome": "measured",
         "measurement": {
             **MEASUREMENT,
             "measured_at": time.time(),
-            "ranks": [told],
+            "ranks": [specified],
             "utilization": 0.92,  # the release's own
         },
     }

@@ -7,12 +7,22 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.problem_kinds import ALL_KINDS, INTERNAL_ERROR, KINDS, kind_of
-from service.api.questions import MAX_COMPARED, MAX_DETAILED_GPUS
-from service.api.schemas.question import MAX_VERSIONS
-from service.api.services import Services
+from service.api.problems.http_problem_types import (
+    PROBLEM_TYPES,
+    TYPE_BY_ERROR,
+    problem_type_of,
+)
+from service.application.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
+from service.application.problems.problem_types import INTERNAL_ERROR
+from service.application.schemas.question import MAX_VERSIONS
+from service.application.services import Services
 from service.hub.errors import HubError
-from tests.api.questions import GEMMA, LLAMA_CONFIG, with_engine, with_serve
+from tests.api.questions import (
+    GEMMA,
+    LLAMA_CONFIG,
+    with_engine,
+    with_serve,
+)
 
 BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
     ({**GEMMA, "gpus": ["rtx-3090"]}, "unknown-gpu", "/gpus/0", "rtx-3090-24gb"),
@@ -170,7 +180,7 @@ def test_a_bad_question(
             "/serve/tensor_parallel_size",
         ),
         ({"model": GEMMA["model"], "tensor_paralel_size": "2"}, "unknown-flag", "/serve/tensor_paralel_size"),
-        ({"model": GEMMA["model"], "engine_version": "9"}, "unknown-release", "/engine/version"),
+        ({"model": GEMMA["model"], "engine_version": "0.9"}, "unknown-release", "/engine/version"),
         ({"model": GEMMA["model"], "format": "xml"}, "invalid-request", "/format"),
     ],
 )
@@ -219,14 +229,14 @@ def test_an_unknown_address_and_method(client: TestClient) -> None:
 
 def test_every_kind_explains_itself(client: TestClient) -> None:
     listed = client.get("/problems").json()["problems"]
-    assert [one["type"] for one in listed] == [kind.type for kind in ALL_KINDS]
+    assert [one["type"] for one in listed] == [kind.type for kind in PROBLEM_TYPES]
     for one in listed:
         assert client.get(one["type"]).json() == one
     assert client.get("/problems/none").json()["type"] == "/problems/unknown-problem"
 
 
 def test_kinds_are_told_apart_by_their_type() -> None:
-    assert len({kind.slug for kind in ALL_KINDS}) == len(ALL_KINDS)
+    assert len({kind.slug for kind in PROBLEM_TYPES}) == len(PROBLEM_TYPES)
 
 
 def _causes(base: type[HubError]) -> list[type[HubError]]:
@@ -235,7 +245,7 @@ def _causes(base: type[HubError]) -> list[type[HubError]]:
 
 @pytest.mark.parametrize("cause", _causes(HubError))
 def test_every_cause_of_the_hub_has_a_kind_of_its_own(cause: type[HubError]) -> None:
-    assert cause in KINDS
+    assert cause in TYPE_BY_ERROR
 
 
 def test_what_nobody_foresaw_is_logged_and_not_told(
@@ -249,7 +259,7 @@ def test_what_nobody_foresaw_is_logged_and_not_told(
     assert (reply.status_code, reply.json()["type"]) == (500, INTERNAL_ERROR.type)
     assert "secret" not in reply.text
     assert reply.headers["x-request-id"] in reply.json()["instance"]
-    assert kind_of(RuntimeError()) is INTERNAL_ERROR
+    assert problem_type_of(RuntimeError()) is INTERNAL_ERROR
 
 
 FLOOD = 100_000
@@ -323,9 +333,9 @@ def test_a_flood_is_answered_soon_and_in_short(
     client: TestClient,
 ) -> None:
     body = json.dumps(question).encode()
-    begun = time.process_time()
+    started = time.process_time()
     reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
-    spent = time.process_time() - begun
+    spent = time.process_time() - started
     problem = reply.json()
     assert (problem["type"], reply.headers["content-type"]) == (
         f"/problems/{slug}",
@@ -355,7 +365,7 @@ def test_no_more_names_are_compared_than_are_told(
         compared.append(word)
         return []
 
-    monkeypatch.setattr("service.spelling.get_close_matches", counted)
+    monkeypatch.setattr("service.nearest_names.get_close_matches", counted)
     client.post("/plan", json=with_serve(GEMMA, **{f"x{n}": 1 for n in range(1000)}))
     assert len(compared) == 10
     client.post("/plan", json=with_serve(GEMMA, **{"x" * 1000: 1}))

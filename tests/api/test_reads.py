@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.bootstrap import build_app
-from service.commands import serve as command
+from service.cli import serve as command
 from service.settings import Settings
 
 PATHS = ("/probes", "/measurements", "/calibrations")
@@ -37,8 +37,8 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
     class Unstarted:
         started = True
 
-        def __init__(self, config: Any, bell: Any) -> None:  # noqa: ANN401 - the server's own
-            del bell
+        def __init__(self, config: Any, job_events: Any) -> None:  # noqa: ANN401 - the server's own
+            del job_events
             seen.append(config.app)
 
         def run(self) -> None:
@@ -52,7 +52,7 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
 
 
 @pytest.mark.parametrize(
-    ("host", "told", "status"),
+    ("host", "specified", "status"),
     [
         (None, None, 200),
         ("localhost", None, 200),
@@ -65,10 +65,10 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
     ],
 )
 async def test_it_depends_on_what_is_listened_on(
-    host: str | None, told: str | None, status: int, monkeypatch: pytest.MonkeyPatch
+    host: str | None, specified: str | None, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if told is not None:
-        monkeypatch.setenv("DRYSERVE_OPEN_READS", told)
+    if specified is not None:
+        monkeypatch.setenv("DRYSERVE_OPEN_READS", specified)
     assert await statuses(served(monkeypatch, host)) == {status}
 
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from service import __version__
 from service.api.app import create_app
-from service.api.services import Services
+from service.application.services import Services
 from tests.api.questions import GEMMA
 
 
@@ -61,6 +61,9 @@ def test_engines_are_listed(client: TestClient) -> None:
     assert {"0.19.0", "0.19.1", "0.20.2", "0.24.0", "0.26.0", "0.32.0"} <= releases.keys()
     assert "int8_per_token_head" not in releases["0.19.0"]
     assert "int8_per_token_head" in releases["0.20.2"]
+    facts = {one["version"]: (one["released"], one["checked"]) for one in engine["releases"]}
+    assert facts["0.31.0"] == ("2026-10-05", ["oracle", "sources"])
+    assert all(checked for _, checked in facts.values())
     assert {"vllm#40391", "vllm#40128", "vllm#39866"} <= {patch["id"] for patch in engine["patches"]}
 
 

@@ -49,6 +49,7 @@ def test_it_greets_answers_logs_and_stops(server: tuple[int, subprocess.Popen[st
     assert "hf_private" not in log
 
 
+@pytest.mark.slow
 def test_who_waits_keeps_it_from_no_end(tmp_path: Path) -> None:
     """A stream of events and a worker's long poll are ended, in order; 10 s are given."""
     port = free_port()

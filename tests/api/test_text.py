@@ -5,8 +5,14 @@ import shlex
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.replies import wanted_format
-from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, with_serve
+from service.api.responses import negotiated_format
+from tests.api.questions import (
+    GEMMA,
+    GEMMA_QUERY,
+    LLAMA_CONFIG,
+    with_engine,
+    with_serve,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,7 @@ from tests.api.questions import GEMMA, GEMMA_QUERY, LLAMA_CONFIG, with_engine, w
     ],
 )
 def test_the_accept_header_chooses(accept: str, form: str) -> None:
-    assert wanted_format(accept) == form
+    assert negotiated_format(accept) == form
 
 
 def test_a_table_by_accept_header_is_the_table_by_format(client: TestClient) -> None:

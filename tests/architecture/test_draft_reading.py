@@ -36,7 +36,7 @@ def draft(document: dict[str, Any]) -> DraftCheckpoint:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "specified",
     [
         {},
         {"target_hidden_size": 5120},
@@ -44,34 +44,36 @@ def draft(document: dict[str, Any]) -> DraftCheckpoint:
         {"fc_norm": True, "target_hidden_size": 6144},
     ],
 )
-def test_the_speculators_format_is_the_plain_one_written_around_its_layer(told: dict[str, Any]) -> None:
+def test_the_speculators_format_is_the_plain_one_written_around_its_layer(specified: dict[str, Any]) -> None:
     """vLLM 0.32.0, configs/speculators/algos.py update_eagle3."""
-    around = draft({**SPECULATORS, **told})
-    plain = draft({**LAYER, **told, "draft_vocab_size": 32000, "architectures": ["Eagle3LlamaForCausalLM"]})
+    around = draft({**SPECULATORS, **specified})
+    plain = draft(
+        {**LAYER, **specified, "draft_vocab_size": 32000, "architectures": ["Eagle3LlamaForCausalLM"]}
+    )
 
     assert around.eagle3 is not None
     assert around == plain
     # Three states of the target model are joined, by a layer with an input for each of their elements.
-    assert [joint.inputs for joint in around.eagle3.joints] == [3 * told.get("target_hidden_size", 4096)]
+    assert [joint.inputs for joint in around.eagle3.joints] == [3 * specified.get("target_hidden_size", 4096)]
     assert (around.eagle3.output_rows, around.eagle3.mapped_rows) == (32000, 32000)
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("specified", "kind"),
     [
         ({"speculators_model_type": "dflash"}, "dflash"),
         ({"transformer_layer_config": None}, "eagle3"),
         ({"transformer_layer_config": {**LAYER, "model_type": "qwen3"}}, "eagle3"),
     ],
 )
-def test_speculators_that_are_not_modelled_are_named(told: dict[str, Any], kind: str) -> None:
+def test_speculators_that_are_not_modelled_are_named(specified: dict[str, Any], kind: str) -> None:
     with pytest.raises(InvalidConfig, match=f"speculators of type '{kind}' are not modelled") as caught:
-        draft({**SPECULATORS, **told})
+        draft({**SPECULATORS, **specified})
 
     assert caught.value.pointer == "/speculators_model_type"
 
 
-def test_a_draft_of_no_class_is_refused_and_one_of_an_unknown_class_is_told_as_unread() -> None:
+def test_a_draft_without_a_class_is_refused_and_one_of_an_unknown_class_is_unread() -> None:
     with pytest.raises(InvalidConfig, match="No model architectures are specified") as caught:
         draft(LAYER)
     assert caught.value.pointer == "/architectures"
@@ -108,7 +110,7 @@ MIMO: dict[str, Any] = next(
         ),
     ],
 )
-def test_prediction_layers_like_none_of_the_models_own_are_told_as_unread(
+def test_prediction_layers_unlike_any_layer_of_the_model_are_unread(
     document: dict[str, Any], words: str
 ) -> None:
     """Each engine's class builds them from a layer that the model lacks; the model itself is read."""

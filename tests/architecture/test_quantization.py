@@ -34,9 +34,9 @@ def test_a_cache_scheme_names_the_format_that_the_engine_makes_of_it(
     scheme: dict[str, Any], algorithm: str | None
 ) -> None:
     """vLLM 0.33.0, utils/torch_utils.py get_kv_cache_quant_algo_string."""
-    told = quantized(quant_method="modelopt", quant_algo="FP8", kv_cache_scheme=scheme)
+    specified = quantized(quant_method="modelopt", quant_algo="FP8", kv_cache_scheme=scheme)
 
-    assert told.cache_algorithm == algorithm
+    assert specified.cache_algorithm == algorithm
 
 
 @pytest.mark.parametrize(

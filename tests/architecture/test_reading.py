@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, LatentAttention, MixtureOfExperts
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import GatedDeltaNet
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
-from service.architecture.recurrence import GatedDeltaNet
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import RECURRENT
@@ -53,12 +55,12 @@ def test_qwen_3_6_has_30_delta_nets_and_10_attention_layers() -> None:
     kinds = Counter(type(layer.mixer) for layer in architecture.layers)
     assert kinds == {GatedDeltaNet: 30, Attention: 10}
     assert architecture.is_hybrid
-    assert architecture.state_dtype == "float32"
+    assert architecture.states.dtype == "float32"
 
 
 def test_deepseek_v3_keeps_576_elements_per_token() -> None:
     architecture = bundled_architecture("deepseek-ai/DeepSeek-V3")
-    assert isinstance(architecture.lead_attention, LatentAttention)
+    assert isinstance(architecture.lead_attention, MultiHeadLatentAttention)
     assert architecture.lead_attention.head_size == 576
     experts = [layer for layer in architecture.layers if isinstance(layer.feed_forward, MixtureOfExperts)]
     assert (len(architecture.layers), len(experts)) == (61, 58)
@@ -71,12 +73,12 @@ def test_gpt_oss_slides_on_every_other_layer_with_sinks() -> None:
 
 
 def test_mistral_without_a_window_has_none_and_without_a_word_has_4096() -> None:
-    told = dict(SNAPSHOT.get("mistralai/Mistral-7B-v0.1").config)  # type: ignore[union-attr]
+    specified = dict(SNAPSHOT.get("mistralai/Mistral-7B-v0.1").config)  # type: ignore[union-attr]
     for window, expected in ((None, None), (0, None), (2048, 2048)):
-        architecture = read_architecture(read_document({**told, "sliding_window": window}))
+        architecture = read_architecture(read_document({**specified, "sliding_window": window}))
         assert attention_of(architecture)[0].sliding_window == expected
-    del told["sliding_window"]
-    assert attention_of(read_architecture(read_document(told)))[0].sliding_window == 4096
+    del specified["sliding_window"]
+    assert attention_of(read_architecture(read_document(specified)))[0].sliding_window == 4096
 
 
 def test_an_unknown_architecture_is_refused_with_the_nearest() -> None:

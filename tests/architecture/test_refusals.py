@@ -81,7 +81,7 @@ def test_a_list_with_an_entry_for_each_layer_may_not_be_shorter(name: str, point
         ("Step5ForCausalLM/sparse", "/sparse_config/index_tp_size", 8, "must be num_attention_groups"),
         ("Step5ForCausalLM/sparse", "/sparse_config/region_block_size", 16, "must be 8"),
         ("Step5ForCausalLM/sparse", "/sparse_config/proxy_dim", 128, "must be 256"),
-        ("Step5ForCausalLM/sparse", "/use_head_wise_attn_gate", False, "where regions are picked"),
+        ("Step5ForCausalLM/sparse", "/use_head_wise_attn_gate", False, "where regions are selected"),
         ("Step5ForCausalLM/sparse", "/use_moe_router_bias", False, "must be true"),
         ("Step5ForCausalLM/sparse", "/need_fp32_gate", False, "must be true"),
         # vLLM 0.28.0 to 0.33.0, models/bailing_moe_v3.py.
@@ -128,16 +128,14 @@ def test_what_the_engines_class_asserts_of_its_config(
         ("NemotronHForCausalLM/Nemotron-H-8B-Base-8K", "/hybrid_override_pattern", "*" * (MAX_LAYERS + 1)),
     ],
 )
-def test_what_is_not_modelled_or_beyond_all_measure_is_not_guessed(
-    name: str, pointer: str, value: object
-) -> None:
+def test_what_is_not_modelled_or_beyond_a_limit_is_refused(name: str, pointer: str, value: object) -> None:
     with pytest.raises(InvalidConfig) as caught:
         read(name, pointer, value)
 
     assert caught.value.pointer == pointer
 
 
-def test_a_gate_of_latent_attention_is_elementwise_or_headwise() -> None:
+def test_a_gate_of_mla_is_elementwise_or_headwise() -> None:
     gated = {**BY_NAME["HYV4ForCausalLM/mixed"], "gated_mla": True, "gating_type": "rowwise"}
 
     with pytest.raises(InvalidConfig, match="must be elementwise or headwise") as caught:
@@ -161,7 +159,7 @@ def test_a_section_that_a_wrapper_needs_is_named() -> None:
     assert caught.value.pointer == "/thinker_config"
 
 
-def test_a_wrapper_of_a_text_model_that_nobody_knows_names_the_text_model() -> None:
+def test_a_wrapper_of_an_unknown_text_model_names_the_text_model() -> None:
     text = {"architectures": ["LlamaForCausalLMM"], "model_type": "nobody"}
     document = {"architectures": ["InternVLChatModel"], "model_type": "internvl_chat", "llm_config": text}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from service.backends.request import AttentionRequest, AttentionType
+from service.backends.attention_request import AttentionRequest, AttentionType
 from service.gpus.capability import ComputeCapability
 
 DATA = Path(__file__).parent.parent / "data" / "backends"

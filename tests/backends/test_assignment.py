@@ -2,17 +2,17 @@
 
 import pytest
 
-from service.advisor.start import dry_start
+from service.advisor.dry_run import dry_start
 from service.architecture.config import read_document
-from service.architecture.layers import LatentAttention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.backends.assignment import layer_cache_dtype, layers_by_backend
+from service.engine_config.resolution import resolve_engine_config
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
-from service.launch.resolution import resolve
 
 
 def architecture_of(snapshot: BundledSnapshot, model_id: str) -> ModelArchitecture:
@@ -37,7 +37,7 @@ def test_layers_are_counted_by_backend(
     architecture = architecture_of(snapshot, model_id)
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=32768)
     start = dry_start(architecture, flags, rules_for(find_release(release)), find_gpu("h100-sxm-80gb"))
-    assert layers_by_backend(architecture, start.serving, start.backends) == counted
+    assert layers_by_backend(architecture, start.engine_config, start.backends) == counted
 
 
 @pytest.mark.parametrize(("release", "dtype"), [("0.25.0", "fp8"), ("0.26.0", "auto")])
@@ -51,8 +51,10 @@ def test_skipped_layers_reach_latent_attention_from_0_26(
         kv_cache_dtype="fp8",
         kv_cache_dtype_skip_layers=("3",),
     )
-    serving = resolve(architecture, flags, rules_for(find_release(release)), find_gpu("h100-sxm-80gb"))
+    engine_config = resolve_engine_config(
+        architecture, flags, rules_for(find_release(release)), find_gpu("h100-sxm-80gb")
+    )
     mixer = architecture.layers[3].mixer
-    assert isinstance(mixer, LatentAttention)
-    assert layer_cache_dtype(3, mixer, serving) == dtype
-    assert layer_cache_dtype(4, mixer, serving) == "fp8"
+    assert isinstance(mixer, MultiHeadLatentAttention)
+    assert layer_cache_dtype(3, mixer, engine_config) == dtype
+    assert layer_cache_dtype(4, mixer, engine_config) == "fp8"

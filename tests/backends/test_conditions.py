@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from service.backends.conditions import PREDICATES, AnyOf, Condition, Rule, Subject, first_outcome
-from service.backends.request import AttentionRequest
+from service.backends.attention_request import AttentionRequest
+from service.backends.conditions import (
+    PREDICATES,
+    AnyOf,
+    Condition,
+    OutcomeRule,
+    Subject,
+    first_outcome,
+)
 from service.gpus.capability import ComputeCapability
 
 REQUEST = AttentionRequest(
@@ -119,6 +126,6 @@ def test_the_first_rule_that_applies_gives_the_outcome() -> None:
         {"size": 3},
         {"size": 4},
     ]
-    rules = tuple(Rule.parse(one, lambda outcome: int(outcome["size"])) for one in raw)
+    rules = tuple(OutcomeRule.parse(one, lambda outcome: int(outcome["size"])) for one in raw)
     assert first_outcome(rules, SUBJECT) == 3
     assert first_outcome(rules[:2], SUBJECT) is None

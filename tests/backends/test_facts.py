@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest, AttentionType
 from service.backends.backend import KernelBlockSizes
+from service.backends.backend_rules import Forced
 from service.backends.forced import forced_attention, model_cache_dtype
-from service.backends.request import AttentionRequest, AttentionType
-from service.backends.rules import Forced
 from service.backends.selection import select_backend
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability
@@ -288,7 +288,7 @@ def test_a_cache_spec_of_quantized_sparse_mla_on_blackwell_keeps_blocks_of_64() 
 
 
 @pytest.mark.parametrize(
-    ("class_name", "release", "gpu", "asked", "given"),
+    ("class_name", "release", "gpu", "requested", "given"),
     [
         ("DeepseekV32ForCausalLM", "0.11.0", "9.0", "auto", "fp8_ds_mla"),
         ("DeepseekV32ForCausalLM", "0.11.1", "9.0", "auto", "auto"),
@@ -302,9 +302,9 @@ def test_a_cache_spec_of_quantized_sparse_mla_on_blackwell_keeps_blocks_of_64() 
     ],
 )
 def test_what_a_models_class_makes_of_the_cache_dtype(
-    class_name: str, release: str, gpu: str, asked: str, given: str
+    class_name: str, release: str, gpu: str, requested: str, given: str
 ) -> None:
-    assert model_cache_dtype(class_name, asked, Version(release), capability(gpu)) == given
+    assert model_cache_dtype(class_name, requested, Version(release), capability(gpu)) == given
 
 
 @pytest.mark.parametrize(

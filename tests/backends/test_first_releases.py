@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
+from service.backends.backend_rules import release_rules
 from service.backends.flash_attention import subject_of
 from service.backends.forced import forced_attention
-from service.backends.rules import release_rules
 from service.backends.selection import choose
-from tests.backends.recorded import capability_of, records, release_of, request_of
+from tests.backends.recorded import (
+    capability_of,
+    records,
+    release_of,
+    request_of,
+)
 
 
 def name_of(question: dict[str, Any]) -> str:

@@ -6,19 +6,24 @@ from typing import Any
 import pytest
 
 from service.backends.backend import AttentionBackend
+from service.backends.backend_rules import Forced
 from service.backends.forced import forced_attention
-from service.backends.rules import Forced
 from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.engines.refusal import EngineRefusal
-from tests.backends.recorded import capability_of, records, release_of, request_of
+from tests.backends.recorded import (
+    capability_of,
+    records,
+    release_of,
+    request_of,
+)
 
 LAUNCHES = records("launches.json")
 
 
 def forced_of(launch: dict[str, Any]) -> Forced:
     requests = [raw for _, raw, _ in launch["layers"] if raw]
-    latent: dict[str, Any] = next((raw for raw in requests if raw.get("mla")), {})
+    mla: dict[str, Any] = next((raw for raw in requests if raw.get("mla")), {})
     return forced_attention(
         release_of(launch),
         capability_of(launch),
@@ -26,9 +31,9 @@ def forced_of(launch: dict[str, Any]) -> Forced:
         kv_cache_dtype=launch["kv_cache_dtype"],
         chosen=launch.get("chosen"),
         gemma4=launch["gemma4"],
-        mla=bool(latent),
-        sparse=latent.get("sparse", False),
-        qk_nope_head_dim=latent.get("qk_nope_head_dim"),
+        mla=bool(mla),
+        sparse=mla.get("sparse", False),
+        qk_nope_head_dim=mla.get("qk_nope_head_dim"),
     )
 
 

@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
+from service.backends.backend_rules import UnknownBackend, release_rules, rules_on_gpu
 from service.backends.conditions import first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.heads import heads_as_asked
-from service.backends.request import AttentionRequest
-from service.backends.rules import UnknownBackend, release_rules, rules_on_gpu
+from service.backends.heads import heads_seen_by_backends
 from service.backends.selection import candidates, select_backend
 from service.backends.validation import invalid_reasons, kernel_block_sizes_of
 from service.engines.refusal import EngineRefusal
@@ -50,7 +50,7 @@ multi_head = st.builds(
     logits_soft_cap=st.booleans(),
     flash_attn_version=st.sampled_from((None, 2, 4)),
 )
-latent = st.builds(
+mla = st.builds(
     AttentionRequest,
     head_size=st.sampled_from((320, 576)),
     dtype=st.sampled_from(("bfloat16", "float16")),
@@ -64,9 +64,9 @@ latent = st.builds(
     kv_lora_rank=st.sampled_from((256, 512)),
 )
 sparse = st.builds(
-    replace, latent, sparse=st.just(True), index_topk=st.sampled_from((1024, 2048)), head_size=st.just(576)
+    replace, mla, sparse=st.just(True), index_topk=st.sampled_from((1024, 2048)), head_size=st.just(576)
 )
-requests = st.one_of(multi_head, latent, sparse)
+requests = st.one_of(multi_head, mla, sparse)
 
 
 def outcome_of(
@@ -203,7 +203,7 @@ def test_a_release_before_the_first_described_is_not_guessed() -> None:
         release_rules(Version("0.10.1"))
 
 
-@given(releases, capabilities, multi_head | latent)
+@given(releases, capabilities, multi_head | mla)
 def test_rules_decided_for_a_gpu_say_what_all_rules_say(
     release: Version, capability: ComputeCapability, request: AttentionRequest
 ) -> None:
@@ -228,8 +228,10 @@ def test_heads_that_ask_alike_are_answered_alike(
     release: Version, capability: ComputeCapability, request: AttentionRequest, heads: tuple[int, int]
 ) -> None:
     other = replace(request, num_heads=heads[0], num_kv_heads=heads[1])
-    asked = [heads_as_asked(release, each.num_heads, each.num_kv_heads) for each in (request, other)]
-    assume(asked[0] == asked[1])
+    requested = [
+        heads_seen_by_backends(release, each.num_heads, each.num_kv_heads) for each in (request, other)
+    ]
+    assume(requested[0] == requested[1])
     assert _answer(request, release, capability) == _answer(other, release, capability)
 
 
@@ -244,5 +246,9 @@ def _answer(request: AttentionRequest, release: Version, capability: ComputeCapa
 def test_what_newer_backends_ask_of_heads_is_whether_several_queries_read_one_key() -> None:
     """multi_head.toml: FlashInfer's block sizes on data-center Blackwell, from 0.24.0 on."""
     newest = Version("0.33.0")
-    assert heads_as_asked(newest, 32, 8) == heads_as_asked(newest, 4, 1) != heads_as_asked(newest, 8, 8)
-    assert heads_as_asked(Version("0.19.0"), 32, 8) == heads_as_asked(Version("0.19.0"), 8, 8)
+    assert (
+        heads_seen_by_backends(newest, 32, 8)
+        == heads_seen_by_backends(newest, 4, 1)
+        != heads_seen_by_backends(newest, 8, 8)
+    )
+    assert heads_seen_by_backends(Version("0.19.0"), 32, 8) == heads_seen_by_backends(Version("0.19.0"), 8, 8)

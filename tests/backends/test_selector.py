@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
+from service.backends.backend_rules import release_rules
 from service.backends.conditions import first_outcome
 from service.backends.flash_attention import subject_of
-from service.backends.rules import release_rules
 from service.backends.selection import choose
 from service.backends.validation import kernel_block_sizes_of
 from service.engines.refusal import EngineRefusal
-from tests.backends.recorded import capability_of, records, release_of, request_of
+from tests.backends.recorded import (
+    capability_of,
+    records,
+    release_of,
+    request_of,
+)
 
 ASKED = records("selector.json")
 

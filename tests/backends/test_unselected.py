@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from service.backends.attention_request import AttentionRequest
 from service.backends.backend import KernelBlockSizes
-from service.backends.request import AttentionRequest
-from service.backends.rules import UnknownBackend, release_rules
+from service.backends.backend_rules import UnknownBackend, release_rules
 from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability

@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 
 from rich.table import Table
 
-from service.advisor.answer import Plan
-from service.advisor.planning import plan
-from service.advisor.request import Model, PlanRequest
-from service.advisor.shared_work import RecentWork
-from service.api.questions import read_model
-from service.api.schemas.brief import BriefPlanAnswer
+from service.advisor.plan import plan
+from service.advisor.plan_cache import PlanCache
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Plan
+from service.application.plan_requests import read_model
+from service.application.schemas.brief import BriefPlanAnswer
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog
@@ -25,7 +25,7 @@ from tests.bench.candidate import MODELS
 WARM_UP: Final = "meta-llama/Llama-3.1-8B"
 """Asked about before any other, so that the release's rules and the catalog are read."""
 CLASSES: Final = 48
-"""Model classes of which one model each is asked about, once."""
+"""Model classes of which one model each is planned, once."""
 AGAIN: Final = 15
 
 Result = TypeVar("Result")
@@ -42,14 +42,14 @@ def catalog_table() -> Table:
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     named = {model for model, _ in MODELS}
     models = tuple(_models(named))
-    _ask(_read(WARM_UP), RecentWork())
+    _ask(_read(WARM_UP), PlanCache())
     gc.collect()
     gc.freeze()
     firsts, agains = [], []
     for model in models:
-        recent = RecentWork()
-        first, _ = _timed(partial(_ask, model, recent))
-        runs = [_timed(partial(_ask, model, recent)) for _ in range(AGAIN if model.id in named else 3)]
+        cache = PlanCache()
+        first, _ = _timed(partial(_ask, model, cache))
+        runs = [_timed(partial(_ask, model, cache)) for _ in range(AGAIN if model.id in named else 3)]
         firsts.append(first)
         agains.append(_p50([timing for timing, _ in runs]))
         if model.id in named:
@@ -91,8 +91,8 @@ def _read(model_id: str) -> Model:
     return read_model(fetched)
 
 
-def _ask(model: Model, recent: RecentWork) -> Plan:
-    return plan(PlanRequest(model, tuple(gpu for gpu in gpu_catalog() if gpu.modelled)), recent)
+def _ask(model: Model, cache: PlanCache) -> Plan:
+    return plan(PlanRequest(model, tuple(gpu for gpu in gpu_catalog() if gpu.modelled)), cache)
 
 
 def _written(answer: Plan) -> str:

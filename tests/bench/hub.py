@@ -25,7 +25,12 @@ from rich.table import Table
 from service.hub.snapshot import BundledSnapshot
 from tests.bench.server import running_server
 from tests.hub.fake_hub import FakeHub, Repository
-from tests.hub.hub_server import FAULTS, index_of, serving, shard_name
+from tests.hub.hub_server import (
+    FAULTS,
+    index_of,
+    serving,
+    shard_name,
+)
 
 LARGE = "deepseek-ai/DeepSeek-V3.2"
 SHARDS = 163
@@ -47,12 +52,12 @@ def large_hub() -> FakeHub:
     return FakeHub({f"acme/large-{number}": Repository(files) for number in range(MODELS)})
 
 
-def _serve(seconds: float, told: Connection) -> None:
+def _serve(seconds: float, specified: Connection) -> None:
     with serving(large_hub(), seconds=seconds) as server:
-        told.send(server.endpoint)
-        while (fault := told.recv()) is not None:
+        specified.send(server.endpoint)
+        while (fault := specified.recv()) is not None:
             server.fault = FAULTS[fault] if fault else None
-            told.send(len(server.hub.requests))
+            specified.send(len(server.hub.requests))
 
 
 @contextmanager
@@ -101,11 +106,11 @@ def cold_and_warm(port: int) -> Iterator[tuple[str, str]]:
     yield "waiting for the Hub", f"{(median(cold) - median(warm)) * 1e3:.0f} ms"
 
 
-def _fetch_many(port: int, told: Connection) -> None:
+def _fetch_many(port: int, specified: Connection) -> None:
     paths = [f"/models/acme/large-{number}" for number in range(100, 100 + 10 * AT_ONCE)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        told.send(0)
-        told.send(sum(status == HTTPStatus.OK for _, status, _ in pool.map(partial(ask, port), paths)))
+        specified.send(0)
+        specified.send(sum(status == HTTPStatus.OK for _, status, _ in pool.map(partial(ask, port), paths)))
 
 
 def probes_meanwhile(port: int) -> Iterator[tuple[str, str]]:

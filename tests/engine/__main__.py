@@ -22,7 +22,7 @@ from service.units import GIB
 from service.worker.child import CHILDREN, Child
 from service.worker.devices import HOST_NAME, HostMemory
 from service.worker.engine_terms import cache_bytes
-from service.worker.running import environment_of
+from service.worker.probe_run import environment_of
 from tests.engine import allocation
 from tests.engine.environment import prepare_engine
 from tests.engine.models import BLOCK, BLOCKS, MODELS
@@ -103,11 +103,11 @@ async def run(release: Version, python: Path, console: Console) -> int:
             block_size = BLOCKS.get(title, BLOCK)
             engine = await started(python, config, block_size)
             plan = await planned(way.http, release, config, block_size)
-            faults += _told(console, title, differences(plan, engine))
+            faults += _specified(console, title, differences(plan, engine))
     return faults + await allocation.run(python, str(release), console)
 
 
-def _told(console: Console, title: str, found: list[str]) -> int:
+def _specified(console: Console, title: str, found: list[str]) -> int:
     console.print(f"{title}: {'; '.join(found) or 'agrees'}", markup=False, highlight=False)
     return len(found)
 

@@ -39,11 +39,11 @@ async def allocated(way: Way, release: str) -> AsyncIterator[tuple[str, int, int
     """Allocate each shape; yield what, the bytes planned and the bytes taken."""
     for title, (model, changes) in SHAPES.items():
         probe = await way.goes("alloc", question(model, changes, release))
-        told, predicted = probe["result"]["allocation"], probe["predicted"]
+        specified, predicted = probe["result"]["allocation"], probe["predicted"]
         cache, weights = predicted["kv_cache"], predicted["memory"]["weights"]["bytes"]
         planned = cache["num_blocks"] * cache["bytes_per_block"]
-        yield f"{title}: weights", weights, told["weights_taken_bytes"]
-        yield f"{title}: cache", planned, told["kv_tensors_taken_bytes"]
+        yield f"{title}: weights", weights, specified["weights_taken_bytes"]
+        yield f"{title}: cache", planned, specified["kv_tensors_taken_bytes"]
 
 
 def question(model: str, changes: Mapping[str, Any], release: str) -> Json:

@@ -16,10 +16,10 @@ from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
 from service.store.tokens import Scope
-from service.worker.client import ServiceClient
 from service.worker.devices import HostMemory
 from service.worker.loop import Worker
 from service.worker.node import Node
+from service.worker.service_client import ServiceClient
 
 Json = Mapping[str, Any]
 
@@ -33,10 +33,10 @@ class Way:
 
     async def goes(self, kind: str, plan: Json) -> Json:
         """Return a probe that was asked for, leased, run and handed in."""
-        asked = await self.http.post("/probes", json={"kind": kind, "plan": plan})
-        assert asked.status_code == 202, asked.text
+        requested = await self.http.post("/probes", json={"kind": kind, "plan": plan})
+        assert requested.status_code == 202, requested.text
         await self.worker.work(once=True)
-        probe: Json = (await self.http.get(f"/probes/{asked.json()['id']}")).json()
+        probe: Json = (await self.http.get(f"/probes/{requested.json()['id']}")).json()
         assert probe["state"] == "succeeded", probe
         return probe
 

@@ -1,13 +1,13 @@
-"""Explanations of the starts of which lines are kept."""
+"""Explanations of the starts whose logged lines are stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.plan_request import EngineChoice, PlanRequest
 from service.engines.releases import RELEASES
-from service.explanation.answer import Explanation
 from service.explanation.explain import explain
+from service.explanation.explanation_types import Explanation
 from service.startup_log.log import read_log
 from tests.accuracy.startups_rows import Row
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
@@ -35,8 +35,8 @@ def _explained() -> Iterator[Explained]:
         log = read_log(logged_lines()[row["id"]])
         startup = _startup(row)
         request = None if startup is None else _request(startup)
-        told = startup is not None and startup.gpu_told and startup.utilization_told
-        yield Explained(row, startup if request else None, explain(log, request, gpu_told=told))
+        specified = startup is not None and startup.gpu_specified and startup.utilization_told
+        yield Explained(row, startup if request else None, explain(log, request, gpu_specified=specified))
 
 
 def _startup(row: Row) -> Startup | None:
@@ -50,5 +50,5 @@ def _request(startup: Startup) -> PlanRequest | None:
     releases = [release for release in startup.releases if release in RELEASES]
     if not releases:
         return None
-    engine = EngineChoice(str(releases[-1]))
+    engine = EngineChoice.of(str(releases[-1]))
     return PlanRequest(startup.known.model, (startup.gpus[0],), engine, startup.flags)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Verdict
-from service.advisor.request import EngineChoice, PlanRequest
+from service.advisor.plan_request import EngineChoice, PlanRequest
+from service.advisor.plan_types import Verdict
 from service.engines.flags import ServeFlags
-from service.explanation.answer import Agreement, CauseBasis, Explanation
 from service.explanation.explain import explain
+from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
 from service.gpus.catalog import find_gpu
 from service.startup_log.log import read_log
 from service.units import GIB
@@ -32,7 +32,7 @@ REFUSED = (
 def _explain(log: str, model: str, gpu: str, release: str, **flags: object) -> Explanation:
     defaults = {"kv_cache_dtype": "auto", "tensor_parallel_size": 1}
     serve = ServeFlags(**defaults | flags)  # type: ignore[arg-type]
-    request = PlanRequest(find_model(model).model, (find_gpu(gpu),), EngineChoice(release), serve)
+    request = PlanRequest(find_model(model).model, (find_gpu(gpu),), EngineChoice.of(release), serve)
     return explain(read_log(log), request)
 
 
@@ -150,22 +150,22 @@ def test_a_word_is_the_planned_one_or_it_differs(line: str, name: str, agreement
             "Available KV cache memory: 4.00 GiB",
             "available_kv_gib",
             {"kv_cache_memory_bytes": 4 << 30},
-            "--kv-cache-memory-bytes gives it",
+            "--kv-cache-memory-bytes sets it",
         ),
         (
             "Available KV cache memory: 4.00 GiB\nGPU KV cache size: 8,192 tokens",
             "kv_cache_tokens",
             {"pipeline_parallel_size": 2},
-            "the log's memory is of one stage",
+            "the logged memory is that of one pipeline stage",
         ),
         # 40,960 tokens of 147,456 bytes are 5.625 GiB.
         (
             "Available KV cache memory: 4.00 GiB\nGPU KV cache size: 29,120 tokens",
             "kv_cache_tokens",
             {},
-            "no cache is planned with the logged 4.00 GiB: To serve at least one request",
+            "the plan has no cache with the logged 4.00 GiB: To serve at least one request",
         ),
-        ("GPU KV cache size: 29,120 tokens", "kv_cache_tokens", {"max_model_len": 1 << 40}, "does not tell"),
+        ("GPU KV cache size: 29,120 tokens", "kv_cache_tokens", {"max_model_len": 1 << 40}, "not contain"),
     ],
 )
 def test_what_cannot_be_compared_says_why(line: str, name: str, flags: dict[str, object], why: str) -> None:
@@ -199,12 +199,12 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
 
 
-def _fixes(log: str, *, gpu_told: bool = True, **flags: object) -> dict[str, int | None]:
+def _fixes(log: str, *, gpu_specified: bool = True, **flags: object) -> dict[str, int | None]:
     serve = ServeFlags(**{"kv_cache_dtype": "auto", "tensor_parallel_size": 1} | flags)  # type: ignore[arg-type]
     request = PlanRequest(
-        find_model("Qwen/Qwen3-4B").model, (find_gpu("h100-sxm-80gb"),), EngineChoice("0.19.0"), serve
+        find_model("Qwen/Qwen3-4B").model, (find_gpu("h100-sxm-80gb"),), EngineChoice.of("0.19.0"), serve
     )
-    explained = explain(read_log(log), request, gpu_told=gpu_told)
+    explained = explain(read_log(log), request, gpu_specified=gpu_specified)
     assert explained.ending is not None
     return {fix.words: fix.tokens for fix in explained.ending.fixes}
 
@@ -241,7 +241,7 @@ def test_without_a_cache_or_a_known_gpu_nothing_is_taken_from_it() -> None:
     whole, *_, failure = OUT_OF_MEMORY.format(gib=60).splitlines(keepends=True)
 
     assert not [words for words in _fixes(failure) if "utilization" in words]
-    assert not _fixes(whole + failure, gpu_told=False)
+    assert not _fixes(whole + failure, gpu_specified=False)
 
 
 def test_a_failure_without_words_takes_its_cause_from_the_plan_if_the_plan_has_one() -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Verdict
-from service.advisor.candidates import dry_run
-from service.api.schemas.serve import ServeInput
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_types import Verdict
+from service.application.schemas.serve import ServeInput
 from service.engines.releases import find_release, rules_for
-from service.explanation.answer import Agreement, CauseBasis
-from service.explanation.run import available_gib
+from service.explanation.explanation_types import Agreement, CauseBasis
+from service.explanation.planned_start import available_gib
 from service.startup_log.arguments import command_arguments
 from service.startup_log.lines import read_lines
 from service.units import GIB
@@ -36,14 +36,16 @@ def test_nine_in_ten_failures_are_named() -> None:
 
 
 def test_only_shortages_are_taken_from_a_person_s_words() -> None:
-    retold = [
+    paraphrased = [
         each.row
         for each in explained_rows()
-        if each.explanation.ending and each.explanation.ending.basis is CauseBasis.RETOLD
+        if each.explanation.ending and each.explanation.ending.basis is CauseBasis.PARAPHRASED
     ]
 
-    assert len(retold) >= 4
-    assert {(row["status"], row["error_type"]) for row in retold} == {("failed", "kv_needed_gt_available")}
+    assert len(paraphrased) >= 4
+    assert {(row["status"], row["error_type"]) for row in paraphrased} == {
+        ("failed", "kv_needed_gt_available")
+    }
 
 
 def test_a_failure_that_says_nothing_is_named_by_its_plan() -> None:
@@ -59,10 +61,12 @@ def test_a_failure_that_says_nothing_is_named_by_its_plan() -> None:
 
 def test_what_follows_from_the_logged_memory_agrees() -> None:
     """Rows that tell their release, unless a reader found why they cannot agree."""
-    told = [each for each in PLANNED if each.startup and each.startup.release_told and not each.startup.cause]
+    specified = [
+        each for each in PLANNED if each.startup and each.startup.release_told and not each.startup.cause
+    ]
     findings = [
         (each.row["id"], finding)
-        for each in told
+        for each in specified
         for finding in each.explanation.findings
         if finding.name in FROM_MEMORY and finding.why.startswith("from the logged")
     ]
@@ -79,9 +83,9 @@ def test_every_fix_starts_when_its_command_is_planned(each: Explained) -> None:
     assert ending is not None
     assert request is not None
     for fix in ending.fixes:
-        told = command_arguments(read_lines(fix.command))
-        assert told is not None
-        given: dict[str, Any] = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", **told.flags}
+        specified = command_arguments(read_lines(fix.command))
+        assert specified is not None
+        given: dict[str, Any] = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", **specified.flags}
         flags = ServeInput.model_validate(given).flags()
         gib = available_gib(each.explanation.log)
         if gib is not None and flags.tensor_parallel_size == request.serve.tensor_parallel_size:

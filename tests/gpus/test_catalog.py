@@ -5,8 +5,20 @@ from typing import Any
 
 import pytest
 
-from service.gpus.catalog import GpuCatalog, InvalidCatalog, UnknownGpu, find_gpu, gpu_catalog
-from service.gpus.gpu_type import EccState, GpuType, MemoryBasis, TotalKind, Vendor
+from service.gpus.catalog import (
+    GpuCatalog,
+    InvalidCatalog,
+    UnknownGpu,
+    find_gpu,
+    gpu_catalog,
+)
+from service.gpus.gpu_type import (
+    EccState,
+    GpuType,
+    MemoryBasis,
+    TotalKind,
+    Vendor,
+)
 from service.gpus.totals import MemoryTotal
 
 WANTED = [
@@ -123,7 +135,7 @@ def test_figures_are_for_the_state_that_ecc_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "first"),
+    ("requested", "first"),
     [
         ("RTX 3090", "rtx-3090-24gb"),
         ("rtx3090", "rtx-3090-24gb"),
@@ -136,12 +148,12 @@ def test_figures_are_for_the_state_that_ecc_names() -> None:
         ("4090", "rtx-4090-24gb"),
     ],
 )
-def test_a_name_is_answered_with_the_ids_it_can_mean(asked: str, first: str) -> None:
+def test_a_name_is_answered_with_the_ids_it_can_mean(requested: str, first: str) -> None:
     with pytest.raises(UnknownGpu) as caught:
-        find_gpu(asked)
-    assert caught.value.id == asked
+        find_gpu(requested)
+    assert caught.value.id == requested
     assert caught.value.nearest[0] == first
-    assert repr(asked) in str(caught.value)
+    assert repr(requested) in str(caught.value)
     assert first in str(caught.value)
 
 

@@ -35,7 +35,7 @@ def test_two_decimals_of_a_3090_by_hand() -> None:
 
 @pytest.mark.parametrize("text", ["", "23.56", "23.56 GB", "24 GiB", "24126.5 MiB", "-1 MiB", "23,56 GiB"])
 def test_other_text_is_no_total(text: str) -> None:
-    with pytest.raises(ValueError, match="not a printed total"):
+    with pytest.raises(ValueError, match="is not a printed total"):
         MemoryTotal.printed(text)
 
 

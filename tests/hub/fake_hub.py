@@ -12,12 +12,12 @@ from urllib.parse import parse_qs, unquote
 
 import httpx2
 
-from service.hub.cache import Cache
-from service.hub.client import HubClient
+from service.hub.cache import HubCache
+from service.hub.circuit_breaker import CircuitBreaker
 from service.hub.endpoint import Endpoint
-from service.hub.gate import Gate
-from service.hub.repository import Repositories, Shelves
-from service.hub.transfer import DEFAULT_LIMITS, Limits, Transfer
+from service.hub.hub_client import HubClient
+from service.hub.repositories import Caches, Repositories
+from service.hub.transfer import DEFAULT_LIMITS, Transfer, TransferLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -81,8 +81,8 @@ class FakeHub:
         self,
         *,
         token: str | None = TOKEN,
-        limits: Limits = DEFAULT_LIMITS,
-        cache: Cache | None = None,
+        limits: TransferLimits = DEFAULT_LIMITS,
+        cache: HubCache | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> HubClient:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
@@ -91,8 +91,8 @@ class FakeHub:
 
     def repositories_of_a_client(self) -> Repositories:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
-        transfer = Transfer(http, Endpoint(ENDPOINT, TOKEN), DEFAULT_LIMITS, Gate())
-        return Repositories(transfer, ENDPOINT, Shelves(Cache(), Cache()), DEFAULT_LIMITS.depth)
+        transfer = Transfer(http, Endpoint(ENDPOINT, TOKEN), DEFAULT_LIMITS, CircuitBreaker())
+        return Repositories(transfer, ENDPOINT, Caches(HubCache(), HubCache()), DEFAULT_LIMITS.depth)
 
     def play(self, ending: str, response: Callable[[], httpx2.Response]) -> None:
         async def fault(_: httpx2.Request) -> httpx2.Response:
@@ -169,7 +169,7 @@ class FakeHub:
         if isinstance(located, httpx2.Response):
             return located
         files = located[0].files
-        asked = [path for path in _asked_paths(request) if path in files]
+        requested = [path for path in _asked_paths(request) if path in files]
         return httpx2.Response(
             200,
             json=[
@@ -179,7 +179,7 @@ class FakeHub:
                     "size": len(files[path]),
                     "oid": sha256(files[path]).hexdigest()[:40],
                 }
-                for path in asked
+                for path in requested
             ],
         )
 

@@ -100,7 +100,7 @@ def test_a_changed_file_is_refused(folder: Path) -> None:
 
 def test_a_path_out_of_the_folder_is_refused(folder: Path) -> None:
     edit(folder, lambda rows: rows[0].update(path="../../etc/passwd"))
-    with pytest.raises(ValueError, match="leaves the folder"):
+    with pytest.raises(ValueError, match="outside the folder"):
         build_snapshot.build(folder)
 
 

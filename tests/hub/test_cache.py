@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from service.hub.cache import ENTRY_BYTES, Cache, Key
-from tests.hub.fake_hub import COMMIT, LLAMA, MODEL, hub_with_model
+from service.hub.cache import ENTRY_BYTES, CacheKey, HubCache
+from tests.hub.fake_hub import (
+    COMMIT,
+    LLAMA,
+    MODEL,
+    hub_with_model,
+)
 
 
 @dataclass
@@ -22,8 +27,8 @@ class Clock:
         return self.now
 
 
-def key(file: str = "config.json", owner: str = "") -> Key:
-    return Key(owner, MODEL, COMMIT, file)
+def key(file: str = "config.json", owner: str = "") -> CacheKey:
+    return CacheKey(owner, MODEL, COMMIT, file)
 
 
 def damaged(path: Path, garbage: bytes) -> Path:
@@ -37,10 +42,10 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_an_entry_survives_a_restart(path: Path) -> None:
-    first = Cache(path, clock=Clock())
+    first = HubCache(path, clock=Clock())
     await first.put(key(), b"kept")
     await first.close()
-    second = Cache(path)
+    second = HubCache(path)
     kept = await second.get(key())
     assert kept is not None
     assert (kept.body, kept.stored) == (b"kept", 1_000_000.0)
@@ -51,7 +56,7 @@ async def test_an_entry_survives_a_restart(path: Path) -> None:
 
 async def test_the_least_recently_used_entries_make_room(path: Path) -> None:
     clock = Clock()
-    cache = Cache(path, limit_bytes=3 * (1000 + ENTRY_BYTES), clock=clock)
+    cache = HubCache(path, limit_bytes=3 * (1000 + ENTRY_BYTES), clock=clock)
     for file in ("a", "b", "c"):
         await cache.put(key(file), b"x" * 1000)
         clock.now += 7200
@@ -74,7 +79,7 @@ async def test_the_least_recently_used_entries_make_room(path: Path) -> None:
     ],
 )
 async def test_a_damaged_entry_is_none(path: Path, damage: str) -> None:
-    cache = Cache(path)
+    cache = HubCache(path)
     await cache.put(key(), b"kept")
     with sqlite3.connect(path) as other:
         other.execute(damage)
@@ -86,13 +91,13 @@ async def test_a_damaged_entry_is_none(path: Path, damage: str) -> None:
 
 
 async def test_a_check_names_what_it_drops(path: Path) -> None:
-    cache = Cache(path)
+    cache = HubCache(path)
     await cache.put(key("a"), b"kept")
     await cache.put(key("b"), b"kept")
     with sqlite3.connect(path) as other:
         other.execute("UPDATE entries SET body = 'other' WHERE file = 'b'")
     other.close()
-    assert [(entry.key.file, entry.whole) for entry in await cache.check()] == [("a", True), ("b", False)]
+    assert [(entry.key.file, entry.intact) for entry in await cache.check()] == [("a", True), ("b", False)]
     assert [entry.key.file for entry in await cache.check()] == ["a"]
     await cache.close()
 
@@ -103,7 +108,7 @@ async def test_a_check_names_what_it_drops(path: Path) -> None:
 )
 async def test_a_damaged_file_is_begun_anew(garbage: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = damaged(tmp_path_factory.mktemp("cache") / "hub.sqlite3", garbage)
-    cache = Cache(path)
+    cache = HubCache(path)
     assert await cache.get(key()) is None
     await cache.put(key(), b"kept")
     assert await cache.get(key()) is not None
@@ -112,14 +117,14 @@ async def test_a_damaged_file_is_begun_anew(garbage: bytes, tmp_path_factory: py
 
 async def test_where_no_file_can_be_written_memory_serves(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    cache = Cache(tmp_path / "file" / "hub.sqlite3")
+    cache = HubCache(tmp_path / "file" / "hub.sqlite3")
     await cache.put(key(), b"kept")
     assert await cache.get(key()) is not None
     await cache.close()
 
 
 async def test_a_file_that_can_only_be_read_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Cache(path, clock=Clock())
+    first = HubCache(path, clock=Clock())
     await first.put(key(), b"kept")
     await first.close()
 
@@ -127,7 +132,7 @@ async def test_a_file_that_can_only_be_read_is_read(path: Path, monkeypatch: pyt
         raise PermissionError("a disk of this kind")
 
     monkeypatch.setattr(Path, "touch", refuse)
-    second = Cache(path)
+    second = HubCache(path)
     kept = await second.get(key())
     assert kept is not None
     assert kept.body == b"kept"
@@ -138,7 +143,7 @@ async def test_a_file_that_can_only_be_read_is_read(path: Path, monkeypatch: pyt
 
 
 async def test_nobody_else_may_read_the_file(path: Path) -> None:
-    cache = Cache(path)
+    cache = HubCache(path)
     await cache.put(key(), b"kept")
     assert await asyncio.to_thread(lambda: path.stat().st_mode & 0o077) == 0
     await cache.close()
@@ -147,13 +152,13 @@ async def test_nobody_else_may_read_the_file(path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from service.hub.cache import Cache, Key
+from service.hub.cache import CacheKey, HubCache
 async def main():
-    cache = Cache(Path(sys.argv[1]))
+    cache = HubCache(Path(sys.argv[1]))
     for n in range(50):
-        await cache.put(Key("", "acme/tiny", "0" * 40, f"{sys.argv[2]}-{n}"), b"x" * 2000)
-        await cache.put(Key("", "acme/tiny", "0" * 40, "shared"), sys.argv[2].encode() * 1000)
-        assert await cache.get(Key("", "acme/tiny", "0" * 40, "shared")) is not None
+        await cache.put(CacheKey("", "acme/tiny", "0" * 40, f"{sys.argv[2]}-{n}"), b"x" * 2000)
+        await cache.put(CacheKey("", "acme/tiny", "0" * 40, "shared"), sys.argv[2].encode() * 1000)
+        assert await cache.get(CacheKey("", "acme/tiny", "0" * 40, "shared")) is not None
 asyncio.run(main())
 """
 
@@ -165,35 +170,35 @@ async def test_several_processes_share_a_file(path: Path) -> None:
 
     done = await asyncio.gather(*(asyncio.to_thread(write, name) for name in "abc"))
     assert [one.stderr for one in done] == ["", "", ""]
-    cache = Cache(path)
+    cache = HubCache(path)
     entries = await cache.check()
     assert len(entries) == 3 * 50 + 1
-    assert all(entry.whole for entry in entries)
+    assert all(entry.intact for entry in entries)
     await cache.close()
 
 
 async def test_a_client_begun_anew_asks_nothing(path: Path) -> None:
     hub = hub_with_model()
-    first = hub.client(cache=Cache(path))
+    first = hub.client(cache=HubCache(path))
     fetched = await first.fetch(MODEL)
     await first.close()
-    asked = len(hub.requests)
-    second = hub.client(cache=Cache(path))
+    requested = len(hub.requests)
+    second = hub.client(cache=HubCache(path))
     assert await second.fetch(MODEL) == fetched
     assert await second.fetch(MODEL, COMMIT) == fetched
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == requested
     await second.close()
 
 
 async def test_a_damaged_config_is_fetched_anew(path: Path) -> None:
     hub = hub_with_model()
-    client = hub.client(cache=Cache(path))
+    client = hub.client(cache=HubCache(path))
     await client.fetch(MODEL)
     with sqlite3.connect(path) as other:
         body = json.dumps({"architectures": ["Forged"]})
         other.execute("UPDATE entries SET body = ? WHERE file = 'config.json'", (body.encode(),))
     other.close()
-    asked = len(hub.requests)
+    requested = len(hub.requests)
     assert (await client.fetch(MODEL)).config == LLAMA
-    assert len(hub.requests) == asked + 1
+    assert len(hub.requests) == requested + 1
     await client.close()

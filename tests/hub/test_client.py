@@ -5,9 +5,14 @@ import json
 import httpx2
 import pytest
 
-from service.hub.client import HubClient
 from service.hub.endpoint import Endpoint
-from service.hub.errors import ConfigNotFound, HubUnreachable, NotATextModel, RevisionNotFound
+from service.hub.errors import (
+    ConfigNotFound,
+    HubUnreachable,
+    NotATextModel,
+    RevisionNotFound,
+)
+from service.hub.hub_client import HubClient
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,
@@ -196,7 +201,7 @@ async def test_a_quantization_config_that_cannot_be_read_is_not_taken_for_none()
 
 async def test_a_repository_without_a_config_is_named_so() -> None:
     hub = FakeHub({MODEL: Repository({})})
-    with pytest.raises(ConfigNotFound, match=r"acme/tiny holds no config\.json"):
+    with pytest.raises(ConfigNotFound, match=r"acme/tiny has no config\.json"):
         await hub.client().fetch(MODEL)
 
 
@@ -297,10 +302,10 @@ def test_an_endpoint_that_is_no_plain_address_is_refused(endpoint: str) -> None:
 
 
 async def test_a_mirror_may_lie_under_a_path_and_know_no_model_info() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request.url.path)
+        requested.append(request.url.path)
         if request.url.path.endswith("/config.json"):
             return httpx2.Response(200, headers={"X-Repo-Commit": COMMIT}, json=LLAMA)
         return httpx2.Response(404)
@@ -309,5 +314,5 @@ async def test_a_mirror_may_lie_under_a_path_and_know_no_model_info() -> None:
     client = HubClient(http, endpoint=Endpoint("http://mirror.test:8080/hf/"))
     fetched = await client.fetch(MODEL)
     assert (fetched.config, fetched.revision) == (LLAMA, COMMIT)
-    assert asked[:2] == [f"/hf/api/models/{MODEL}/revision/main", f"/hf{CONFIG_AT_MAIN}"]
+    assert requested[:2] == [f"/hf/api/models/{MODEL}/revision/main", f"/hf{CONFIG_AT_MAIN}"]
     assert await client.fetch(MODEL) == fetched

@@ -9,11 +9,22 @@ from typing import Any
 
 import pytest
 
-from service.hub.client import HubClient
 from service.hub.endpoint import Endpoint
-from service.hub.errors import HubError, ModelGated, ModelNotFound, RevisionNotFound
+from service.hub.errors import (
+    HubError,
+    ModelGated,
+    ModelNotFound,
+    RevisionNotFound,
+)
+from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
-from tests.hub.fake_hub import COMMIT, LLAMA, MODEL, FakeHub, Repository
+from tests.hub.fake_hub import (
+    COMMIT,
+    LLAMA,
+    MODEL,
+    FakeHub,
+    Repository,
+)
 from tests.hub.hub_server import FAULTS, serving
 
 SCRIPT = """

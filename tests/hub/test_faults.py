@@ -23,7 +23,7 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
-from service.hub.transfer import Limits
+from service.hub.transfer import TransferLimits
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,
@@ -155,7 +155,7 @@ async def test_a_stall_anywhere_ends_with_the_total_time(ending: str) -> None:
     hub.faults[ending] = stall
     before = time.monotonic()
     with pytest.raises(HubTimedOut):
-        await hub.client(limits=Limits(total_seconds=0.05)).fetch(MODEL)
+        await hub.client(limits=TransferLimits(total_seconds=0.05)).fetch(MODEL)
     assert time.monotonic() - before < 1
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -171,7 +171,7 @@ async def test_a_refused_config_does_not_wait_for_the_rest() -> None:
 
     hub.faults["/hf_quant_config.json"] = stall
     with pytest.raises(ModelNotFound):
-        await hub.client(limits=Limits(total_seconds=2)).fetch(MODEL)
+        await hub.client(limits=TransferLimits(total_seconds=2)).fetch(MODEL)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -185,7 +185,7 @@ async def test_the_connection_is_given_two_seconds_and_each_read_four() -> None:
     await hub.client().fetch(MODEL)
     timeouts = [request.extensions["timeout"] for request in hub.requests]
     assert all(timeout["connect"] == 2 and timeout["read"] == 4 for timeout in timeouts)
-    assert Limits().total_seconds == 8
+    assert TransferLimits().total_seconds == 8
 
 
 async def test_fifty_megabytes_are_left_where_they_are() -> None:
@@ -285,7 +285,7 @@ async def test_a_redirect_to_another_host_is_not_followed(location: str) -> None
 async def test_a_redirect_to_something_else_of_the_hub_is_not_followed(location: str) -> None:
     hub = hub_with_model()
     hub.play(CONFIG, lambda: httpx2.Response(302, headers={"Location": location}))
-    with pytest.raises(HubUnreachable, match="redirected to something else"):
+    with pytest.raises(HubUnreachable, match="redirected to something other"):
         await hub.client().fetch(MODEL)
     assert len(hub.requests) == 2
 

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.__main__ import cli
-from tests.hub.fake_hub import COMMIT, LLAMA, MODEL, FakeHub, Repository
+from service.cli.main import cli
+from tests.hub.fake_hub import (
+    COMMIT,
+    LLAMA,
+    MODEL,
+    FakeHub,
+    Repository,
+)
 from tests.hub.hub_server import serving
 from tests.hub.test_contract import asked_by_the_hubs_own_library
 
@@ -53,11 +59,11 @@ def test_what_was_pulled_is_planned_offline(cache: Path, monkeypatch: pytest.Mon
         result = run("models", "pull", "acme/gemma", "acme/none")
     assert result.exit_code == 1
     assert f"acme/gemma at {COMMIT}" in result.stdout
-    assert "acme/none: the Hub shows this service no model acme/none" in result.stderr
+    assert "acme/none: the Hub has no model acme/none" in result.stderr
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     answer = planned("acme/gemma")
     assert (answer["source"], answer["revision"], answer["stale"]) == ("hub", COMMIT, False)
-    assert "this was kept at" in str(answer["note"])
+    assert "this was stored at" in str(answer["note"])
     assert run("models", "pull", "acme/gemma").exit_code == 2
     assert run("models", "verify").exit_code == 0
     assert cache.exists()
@@ -81,7 +87,7 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
     (tmp_path / "site" / "google" / "broken" / "config.json").write_text("<html>")
     result = run("models", "import", str(tmp_path / "site"))
     assert result.exit_code == 1
-    assert result.stdout == "google/gemma-mine at a commit that is not told\n"
+    assert result.stdout == "google/gemma-mine at an unknown commit\n"
     assert "google/broken: config.json of google/broken is not a JSON object" in result.stderr
     answer = planned("google/gemma-mine")
     assert (answer["source"], answer["revision"]) == ("hub", None)
@@ -93,7 +99,7 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
 def test_a_single_model_takes_the_id_it_is_given(tmp_path: Path) -> None:
     shutil.copytree(GEMMA, tmp_path / "weights")
     result = run("models", "import", str(tmp_path / "weights"), "--id", "acme/mine")
-    assert (result.exit_code, result.stdout) == (0, "acme/mine at a commit that is not told\n")
+    assert (result.exit_code, result.stdout) == (0, "acme/mine at an unknown commit\n")
     assert run("models", "import", str(tmp_path / "weights"), "--id", "../mine").exit_code == 1
     assert run("models", "import", str(tmp_path), "--id", "acme/mine").exit_code in {0, 1}
     (tmp_path / "empty").mkdir()

@@ -8,11 +8,21 @@ from starlette.testclient import TestClient
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.cache import Cache
+from service.hub.cache import HubCache
 from service.hub.credential import callers_own
-from service.hub.errors import HubRateLimited, HubTokenRefused, InvalidHubToken, ModelNotFound
+from service.hub.errors import (
+    HubRateLimited,
+    HubTokenRefused,
+    InvalidHubToken,
+    ModelNotFound,
+)
 from service.settings import Settings
-from tests.hub.fake_hub import MODEL, FakeHub, hub_with_model, refused
+from tests.hub.fake_hub import (
+    MODEL,
+    FakeHub,
+    hub_with_model,
+    refused,
+)
 
 ALICE, BOB = "hf_alice", "hf_bob"
 
@@ -34,19 +44,19 @@ def private_hub() -> FakeHub:
 
 async def test_what_one_caller_may_see_no_other_is_shown(tmp_path: Path) -> None:
     hub, path = private_hub(), tmp_path / "hub.sqlite3"
-    client = hub.client(cache=Cache(path))
+    client = hub.client(cache=HubCache(path))
     fetched = await client.fetch(MODEL, credential=callers_own(ALICE))
-    asked = len(hub.requests)
+    requested = len(hub.requests)
     assert await client.fetch(MODEL, credential=callers_own(ALICE)) == fetched
-    assert len(hub.requests) == asked
+    assert len(hub.requests) == requested
     for credential in (callers_own(BOB), None):
         for revision in (None, fetched.revision):
             with pytest.raises(ModelNotFound):
                 await client.fetch(MODEL, revision, credential)
     with pytest.raises(ModelNotFound):
-        await hub.client(cache=Cache(path)).fetch(MODEL)
+        await hub.client(cache=HubCache(path)).fetch(MODEL)
     await client.close()
-    assert await Cache(path).check() == []
+    assert await HubCache(path).check() == []
 
 
 async def test_a_refusal_of_one_token_is_not_anothers() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.hub.identity import check_model_id
+from service.hub.model_ids import check_model_id
 from service.hub.snapshot import BundledSnapshot
 
 SNAPSHOT = BundledSnapshot()

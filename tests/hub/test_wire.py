@@ -15,17 +15,28 @@ from fastapi import FastAPI
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.cache import Cache
-from service.hub.client import HubClient
+from service.hub.cache import HubCache
 from service.hub.endpoint import Endpoint
+from service.hub.hub_client import HubClient
+from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
-from service.hub.source import ModelSource
-from service.hub.transfer import Limits, hub_http
+from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
-from tests.hub.fake_hub import COMMIT, MODEL, TOKEN, FakeHub, Repository
-from tests.hub.hub_server import FAULTS, index_of, serving, shard_name
+from tests.hub.fake_hub import (
+    COMMIT,
+    MODEL,
+    TOKEN,
+    FakeHub,
+    Repository,
+)
+from tests.hub.hub_server import (
+    FAULTS,
+    index_of,
+    serving,
+    shard_name,
+)
 
-QUICK = Limits(connect_seconds=1.0, read_seconds=1.0, total_seconds=2.0)
+QUICK = TransferLimits(connect_seconds=1.0, read_seconds=1.0, total_seconds=2.0)
 LLAMA = BundledSnapshot().get("meta-llama/Llama-3.1-8B")
 assert LLAMA is not None
 CONFIG = json.dumps(LLAMA.config).encode()
@@ -48,11 +59,15 @@ class WallClock:
 
 
 @asynccontextmanager
-async def face(endpoint: str, clock: WallClock, limits: Limits = QUICK) -> AsyncIterator[httpx2.AsyncClient]:
+async def face(
+    endpoint: str, clock: WallClock, limits: TransferLimits = QUICK
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client of the real application before a Hub."""
     async with await asyncio.to_thread(hub_http) as http:
         services = await asyncio.to_thread(build_services, Settings(), http)
-        client = HubClient(http, endpoint=Endpoint(endpoint, TOKEN), limits=limits, cache=Cache(clock=clock))
+        client = HubClient(
+            http, endpoint=Endpoint(endpoint, TOKEN), limits=limits, cache=HubCache(clock=clock)
+        )
         services = replace(services, models=ModelSource(client, services.snapshot))
         app: FastAPI = await asyncio.to_thread(create_app, services)
         transport = httpx2.ASGITransport(app=app)
@@ -102,6 +117,7 @@ async def test_a_fault_met_cold_is_named(fault: str, of: str) -> None:
     assert all(request.url.host == "127.0.0.1" for request in server.hub.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", COLD)
 async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> None:
     clock = WallClock()
@@ -109,10 +125,10 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
         async with face(server.endpoint, clock) as asking:
             assert (await ask(asking)).json()["stale"] is False
             server.fault = FAULTS[fault]
-            asked = len(server.hub.requests)
+            requested = len(server.hub.requests)
             clock.now += 299
             assert (await ask(asking)).json()["stale"] is False
-            assert len(server.hub.requests) == asked
+            assert len(server.hub.requests) == requested
             clock.now += 2
             reply = await ask(asking)
             if fault in DEFINITE:
@@ -122,7 +138,7 @@ async def test_a_fault_met_warm_is_bridged_for_a_day_and_said(fault: str) -> Non
                 )
                 return
             assert (reply.status_code, reply.json()["stale"]) == (200, True)
-            assert "this is what the Hub said at 20" in reply.json()["note"]
+            assert "this is the Hub's response of 20" in reply.json()["note"]
             assert (await ask(asking)).json()["stale"] is True
             clock.now += 86_400
             assert (await ask(asking)).status_code == COLD[fault][0]
@@ -134,7 +150,7 @@ async def test_no_such_name_and_no_tls(address: str, warm: bool) -> None:
     clock = WallClock()
     with serving(hub_with_llama()) as server:
         async with await asyncio.to_thread(hub_http) as http:
-            cache = Cache(clock=clock)
+            cache = HubCache(clock=clock)
             if warm:
                 await HubClient(http, endpoint=Endpoint(server.endpoint), cache=cache).fetch(MODEL)
                 clock.now += 301
@@ -202,10 +218,10 @@ async def test_a_thousand_cold_callers_cost_one_request_for_each_file() -> None:
             callers = [asyncio.create_task(client.fetch(MODEL)) for _ in range(1000)]
             await asyncio.sleep(0.01)
             callers[0].cancel()
-            told = await asyncio.gather(*callers, return_exceptions=True)
+            specified = await asyncio.gather(*callers, return_exceptions=True)
             await client.close()
-    assert isinstance(told[0], asyncio.CancelledError)
-    assert all(fetched == told[1] for fetched in told[1:])
+    assert isinstance(specified[0], asyncio.CancelledError)
+    assert all(fetched == specified[1] for fetched in specified[1:])
     assert server.hub.paths() == [
         f"/{MODEL}/resolve/{COMMIT}/config.json",
         f"/api/models/{MODEL}/revision/main",
@@ -241,7 +257,7 @@ async def test_a_cold_model_of_many_shards_waits_for_two_rounds_of_at_most_four_
 
 async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
     with serving(hub_of_shards(24), seconds=0.06) as server:
-        async with face(server.endpoint, WallClock(), Limits()) as asking:
+        async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             await asking.get("/livez")
             fetches = [asyncio.create_task(asking.get(f"/models/acme/large-{n}")) for n in range(24)]
             waits: list[float] = []
@@ -258,7 +274,7 @@ async def test_a_probe_is_answered_while_many_shards_are_fetched() -> None:
 
 async def test_a_plan_of_a_cold_model_never_holds_the_loop_for_a_file() -> None:
     with serving(hub_with_llama()) as server:
-        async with face(server.endpoint, WallClock(), Limits()) as asking:
+        async with face(server.endpoint, WallClock(), TransferLimits()) as asking:
             question = {"model": MODEL, "gpus": ["h100-sxm-80gb"], "serve": {"tensor_parallel_size": 1}}
             answer = await asking.post("/plan", json=question)
     assert (answer.status_code, answer.json()["model"]["source"]) == (200, "hub")

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.start import dry_start, settled
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import resolved
+from service.engine_config.engine_config import EngineConfig
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.kv_cache.admission import admit, most_guessed_blocks
+from service.kv_cache.admission import admit, most_draft_blocks
 from service.kv_cache.formats import cache_format
 from service.kv_cache.groups import Group
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache
-from service.launch.serving import Serving
+from service.kv_cache.specs import AttentionSpec, CacheKind, SpecLayers
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import LATE
 from tests.kv_cache.test_several_caches import WHISPER
@@ -23,10 +24,10 @@ from tests.kv_cache.test_several_caches import start as whisper
 LENGTH = 4096
 
 
-def serving(version: str, batch: int, behind: int = 0) -> Serving:
+def engine_config(version: str, batch: int, behind: int = 0) -> EngineConfig:
     flags = ServeFlags(max_model_len=LENGTH, max_num_batched_tokens=batch, max_num_seqs=1)
     architecture = bundled_architecture("meta-llama/Llama-3.1-8B")
-    _, found = settled(architecture, flags, rules_for(find_release(version)), find_gpu("h100-sxm-80gb"))
+    _, found = resolved(architecture, flags, rules_for(find_release(version)), find_gpu("h100-sxm-80gb"))
     return replace(found, concurrent_batches=1 + behind)
 
 
@@ -35,13 +36,13 @@ FORM = cache_format("auto", "bfloat16")
 
 def group(block: int, window: int | None) -> Group:
     kind = CacheKind.FULL_ATTENTION if window is None else CacheKind.SLIDING_WINDOW
-    return Group.of((LayerCache(0, AttentionSpec(kind, block, 8, 128, 128, FORM, sliding_window=window)),))
+    return Group.of((SpecLayers(AttentionSpec(kind, block, 8, 128, 128, FORM, sliding_window=window), (0,)),))
 
 
 def chunked(block: int, chunk: int) -> Group:
     kind = CacheKind.CHUNKED_LOCAL_ATTENTION
     spec = AttentionSpec(kind, block, 8, 128, 128, FORM, attention_chunk_size=chunk)
-    return Group.of((LayerCache(0, spec),))
+    return Group.of((SpecLayers(spec, (0,)),))
 
 
 @dataclass
@@ -59,9 +60,9 @@ class Pool:
 
     def step(self, request: int, before: int, tokens: int) -> bool:
         """Make room for some tokens after the first ``before`` ones; return whether there was room."""
-        begun = self.steps.setdefault(request, [])
-        begun.append(before)
-        done = begun[max(0, len(begun) - 1 - self.behind)]
+        started = self.steps.setdefault(request, [])
+        started.append(before)
+        done = started[max(0, len(started) - 1 - self.behind)]
         wanted = []
         for number, each in enumerate(self.groups):
             spec = each.spec
@@ -113,7 +114,7 @@ prompts, batches, behind = st.integers(1, 900), st.integers(1, 300), st.integers
 def test_as_many_are_let_in_as_a_pool_played_through_has_room_for(
     layers: list[Group], prompt: int, batch: int, late: int, free: int
 ) -> None:
-    of = serving("0.32.0", batch, late)
+    of = engine_config("0.32.0", batch, late)
     request = admit(tuple(layers), of, LENGTH, prompt, 1)
     pool, let_in = Pool(layers, free, late), 0
     while let_in < 50 and request.blocks <= pool.free:
@@ -127,10 +128,10 @@ def test_as_many_are_let_in_as_a_pool_played_through_has_room_for(
 def test_what_is_held_is_what_a_pool_played_through_holds(
     layers: list[Group], prompt: int, batch: int, late: int
 ) -> None:
-    request = admit(tuple(layers), serving("0.32.0", batch, late), LENGTH, prompt, 1)
+    request = admit(tuple(layers), engine_config("0.32.0", batch, late), LENGTH, prompt, 1)
     pool = Pool(layers, 10_000, late)
-    assert read(pool, 0, prompt, batch) == request.prefill_blocks
-    assert pool.of(0) == request.settled_blocks
+    assert read(pool, 0, prompt, batch) == request.peak_prefill_blocks
+    assert pool.of(0) == request.blocks_after_prefill
 
 
 @given(groups, prompts, batches, behind, st.tuples(st.integers(1, 200), st.integers(1, 300)))
@@ -138,7 +139,7 @@ def test_requests_that_stay_to_the_end_find_room_for_every_token(
     layers: list[Group], prompt: int, batch: int, late: int, sizes: tuple[int, int]
 ) -> None:
     answer, free = sizes
-    request = admit(tuple(layers), serving("0.32.0", batch, late), LENGTH, prompt, answer)
+    request = admit(tuple(layers), engine_config("0.32.0", batch, late), LENGTH, prompt, answer)
     together, pool = min(request.to_the_end(free), 8), Pool(layers, free, late)
     for number in range(together):
         assert read(pool, number, prompt, batch) is not None
@@ -149,10 +150,10 @@ def test_requests_that_stay_to_the_end_find_room_for_every_token(
 @given(groups, prompts, batches)
 def test_a_gate_asks_for_what_a_prompt_holds_at_most(layers: list[Group], prompt: int, batch: int) -> None:
     for version, late in (("0.20.2", 0), ("0.32.0", 1)):
-        request = admit(tuple(layers), serving(version, batch, late), LENGTH, prompt, 1)
+        request = admit(tuple(layers), engine_config(version, batch, late), LENGTH, prompt, 1)
         assert request.blocks <= request.whole_prompt_blocks
         # Three tokens of the answer take at most one more block of each group.
-        assert request.prefill_blocks <= request.blocks + len(layers)
+        assert request.peak_prefill_blocks <= request.blocks + len(layers)
 
 
 def test_the_windows_of_gemma_4_by_hand() -> None:
@@ -166,21 +167,21 @@ def test_the_windows_of_gemma_4_by_hand() -> None:
         "0.32.0": 1001,
     }
     for version, wanted in read_and_kept.items():
-        of = replace(serving(version, 8192, 1), max_model_len=65_536)
+        of = replace(engine_config(version, 8192, 1), max_model_len=65_536)
         assert admit(windows, of, 65_536, 16_001, 1).blocks == wanted
     patched = rules_for(find_release("0.19.0"), ("vllm#39866",))
-    of = replace(serving("0.19.0", 8192), rules=patched)
+    of = replace(engine_config("0.19.0", 8192), rules=patched)
     (counts,) = admit(windows, of, 65_536, 16_001, 1).groups
     assert (counts.counted_tokens, counts.blocks) == (1024 + 8192, 576)
     assert counts.whole_prompt_blocks == 1001
     # While it is answered: 1024 tokens span 64 or 65 blocks.
-    assert counts.answered_blocks in {64, 65}
+    assert counts.peak_decode_blocks in {64, 65}
 
 
 def test_before_0_19_nothing_but_the_first_step_had_to_be_free() -> None:
     # Scheduler.schedule of 0.18.1 asks for room for the tokens of a step: 8192 / 16 and 16,001 / 16.
     for version, tokens, wanted in (("0.18.1", 8192, 512), ("0.19.0", 16_001, 1001)):
-        (counts,) = admit((group(16, None),), serving(version, 8192), 65_536, 16_001, 1).groups
+        (counts,) = admit((group(16, None),), engine_config(version, 8192), 65_536, 16_001, 1).groups
         assert (counts.counted_tokens, counts.blocks) == (tokens, wanted)
 
 
@@ -188,12 +189,12 @@ def test_an_encoders_tokens_are_there_from_the_first_step_to_the_last() -> None:
     """As vLLM 0.13.0 schedules Whisper: max_num_encoder_input_tokens, which is the batch, at once."""
     start = whisper(WHISPER, "0.13.0", max_num_batched_tokens=4096)
 
-    own, across = admit(start.layout.groups, start.serving, 448, 4, 200).groups
+    own, across = admit(start.layout.groups, start.engine_config, 448, 4, 200).groups
 
     assert across.kind == CacheKind.CROSS_ATTENTION
-    assert (across.blocks, across.settled_blocks, across.answered_blocks) == (256, 256, 256)
+    assert (across.blocks, across.blocks_after_prefill, across.peak_decode_blocks) == (256, 256, 256)
     # 4 + 200 tokens but the last, which is never written.
-    assert (own.blocks, own.answered_blocks) == (1, 13)
+    assert (own.blocks, own.peak_decode_blocks) == (1, 13)
 
 
 def test_a_ring_is_one_block_whatever_the_prompt() -> None:
@@ -205,40 +206,42 @@ def test_a_ring_is_one_block_whatever_the_prompt() -> None:
         find_gpu("h200-sxm-141gb"),
     )
     for prompt in (1, 30_000):
-        counted = admit(start.layout.groups, start.serving, 65_536, prompt, 1000).groups
+        counted = admit(start.layout.groups, start.engine_config, 65_536, prompt, 1000).groups
         kinds = [group.spec.kind for group in start.layout.groups]
         ring = counted[kinds.index(CacheKind.CIRCULAR_BUFFER)]
-        assert (ring.blocks, ring.settled_blocks, ring.answered_blocks) == (1, 1, 1)
+        assert (ring.blocks, ring.blocks_after_prefill, ring.peak_decode_blocks) == (1, 1, 1)
 
 
 def test_the_most_blocks_of_chunks_are_held_just_before_one_is_given_back() -> None:
     # One token a step: the 840th is read while 420 to 839 are there, in blocks 26 to 52 of 16 tokens.
-    assert admit((chunked(16, 420),), serving("0.32.0", 1), LENGTH, 1000, 1).prefill_blocks == 27
+    assert admit((chunked(16, 420),), engine_config("0.32.0", 1), LENGTH, 1000, 1).peak_prefill_blocks == 27
 
 
 def test_a_window_holds_most_where_a_block_begins() -> None:
     # Token 216 begins the tenth block of 24; the window of 194 has not passed the first, tokens 0 to 23: it
     # sees 23 to 216. Token 238 is in the same block, and the first has been given back.
-    (counts,) = admit((group(24, 194),), serving("0.32.0", 193), LENGTH, 180, 59).groups
-    assert counts.answered_blocks == 10
+    (counts,) = admit((group(24, 194),), engine_config("0.32.0", 193), LENGTH, 180, 59).groups
+    assert counts.peak_decode_blocks == 10
 
 
 def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
     # Read one token at a time, full attention holds the blocks of the prompt and of three tokens more.
-    request = admit((group(16, None), group(16, 1024)), serving("0.32.0", 1), 1 << 31, 1 << 30, 1 << 20)
-    assert request.settled_blocks == (1 << 26) + 1 + 65
-    assert request.prefill_blocks >= request.settled_blocks
+    request = admit((group(16, None), group(16, 1024)), engine_config("0.32.0", 1), 1 << 31, 1 << 30, 1 << 20)
+    assert request.blocks_after_prefill == (1 << 26) + 1 + 65
+    assert request.peak_prefill_blocks >= request.blocks_after_prefill
 
 
 @given(groups, st.integers(1, 40), st.integers(0, 4000))
-def test_guesses_take_no_more_blocks_than_is_said(layers: list[Group], guesses: int, written: int) -> None:
+def test_guesses_take_no_more_blocks_than_is_said(
+    layers: list[Group], draft_tokens: int, written: int
+) -> None:
     """A step holds the next token, the guesses that it checks, and those made after it, one more at most."""
     pool, plain = (Pool(layers, 10**6, 0) for _ in range(2))
     assert plain.step(0, 0, written + 1)
-    assert pool.step(0, 0, written + 1 + guesses + (guesses + 1))
+    assert pool.step(0, 0, written + 1 + draft_tokens + (draft_tokens + 1))
 
-    assert 0 <= pool.of(0) - plain.of(0) <= most_guessed_blocks(tuple(layers), guesses)
+    assert 0 <= pool.of(0) - plain.of(0) <= most_draft_blocks(tuple(layers), draft_tokens)
 
 
 def test_nothing_is_taken_where_nothing_is_guessed() -> None:
-    assert most_guessed_blocks((group(16, None),), 0) == 0
+    assert most_draft_blocks((group(16, None),), 0) == 0

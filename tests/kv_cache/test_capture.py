@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -15,15 +16,15 @@ HYBRID, DENSE = "Qwen/Qwen3.6-35B-A3B", "meta-llama/Llama-3.1-8B"
 
 
 def started(model: str, release: str, **flags: object) -> Start:
-    asked = replace(ServeFlags(), **flags)  # type: ignore[arg-type]
+    requested = replace(ServeFlags(), **flags)  # type: ignore[arg-type]
     rules = rules_for(find_release(release))
-    return dry_start(bundled_architecture(model), asked, rules, find_gpu("h100-sxm-80gb"))
+    return dry_start(bundled_architecture(model), requested, rules, find_gpu("h100-sxm-80gb"))
 
 
 def test_the_words_are_those_of_a_logged_failure() -> None:
     start = started(HYBRID, "0.25.1")
 
-    words = capture_failure(start.layout, start.serving, 615)
+    words = capture_failure(start.layout, start.engine_config, 615)
 
     # Logged for Qwen 3.6 27B, whose default is 1,024 sequences too.
     assert words is not None
@@ -43,4 +44,4 @@ def test_the_words_are_those_of_a_logged_failure() -> None:
 def test_nothing_fails(model: str, release: str, flags: dict[str, object], blocks: int) -> None:
     start = started(model, release, **flags)
 
-    assert capture_failure(start.layout, start.serving, blocks) is None
+    assert capture_failure(start.layout, start.engine_config, blocks) is None

@@ -7,15 +7,21 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import RELEASES, find_release, rules_for
-from service.engines.speculation import SpeculativeConfig
+from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
-from service.kv_cache.specs import AttentionSpec, StateSpec
-from tests.accuracy.oracle import asked_architecture, bundled_architecture, difference, read_rows
+from service.kv_cache.specs import AttentionSpec, StateSpec, each_layer
+from tests.accuracy.oracle import (
+    asked_architecture,
+    bundled_architecture,
+    difference,
+    read_rows,
+)
 from tests.kv_cache.drafts import architecture_of_row, drafted, recorded_rows
 from tests.kv_cache.test_oracle import CASES
 
@@ -54,11 +60,11 @@ def test_the_answers_cover_every_method_and_refusals_of_drafts() -> None:
     assert "same vocabulary size" in words
 
 
-def untold(row: Mapping[str, Any]) -> bool:
+def unset(row: Mapping[str, Any]) -> bool:
     return "speculative_config" not in row["serve"] and row["config"] in {QWEN, DEEPSEEK}
 
 
-@pytest.mark.parametrize("row", [row for row in read_rows(CASES) if untold(row)], ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", [row for row in read_rows(CASES) if unset(row)], ids=lambda row: row["id"])
 def test_published_answers_without_a_draft_stay_as_they_are(row: Mapping[str, Any]) -> None:
     rules = rules_for(find_release(row["engine_version"]))
     assert difference(row, asked_architecture(row["config"]), rules) is None
@@ -67,9 +73,9 @@ def test_published_answers_without_a_draft_stay_as_they_are(row: Mapping[str, An
 # ------------------------------------------------------------------------------------------------ laws
 
 
-def start(model: str, release: str | Version, guessing: dict[str, Any] | None, **flags: Any) -> Start:  # noqa: ANN401
-    config = None if guessing is None else SpeculativeConfig.parse(guessing)
-    draft = None if guessing is None or guessing.get("method") == "ngram" else guessing.get("model")
+def start(model: str, release: str | Version, speculative: dict[str, Any] | None, **flags: Any) -> Start:  # noqa: ANN401
+    config = None if speculative is None else SpeculativeConfig.parse(speculative)
+    draft = None if speculative is None or speculative.get("method") == "ngram" else speculative.get("model")
     rules = rules_for(Version(str(release)))
     return dry_start(drafted(model, draft), ServeFlags(speculative_config=config, **flags), rules, H100)
 
@@ -83,12 +89,13 @@ HEAD = {"method": "eagle3", "model": "drafts/EAGLE3-gpt-oss-20b", "num_speculati
     "release", [release for release in RELEASES if release >= Version("0.11.0")], ids=str
 )
 def test_a_prediction_layer_is_one_more_layer_of_the_models_own_kind(release: Version) -> None:
-    plain, guessed = start(DEEPSEEK, release, None), start(DEEPSEEK, release, MTP)
+    plain, drafted = start(DEEPSEEK, release, None), start(DEEPSEEK, release, MTP)
 
-    (layers,), (more,) = plain.layout.layers, guessed.layout.layers
+    (layers,), (more,) = plain.layout.layers, drafted.layout.layers
 
-    assert more[: len(layers)] == layers
-    assert [cache.spec for cache in more[len(layers) :]] == [layers[-1].spec]
+    own, drafted_too = each_layer(layers), each_layer(more)
+    assert drafted_too[: len(own)] == own
+    assert [spec for _, spec in drafted_too[len(own) :]] == [own[-1][1]]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +103,9 @@ def test_a_prediction_layer_is_one_more_layer_of_the_models_own_kind(release: Ve
 )
 def test_more_guesses_never_leave_more_room(release: Version) -> None:
     def concurrency(tokens: int) -> float:
-        guessing = {"method": "mtp", "num_speculative_tokens": tokens}
-        begun = start(QWEN, release, guessing, max_model_len=32768)
-        return size_cache(begun.layout, begun.serving, 40 << 30).max_concurrency
+        speculative = {"method": "mtp", "num_speculative_tokens": tokens}
+        started = start(QWEN, release, speculative, max_model_len=32768)
+        return size_cache(started.layout, started.engine_config, 40 << 30).max_concurrency
 
     found = [concurrency(tokens) for tokens in (1, 2, 3, 5)]
     assert found == sorted(found, reverse=True)
@@ -106,14 +113,14 @@ def test_more_guesses_never_leave_more_room(release: Version) -> None:
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_lookups_add_no_layer(release: Version) -> None:
-    plain, guessed = start(GPT, release, None), start(GPT, release, NGRAM)
-    assert guessed.layout.layers == plain.layout.layers
+    plain, drafted = start(GPT, release, None), start(GPT, release, NGRAM)
+    assert drafted.layout.layers == plain.layout.layers
 
 
 def test_drafts_live_on_the_last_stage() -> None:
-    begun = start(DEEPSEEK, "0.32.0", MTP, pipeline_parallel_size=2)
-    first, last = begun.layout.layers
-    assert (first[-1].index, last[-1].index) == (30, 61)
+    started = start(DEEPSEEK, "0.32.0", MTP, pipeline_parallel_size=2)
+    first, last = map(each_layer, started.layout.layers)
+    assert (first[-1][0], last[-1][0]) == (30, 61)
     assert (len(first), len(last)) == (31, 31)
 
 
@@ -126,16 +133,16 @@ def test_chunks_share_no_pool_with_layers_that_read_hidden_states() -> None:
     flags = ServeFlags(max_model_len=131_072, tensor_parallel_size=8)
     rules = rules_for(Version("0.32.0"))
 
-    def kinds(guessing: dict[str, Any]) -> list[str]:
-        given = replace(flags, speculative_config=SpeculativeConfig.parse(guessing))
+    def kinds(speculative: dict[str, Any]) -> list[str]:
+        given = replace(flags, speculative_config=SpeculativeConfig.parse(speculative))
         return [group.kind for group in dry_start(model, given, rules, H100).layout.groups]
 
     assert kinds(NGRAM) == [*["chunked_local_attention"] * 3, "full_attention"]
     assert kinds({"model": head.id, "num_speculative_tokens": 2}) == ["full_attention"]
 
 
-def states(begun: Start) -> tuple[StateSpec, ...]:
-    (layers,) = begun.layout.layers
+def states(started: Start) -> tuple[StateSpec, ...]:
+    (layers,) = started.layout.layers
     return tuple(cache.spec for cache in layers if isinstance(cache.spec, StateSpec))
 
 
@@ -153,8 +160,8 @@ def states(begun: Start) -> tuple[StateSpec, ...]:
 )
 def test_convolutions_keep_a_row_per_guess_since_their_release(release: str, model: str, rows: int) -> None:
     plain, one, three = (
-        states(start(model, release, guessing))[0].state_bytes
-        for guessing in (None, {**NGRAM, "num_speculative_tokens": 1}, NGRAM)
+        states(start(model, release, speculative))[0].state_bytes
+        for speculative in (None, {**NGRAM, "num_speculative_tokens": 1}, NGRAM)
     )
     row = one - plain
     assert three - plain == 3 * row
@@ -167,25 +174,27 @@ def test_convolutions_keep_a_row_per_guess_since_their_release(release: str, mod
 )
 def test_a_request_holds_a_state_per_guess(release: str, mode: str | None, pages: int) -> None:
     caching = {} if mode is None else {"enable_prefix_caching": True, "mamba_cache_mode": mode}
-    begun = start(QWEN, release, NGRAM, max_model_len=8192, **caching)
-    assert states(begun)[0].blocks_per_request(begun.serving.demand()) == pages
+    started = start(QWEN, release, NGRAM, max_model_len=8192, **caching)
+    assert states(started)[0].blocks_per_request(started.engine_config.demand()) == pages
 
 
 @pytest.mark.parametrize(("release", "extra"), [("0.21.0", 0), ("0.22.0", 3)])
 def test_states_of_every_block_are_joined_by_those_of_guesses(release: str, extra: int) -> None:
     flags = {"enable_prefix_caching": True, "mamba_cache_mode": "all", "max_model_len": 8192}
     model = "JambaForCausalLM/jamba-small-dense"
-    plain, guessed = (start(model, release, guessing, **flags) for guessing in (None, NGRAM))
-    counts = [states(begun)[0].blocks_per_request(begun.serving.demand()) for begun in (plain, guessed)]
+    plain, drafted = (start(model, release, speculative, **flags) for speculative in (None, NGRAM))
+    counts = [
+        states(started)[0].blocks_per_request(started.engine_config.demand()) for started in (plain, drafted)
+    ]
     assert counts[1] - counts[0] == extra
 
 
 def test_windows_reach_back_for_several_modules() -> None:
-    begun = start(GPT, "0.28.0", HEAD, max_model_len=65536, max_num_batched_tokens=2048)
-    demand = begun.serving.demand()
+    started = start(GPT, "0.28.0", HEAD, max_model_len=65536, max_num_batched_tokens=2048)
+    demand = started.engine_config.demand()
     window = next(
         cache.spec
-        for cache in begun.layout.layers[0]
+        for cache in started.layout.layers[0]
         if isinstance(cache.spec, AttentionSpec) and cache.spec.sliding_window
     )
     further = replace(demand, retained_tokens=16)
@@ -198,4 +207,4 @@ def test_states_but_of_qwen_refused_guesses_at_first(release: str) -> None:
     with pytest.raises(EngineRefusal, match="Mamba with speculative decoding") as caught:
         start("JambaForCausalLM/jamba-small-dense", release, NGRAM)
     assert caught.value.stage is Stage.PAGE_SIZE
-    assert start(QWEN, release, NGRAM).serving.speculative_tokens == 3
+    assert start(QWEN, release, NGRAM).engine_config.speculative_tokens == 3

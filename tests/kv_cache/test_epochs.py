@@ -3,7 +3,8 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -42,15 +43,15 @@ def start(model: str, release: str, flags: ServeFlags, gpu: str = "h100-sxm-80gb
 def test_capacity_across_releases(
     model: str, length: int, release: str, tokens: int, concurrency: float
 ) -> None:
-    begun = start(model, release, ServeFlags(max_model_len=length))
-    cache = size_cache(begun.layout, begun.serving, 20 * GIB)
+    started = start(model, release, ServeFlags(max_model_len=length))
+    cache = size_cache(started.layout, started.engine_config, 20 * GIB)
     assert (cache.tokens, round(cache.max_concurrency, 4)) == (tokens, round(concurrency, 4))
 
 
 def test_in_flight_batches_let_gemma_4_fail() -> None:
-    begun = start(GEMMA4, "0.26.0", ServeFlags(max_model_len=131_072))
+    started = start(GEMMA4, "0.26.0", ServeFlags(max_model_len=131_072))
     with pytest.raises(EngineRefusal, match=r"23\.29 GiB KV cache is needed"):
-        size_cache(begun.layout, begun.serving, 20 * GIB)
+        size_cache(started.layout, started.engine_config, 20 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +68,17 @@ def test_in_flight_batches_let_gemma_4_fail() -> None:
     ],
 )
 def test_what_must_fit_before_the_engine_starts(release: str, needed: int) -> None:
-    begun = start(GEMMA3, release, ServeFlags(max_model_len=131_072))
-    size_cache(begun.layout, begun.serving, needed)
+    started = start(GEMMA3, release, ServeFlags(max_model_len=131_072))
+    size_cache(started.layout, started.engine_config, needed)
     with pytest.raises(EngineRefusal) as caught:
-        size_cache(begun.layout, begun.serving, needed - 1)
+        size_cache(started.layout, started.engine_config, needed - 1)
     assert caught.value.stage is Stage.MEMORY
 
 
 @pytest.mark.parametrize(("release", "length"), [("0.14.0", 65_536), ("0.28.0", 65_536), ("0.29.0", 65_520)])
 def test_a_fitted_length_leaves_the_null_block(release: str, length: int) -> None:
-    begun = start(LLAMA, release, ServeFlags(max_model_len=-1))
-    assert size_cache(begun.layout, begun.serving, 8 * GIB).max_model_len == length
+    started = start(LLAMA, release, ServeFlags(max_model_len=-1))
+    assert size_cache(started.layout, started.engine_config, 8 * GIB).max_model_len == length
 
 
 def test_lengths_are_not_fitted_before_0_14() -> None:
@@ -99,9 +100,9 @@ def test_lengths_are_not_fitted_before_0_14() -> None:
     ],
 )
 def test_gib_are_printed_as_the_release_prints_them(release: str, sizes: str) -> None:
-    begun = start(LLAMA, release, ServeFlags(max_model_len=131_072))
+    started = start(LLAMA, release, ServeFlags(max_model_len=131_072))
     with pytest.raises(EngineRefusal) as caught:
-        size_cache(begun.layout, begun.serving, 8 * GIB)
+        size_cache(started.layout, started.engine_config, 8 * GIB)
     assert sizes in caught.value.message
     assert "estimated maximum model length is 65536. Try increasing" in caught.value.message
 
@@ -114,8 +115,8 @@ def test_older_releases_look_at_the_memory_first(release: str, stage: Stage) -> 
 
 def refusal_stage(release: str, flags: ServeFlags) -> Stage | None:
     try:
-        begun = start("Qwen/Qwen3-Next-80B-A3B-Instruct", release, flags)
-        size_cache(begun.layout, begun.serving, GIB)
+        started = start("Qwen/Qwen3-Next-80B-A3B-Instruct", release, flags)
+        size_cache(started.layout, started.engine_config, GIB)
     except EngineRefusal as refusal:
         return refusal.stage
     return None
@@ -123,9 +124,9 @@ def refusal_stage(release: str, flags: ServeFlags) -> Stage | None:
 
 def test_with_enough_memory_the_layers_are_refused_after_all() -> None:
     flags = ServeFlags(max_model_len=8192, disable_hybrid_kv_cache_manager=True)
-    begun = start("Qwen/Qwen3-Next-80B-A3B-Instruct", "0.13.0", flags)
+    started = start("Qwen/Qwen3-Next-80B-A3B-Instruct", "0.13.0", flags)
     with pytest.raises(EngineRefusal, match="unified type"):
-        size_cache(begun.layout, begun.serving, 40 * GIB)
+        size_cache(started.layout, started.engine_config, 40 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -165,26 +166,26 @@ def test_a_given_latent_block_is_kept_only_if_the_kernel_reads_it(given: int, ke
 def test_recurrent_states_across_releases(
     release: str, caching: bool | None, block_size: int, states: int
 ) -> None:
-    begun = start(QWEN, release, ServeFlags(max_model_len=32_768, enable_prefix_caching=caching))
-    cache = size_cache(begun.layout, begun.serving, 20 * GIB)
-    assert begun.layout.block_size == block_size
+    started = start(QWEN, release, ServeFlags(max_model_len=32_768, enable_prefix_caching=caching))
+    cache = size_cache(started.layout, started.engine_config, 20 * GIB)
+    assert started.layout.block_size == block_size
     assert {g.blocks_per_request for g in cache.groups if g.kind == "mamba"} == {states}
 
 
 @pytest.mark.parametrize(("release", "first"), [("0.11.0", "full_attention"), ("0.11.1", "mamba")])
 def test_states_came_last(release: str, first: str) -> None:
-    begun = start("Qwen/Qwen3-Next-80B-A3B-Instruct", release, ServeFlags(max_model_len=8192))
-    assert begun.layout.groups[0].kind == first
+    started = start("Qwen/Qwen3-Next-80B-A3B-Instruct", release, ServeFlags(max_model_len=8192))
+    assert started.layout.groups[0].kind == first
 
 
 def test_every_stage_formed_its_own_groups_in_0_10_2() -> None:
     # Gemma 3 27B in two stages of 31 layers: 26 windows and 5 full ones, so groups of 5.
-    begun = start(GEMMA3, "0.10.2", ServeFlags(max_model_len=8192, pipeline_parallel_size=2))
-    assert [[len(group.layers) for group in stage] for stage in begun.layout.stages] == [
+    started = start(GEMMA3, "0.10.2", ServeFlags(max_model_len=8192, pipeline_parallel_size=2))
+    assert [[group.num_layers for group in stage] for stage in started.layout.stages] == [
         [5, 5, 5, 5, 5, 5, 1],
         [5, 5, 5, 5, 5, 5, 1],
     ]
-    assert begun.layout.groups[0].kind == "full_attention"  # sorted by the names of the engine's classes
+    assert started.layout.groups[0].kind == "full_attention"  # sorted by the names of the engine's classes
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_chunks_save_memory_only_since_0_14() -> None:
     assert [g.kind for g in start(model, "0.13.0", flags).layout.groups] == ["full_attention"]
     groups = start(model, "0.14.0", flags).layout.groups
     assert [g.kind for g in groups] == [*["chunked_local_attention"] * 3, "full_attention"]
-    demand = start(model, "0.14.0", flags).serving.demand()
+    demand = start(model, "0.14.0", flags).engine_config.demand()
     assert [g.blocks_per_request(demand) for g in groups] == [1024, 1024, 1024, 8192]  # 8192 + 8192 in 16s
 
 
@@ -230,16 +231,16 @@ def test_gpt_oss_does_not_repeat_its_heads() -> None:
 
 def test_windows_do_not_go_with_decode_context_parallelism() -> None:
     flags = ServeFlags(max_model_len=8192, tensor_parallel_size=16, decode_context_parallel_size=2)
-    begun = start("mistralai/Mistral-7B-v0.1", "0.33.0", flags)
+    started = start("mistralai/Mistral-7B-v0.1", "0.33.0", flags)
     with pytest.raises(EngineRefusal, match="DCP not support sliding window"):
-        size_cache(begun.layout, begun.serving, 20 * GIB)
+        size_cache(started.layout, started.engine_config, 20 * GIB)
 
 
 def test_decode_context_parallelism_multiplied_the_tokens_once() -> None:
     # 128 heads of DeepSeek V3 over 8 ranks that share the tokens: pages of 64 tokens x 1152 B x 61 layers.
     flags = ServeFlags(max_model_len=8192, tensor_parallel_size=8, decode_context_parallel_size=8)
-    begun = start(DEEPSEEK, "0.17.1", flags)
-    cache = size_cache(begun.layout, begun.serving, 20 * GIB)
+    started = start(DEEPSEEK, "0.17.1", flags)
+    cache = size_cache(started.layout, started.engine_config, 20 * GIB)
     assert cache.num_blocks == 20 * GIB // (64 * 1152 * 61)
     assert cache.tokens == cache.num_blocks * 64 * 8
     assert cache.max_concurrency == cache.num_blocks / 16  # 1024 tokens of each rank in blocks of 64

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.advisor.start import dry_start
+from service.advisor.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.kv_cache.answer import KvCache
 from service.kv_cache.capacity import size_cache
+from service.kv_cache.kv_cache import KvCache
 from tests.accuracy.oracle import bundled_architecture
 
 GPU = find_gpu("h100-sxm-80gb")
@@ -19,7 +19,7 @@ GEMMA = "google/gemma-3-27b-it"
 
 def cache_of(model: str, release: str, available: int, flags: ServeFlags) -> KvCache:
     start = dry_start(bundled_architecture(model), flags, rules_for(find_release(release)), GPU)
-    return size_cache(start.layout, start.serving, available)
+    return size_cache(start.layout, start.engine_config, available)
 
 
 def flags(length: int, *, stages: int = 1, blocks: int | None = None) -> ServeFlags:

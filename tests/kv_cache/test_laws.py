@@ -6,19 +6,26 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.architecture.pipeline import stage_layers
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import first_releases
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules import EngineRules, TokenReport
+from service.engines.rules.capacity import TokenReport
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.formats import QUANTIZED, cache_format
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.packing import bytes_per_block
-from service.kv_cache.specs import AttentionSpec, CacheKind, LayerCache, StateSpec
+from service.kv_cache.specs import (
+    AttentionSpec,
+    CacheKind,
+    SpecLayers,
+    StateSpec,
+)
 from tests.accuracy.oracle import bundled_architecture
 
 MODELS = (
@@ -52,12 +59,12 @@ def start(model: str, of: EngineRules, *, ranks: int = 1, length: int = 8192) ->
 @given(supported, sizes, sizes)
 def test_more_memory_never_gives_fewer_blocks(case: tuple[str, EngineRules], one: int, other: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        small = size_cache(begun.layout, begun.serving, min(one, other))
+        small = size_cache(started.layout, started.engine_config, min(one, other))
     except EngineRefusal:
         return
-    large = size_cache(begun.layout, begun.serving, max(one, other))
+    large = size_cache(started.layout, started.engine_config, max(one, other))
     assert small.num_blocks <= large.num_blocks
     assert small.tokens <= large.tokens
     assert small.max_concurrency <= large.max_concurrency
@@ -66,9 +73,9 @@ def test_more_memory_never_gives_fewer_blocks(case: tuple[str, EngineRules], one
 @given(supported, sizes)
 def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        cache = size_cache(begun.layout, begun.serving, available)
+        cache = size_cache(started.layout, started.engine_config, available)
     except EngineRefusal:
         return
     assert cache.num_blocks * cache.largest_bytes_per_block <= available
@@ -78,18 +85,18 @@ def test_blocks_never_take_more_than_what_is_there(case: tuple[str, EngineRules]
 @given(supported, sizes)
 def test_the_estimated_length_is_the_longest_that_fits(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of, length=131072 if "Mistral" not in model else 32768)
-    fitted = replace(begun.serving, fit_max_model_len=True)
+    started = start(model, of, length=131072 if "Mistral" not in model else 32768)
+    fitted = replace(started.engine_config, fit_max_model_len=True)
     try:
-        cache = size_cache(begun.layout, fitted, available)
+        cache = size_cache(started.layout, fitted, available)
     except EngineRefusal:
         return
     assert cache.max_model_len == cache.estimated_max_model_len
-    size_cache(begun.layout, replace(begun.serving, max_model_len=cache.max_model_len), available)
-    if cache.max_model_len < begun.serving.max_model_len:
-        longer = replace(begun.serving, max_model_len=cache.max_model_len + 1)
+    size_cache(started.layout, replace(started.engine_config, max_model_len=cache.max_model_len), available)
+    if cache.max_model_len < started.engine_config.max_model_len:
+        longer = replace(started.engine_config, max_model_len=cache.max_model_len + 1)
         with pytest.raises(EngineRefusal):
-            size_cache(begun.layout, longer, available)
+            size_cache(started.layout, longer, available)
 
 
 @given(supported)
@@ -103,7 +110,8 @@ def test_all_pages_of_several_groups_are_equal(case: tuple[str, EngineRules]) ->
 @given(supported)
 def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, EngineRules]) -> None:
     model, of = case
-    indices = [layer.index for group in start(model, of).layout.groups for layer in group.layers]
+    groups = start(model, of).layout.groups
+    indices = [index for group in groups for layers in group.layers for index in layers.indices]
     owners = [
         index
         for index, layer in enumerate(bundled_architecture(model).layers)
@@ -117,7 +125,7 @@ def test_every_layer_with_a_cache_is_in_exactly_one_group(case: tuple[str, Engin
 )
 def test_tensor_parallelism_divides_what_a_block_costs(model: str, of: EngineRules, ranks: int) -> None:
     whole, part = start(model, of).layout, start(model, of, ranks=ranks).layout
-    packed = of.packed_block_bytes
+    packed = of.pages.packed_block_bytes
     assert bytes_per_block(part.stages[0], packed) * ranks == bytes_per_block(whole.stages[0], packed)
 
 
@@ -126,8 +134,8 @@ def test_latent_attention_is_not_divided_by_tensor_parallelism(of: EngineRules, 
     model = "deepseek-ai/DeepSeek-V3"
     assume(available > 1 << 32)
     one, eight = start(model, of), start(model, of, ranks=8)
-    assert size_cache(one.layout, one.serving, available).num_blocks == (
-        size_cache(eight.layout, eight.serving, available).num_blocks
+    assert size_cache(one.layout, one.engine_config, available).num_blocks == (
+        size_cache(eight.layout, eight.engine_config, available).num_blocks
     )
 
 
@@ -179,13 +187,12 @@ def test_a_llama_3_page_of_16_tokens(dtype: str, page: int) -> None:
     assert spec.page_size == page
 
 
-def layers_of(num_sliding: int, num_full: int) -> tuple[LayerCache, ...]:
+def layers_of(num_sliding: int, num_full: int) -> tuple[SpecLayers, ...]:
     plain = cache_format("auto", "bfloat16")
     sliding = AttentionSpec(CacheKind.SLIDING_WINDOW, 16, 8, 128, 128, plain, sliding_window=1024)
     full = AttentionSpec(CacheKind.FULL_ATTENTION, 16, 8, 128, 128, plain)
-    return tuple(
-        LayerCache(index, sliding if index < num_sliding else full) for index in range(num_sliding + num_full)
-    )
+    indices = tuple(range(num_sliding + num_full))
+    return SpecLayers(sliding, indices[:num_sliding]), SpecLayers(full, indices[num_sliding:])
 
 
 @pytest.mark.parametrize(
@@ -202,8 +209,9 @@ def layers_of(num_sliding: int, num_full: int) -> tuple[LayerCache, ...]:
     ],
 )
 def test_group_sizes(release: str, counts: tuple[int, int], groups: list[int]) -> None:
-    found = group_layers(layers_of(*counts), rules_for(next(r for r in RELEASES if str(r) == release)))
-    assert [len(group.layers) for group in found] == groups
+    rules = rules_for(next(r for r in RELEASES if str(r) == release))
+    found = group_layers(layers_of(*counts), rules.groups, rules.pages)
+    assert [group.num_layers for group in found] == groups
 
 
 def test_layers_of_one_kind_with_different_pages_are_one_uniform_group() -> None:
@@ -211,26 +219,28 @@ def test_layers_of_one_kind_with_different_pages_are_one_uniform_group() -> None
         AttentionSpec(CacheKind.FULL_ATTENTION, 16, heads, 128, 128, cache_format("auto", "bfloat16"))
         for heads in (4, 8)
     )
-    (group,) = group_layers((LayerCache(0, narrow), LayerCache(1, wide)), rules_for(RELEASES[-1]))
+    caches, rules = (SpecLayers(narrow, (0,)), SpecLayers(wide, (1,))), rules_for(RELEASES[-1])
+    (group,) = group_layers(caches, rules.groups, rules.pages)
     assert group.kind is CacheKind.UNIFORM_TYPE
     assert group.page_size == narrow.page_size + wide.page_size
 
 
 def test_states_and_attention_need_the_hybrid_manager() -> None:
-    caches = (LayerCache(0, StateSpec(8192, 65_536, 1)), *layers_of(0, 1))
+    full = layers_of(0, 1)[1]
+    caches, rules = (SpecLayers(StateSpec(8192, 65_536, 1), (1,)), full), rules_for(RELEASES[-1])
     with pytest.raises(EngineRefusal, match="unified type"):
-        group_layers(caches, rules_for(RELEASES[-1]), hybrid_manager=False)
+        group_layers(caches, rules.groups, rules.pages, hybrid_manager=False)
 
 
 @given(supported, sizes)
 def test_the_report_says_what_the_numbers_say(case: tuple[str, EngineRules], available: int) -> None:
     model, of = case
-    begun = start(model, of)
+    started = start(model, of)
     try:
-        cache = size_cache(begun.layout, begun.serving, available)
+        cache = size_cache(started.layout, started.engine_config, available)
     except EngineRefusal:
         return
     assert f"{cache.tokens:,} tokens" in " ".join(cache.log_lines)
     assert f"{cache.max_concurrency:.2f}x" in " ".join(cache.log_lines)
-    if of.token_report is TokenReport.CONCURRENCY:
+    if of.capacity.token_report is TokenReport.CONCURRENCY:
         assert cache.tokens == int(cache.max_concurrency * cache.max_model_len)

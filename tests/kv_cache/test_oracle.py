@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.advisor.start import dry_start
+from service.advisor.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
@@ -66,7 +66,7 @@ def words_of_refusal(row: Mapping[str, Any]) -> str:
     rules = rules_for(find_release(row["engine_version"]))
     try:
         start = dry_start(asked_architecture(row["config"]), ServeFlags(**row["serve"]), rules, gpu_of(row))
-        size_cache(start.layout, start.serving, row["serve"]["kv_cache_memory_bytes"])
+        size_cache(start.layout, start.engine_config, row["serve"]["kv_cache_memory_bytes"])
     except EngineRefusal as refusal:
         return refusal.message
     return ""

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from service.advisor.start import dry_start
-from service.architecture.layers import Attention, CompressedAttention
+from service.advisor.dry_run import dry_start
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -15,7 +16,7 @@ from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.per_token import token_bytes
-from service.kv_cache.specs import WINDOWED_KINDS, AttentionSpec, CacheKind
+from service.kv_cache.specs import WINDOWED_KINDS, AttentionSpec, CacheKind, each_layer
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import LATE, RECORDINGS, SPARSE
 
@@ -52,11 +53,11 @@ def test_a_token_costs_what_the_layers_caches_are_made_of() -> None:
         mixers = [mixer for _, mixer in architecture.attention_layers]
         # The engine turns the type of compressed caches to that of their kernels.
         compresses = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
-        kept = tokens.get("fp8_ds_mla" if compresses else start.serving.kv_cache_dtype)
+        kept = tokens.get("fp8_ds_mla" if compresses else start.engine_config.kv_cache_dtype)
         if kept is None:
             assert not tokens
             continue
-        specs = [layer.spec for group in start.layout.groups for layer in group.layers]
+        specs = [spec for group in start.layout.groups for _, spec in each_layer(group.layers)]
         attending = [spec for spec in specs if isinstance(spec, AttentionSpec)]
         assert kept.later == _bytes(attending, WHOLE), architecture.class_name
         # What a compressor or short convolutions hold of the last few tokens counts as a state does.

@@ -7,7 +7,15 @@ import pytest
 
 from service.engines.releases import find_release, rules_for
 from tests.accuracy.oracle import difference
-from tests.accuracy.recorded import DRAWN, LATE, RECORDINGS, RECURRENT, SPARSE, UNEVEN, Recorded
+from tests.accuracy.recorded import (
+    DRAWN,
+    LATE,
+    RECORDINGS,
+    RECURRENT,
+    SPARSE,
+    UNEVEN,
+    Recorded,
+)
 
 ROWS = [
     pytest.param(recorded, name, rows, id=name)

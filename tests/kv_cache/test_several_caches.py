@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
@@ -64,7 +65,7 @@ def start(document: dict[str, Any], release: str, gpu: str = "h100-sxm-80gb", **
 
 def test_whisper_keeps_its_own_tokens_and_a_batch_of_the_encoder_s() -> None:
     found = start(WHISPER, "0.32.0")
-    cache = size_cache(found.layout, found.serving, MEMORY)
+    cache = size_cache(found.layout, found.engine_config, MEMORY)
 
     assert [(group.kind, group.layers) for group in cache.groups] == [
         (CacheKind.FULL_ATTENTION, 12),
@@ -78,13 +79,13 @@ def test_whisper_keeps_its_own_tokens_and_a_batch_of_the_encoder_s() -> None:
     ("release", "tokens"), [("0.10.2", 1500), ("0.12.0", 1500), ("0.13.0", 8192), ("0.33.0", 8192)]
 )
 def test_room_for_the_encoder_was_the_model_s_and_is_the_batch_s(release: str, tokens: int) -> None:
-    assert start(WHISPER, release).serving.encoder_tokens == tokens
+    assert start(WHISPER, release).engine_config.encoder_tokens == tokens
 
 
 @pytest.mark.parametrize(("release", "caching"), [("0.11.2", False), ("0.12.0", True), ("0.32.0", True)])
 def test_prefixes_of_a_decoder_with_an_encoder_are_cached_when_asked_for(release: str, caching: bool) -> None:
-    assert start(WHISPER, release, enable_prefix_caching=True).serving.enable_prefix_caching is caching
-    assert not start(WHISPER, release).serving.enable_prefix_caching
+    assert start(WHISPER, release, enable_prefix_caching=True).engine_config.enable_prefix_caching is caching
+    assert not start(WHISPER, release).engine_config.enable_prefix_caching
 
 
 def test_cross_attention_has_a_backend_of_its_own() -> None:
@@ -105,7 +106,7 @@ def test_one_kind_of_cache_cannot_be_made_of_two() -> None:
 def test_batches_hold_a_whole_prompt_where_none_is_chunked() -> None:
     with pytest.raises(EngineRefusal, match=r"max_num_batched_tokens \(256\) is smaller than max_model_len"):
         start(WHISPER, "0.32.0", max_num_batched_tokens=256)
-    assert start(WHISPER, "0.10.2", max_num_batched_tokens=256).serving.max_num_batched_tokens == 256
+    assert start(WHISPER, "0.10.2", max_num_batched_tokens=256).engine_config.max_num_batched_tokens == 256
 
 
 def test_batches_hold_all_requests_asked_for() -> None:
@@ -117,8 +118,8 @@ def test_attentions_of_one_layer_stay_on_one_stage() -> None:
     """vLLM 0.32.0 asked: of seven layers, the first stage has four, and two caches for each."""
     found = start(LONGCAT, "0.32.0", pipeline_parallel_size=2)
 
-    assert [len(stage) for stage in found.layout.layers] == [8, 6]
-    assert size_cache(found.layout, found.serving, MEMORY).num_blocks == 33908
+    assert [sum(layers.count for layers in stage) for stage in found.layout.layers] == [8, 6]
+    assert size_cache(found.layout, found.engine_config, MEMORY).num_blocks == 33908
     assert model(LONGCAT).num_layers == 7
 
 
@@ -132,7 +133,7 @@ def test_a_second_pass_has_caches_but_no_weights() -> None:
     found = start(LOOP, "0.32.0")
 
     assert (len(architecture.layers), architecture.num_layers) == (40, 20)
-    assert [(group.kind, len(group.layers)) for group in found.layout.groups] == [
+    assert [(group.kind, group.num_layers) for group in found.layout.groups] == [
         (CacheKind.FULL_ATTENTION, 20),
         (CacheKind.SLIDING_WINDOW, 20),
     ]

@@ -3,9 +3,10 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.start import dry_start
+from service.advisor.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, LatentAttention
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
 from service.engines.releases import rules_for
@@ -20,9 +21,9 @@ HY_V4 = "HYV4ForCausalLM/defaults"
 def test_minimax_m3_picks_blocks_in_all_but_its_first_three_layers() -> None:
     mixers = [layer.mixer for layer in SPARSE.architecture(M3).layers]
 
-    picks = [isinstance(mixer, Attention) and mixer.block_indexer is not None for mixer in mixers]
+    selects = [isinstance(mixer, Attention) and mixer.block_indexer is not None for mixer in mixers]
 
-    assert picks == [False] * 3 + [True] * 57
+    assert selects == [False] * 3 + [True] * 57
 
 
 def test_a_picking_layer_keeps_a_key_of_16_bits_beside_whatever_the_cache_is() -> None:
@@ -65,7 +66,9 @@ def test_hy_v4_picks_anew_in_every_fourth_layer() -> None:
     anew = [
         index
         for index, mixer in enumerate(mixers)
-        if isinstance(mixer, LatentAttention) and mixer.indexer and not mixer.indexer.reuses_picks
+        if isinstance(mixer, MultiHeadLatentAttention)
+        and mixer.indexer
+        and not mixer.indexer.reuses_selection
     ]
 
     assert anew == [0, *range(1, 34, 4)]

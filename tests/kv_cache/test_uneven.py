@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.layers import Attention, PackedConvolutions
+from service.architecture.layers.attention import Attention, PackedConvolutions
 from service.architecture.reading import read_architecture
 from tests.accuracy.recorded import UNEVEN
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from service.advisor.answer import Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Verdict
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
@@ -45,7 +45,7 @@ def test_a_plan_says_that_the_dtype_is_not_heeded() -> None:
 
     assert candidate.verdict is Verdict.STARTS
     assert candidate.resolved_kv_cache_dtype == "bfloat16"
-    assert "does not hand fp8 on" in candidate.warnings[0]
+    assert "does not pass fp8" in candidate.warnings[0]
 
 
 def test_a_checkpoint_that_brings_scales_is_not_refused_e5m2_where_no_layer_is_told() -> None:

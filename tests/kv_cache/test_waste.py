@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.start import Start, dry_start
+from service.advisor.dry_run import dry_start
+from service.advisor.engine_start import Start
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, find_release, rules_for
 from service.gpus.catalog import find_gpu
@@ -12,7 +13,12 @@ from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import CacheKind
 from service.kv_cache.waste import Waste, waste_of
 from tests.accuracy.recorded import LATE
-from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
+from tests.advisor.questions import (
+    GEMMA,
+    LLAMA,
+    QWEN,
+    ask,
+)
 from tests.kv_cache.test_several_caches import WHISPER
 from tests.kv_cache.test_several_caches import start as whisper
 
@@ -66,8 +72,8 @@ def test_states_beside_the_last_are_a_reserve() -> None:
 
 def waste_of_start(found: Start) -> Waste:
     (stage,) = found.layout.stages
-    block = bytes_per_block(stage, found.serving.rules.packed_block_bytes)
-    return waste_of(stage, block, found.serving.demand())
+    block = bytes_per_block(stage, found.engine_config.rules.pages.packed_block_bytes)
+    return waste_of(stage, block, found.engine_config.demand())
 
 
 def test_an_encoders_tokens_are_all_needed() -> None:

@@ -1,4 +1,4 @@
-"""Models of the bundled snapshot, and what real releases and logs say of their memory."""
+"""Models of the bundled snapshot, and their memory as real releases and logs state it."""
 
 import json
 from collections.abc import Mapping

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from service.architecture.layers import Attention, CompressedAttention, DecoderLayer, Mixer, NoFeedForward
-from service.architecture.recurrence import (
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.feed_forward import NoFeedForward
+from service.architecture.layers.recurrence import (
     GroupedLinearAttention,
     KimiDeltaAttention,
     LinearAttention,
@@ -18,8 +21,8 @@ from service.architecture.recurrence import (
 )
 from service.memory.activation import activation, layer_width
 from service.memory.constants import constants_at
-from service.memory.modules import Shards
 from service.memory.profile_run import ProfileRun
+from service.memory.weights.modules import Shards
 from tests.memory.recorded import bundled
 
 MODEL = bundled("meta-llama/Llama-3.1-8B")
@@ -72,7 +75,7 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
     assert width(mixer, 8) == 2 * 8 * 512 + 1024
     copies = replace(MODEL, hyper_connections=bundled("deepseek-ai/DeepSeek-V4-Flash").hyper_connections)
     layer = DecoderLayer(mixer, NoFeedForward())
-    # Four copies of the hidden state stand instead of one.
+    # There are four copies of the hidden state instead of one.
     assert layer_width(layer, copies, Shards(1)) - layer_width(layer, MODEL, Shards(1)) == 3 * RESIDUAL
 
 
@@ -80,7 +83,7 @@ def test_compressed_queries_are_whole_on_every_rank() -> None:
 def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str, low_copies: float) -> None:
     """vLLM 0.11.0, TopKTopPSampler: logits, masked logits and probabilities in 32 bits, with the model's own.
 
-    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable asks for FlashInfer.
+    Qwen3-32B: 1,024 requests, logits of 151,936 tokens. From 0.11.1 on a variable selects FlashInfer.
     """
     architecture, shards = bundled("Qwen/Qwen3-32B"), Shards(tensor_parallel_size=8)
     run = ProfileRun(
@@ -90,12 +93,13 @@ def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str
         sequences=1024,
         samples=True,
         encodes=False,
-        second_runner=False,
-        guesses=False,
+        v2_model_runner=False,
+        draft_tokens=False,
         max_model_len=40_960,
     )
 
-    peak = activation(architecture, constants_at(Version(release)), run)
+    constants = constants_at(Version(release))
+    peak = activation(architecture, constants.activation, constants.encoders, run)
 
     logits = 1024 * 151_936 * (4 * low_copies + 2)
     assert peak.low / logits == pytest.approx(1.05, abs=0.15)

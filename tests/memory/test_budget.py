@@ -8,11 +8,16 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.gpus.catalog import find_gpu
-from service.memory.budget import Basis, Estimate, WeightsEstimate
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.device import device_total
-from service.memory.estimation import BudgetInputs, estimate_budget
 from service.units import GIB
-from tests.memory.recorded import altered, bundled, capability, records
+from tests.memory.recorded import (
+    altered,
+    bundled,
+    capability,
+    records,
+)
 
 HALF_DIGIT = 0.005 * GIB
 """Logs round to two digits."""
@@ -118,10 +123,10 @@ def test_the_share_is_rounded_as_the_release_does(release: str, requested: int) 
 
 def test_quantizing_while_loading_halves_the_linear_layers() -> None:
     plain = inputs_of(LLAMA)
-    kept = estimate_budget(bundled(LLAMA["config"]), replace(plain, quantization="fp8")).weights
+    resident = estimate_budget(bundled(LLAMA["config"]), replace(plain, quantization="fp8")).weights
 
     # A log of 0.19.0: "Model loading took 8.49 GiB" for Llama-3.1-8B with --quantization fp8.
-    assert kept.low - HALF_DIGIT <= 8.49 * GIB <= kept.high + HALF_DIGIT
+    assert resident.low - HALF_DIGIT <= 8.49 * GIB <= resident.high + HALF_DIGIT
 
 
 def test_bitsandbytes_stores_half_a_byte_and_a_scale_for_64() -> None:
@@ -151,7 +156,7 @@ def test_bitsandbytes_stores_half_a_byte_and_a_scale_for_64() -> None:
 @pytest.mark.parametrize(("release", "charged"), [("0.26.0", 0), ("0.27.0", 256 * (128_256 + 4_008) * 4)])
 def test_the_second_runner_counts_tokens_of_every_request(release: str, charged: int) -> None:
     """Llama 3.1: 128,256 words of 32 bits for each request, and a bit for each word of the vocabulary."""
-    some = replace(inputs_of(LLAMA), release=Version(release), max_num_seqs=256, second_runner=True)
+    some = replace(inputs_of(LLAMA), release=Version(release), max_num_seqs=256, v2_model_runner=True)
     more = replace(some, max_num_seqs=512)
     architecture = bundled(LLAMA["config"])
 
@@ -176,12 +181,12 @@ def test_an_unknown_quantization_takes_the_checkpoints_size() -> None:
     unknown = altered(LLAMA["config"], quantization={"quant_method": "exl3", "bits": 4})
     small = replace(inputs_of(LLAMA), checkpoint_bytes=5_000_000_000)
 
-    told = estimate_budget(unknown, small).weights
-    untold = estimate_budget(unknown, inputs_of(LLAMA)).weights
+    specified = estimate_budget(unknown, small).weights
+    unset = estimate_budget(unknown, inputs_of(LLAMA)).weights
 
-    assert told.basis is Basis.ASSUMED
-    assert told.bytes == pytest.approx(5_000_000_000, rel=0.05)
-    assert untold.high - untold.low > told.high - told.low
+    assert specified.basis is Basis.ASSUMED
+    assert specified.bytes == pytest.approx(5_000_000_000, rel=0.05)
+    assert unset.high - unset.low > specified.high - specified.low
 
 
 def test_a_gpu_of_the_catalog_brings_its_total() -> None:

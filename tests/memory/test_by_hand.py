@@ -7,8 +7,8 @@ from packaging.version import Version
 
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
-from service.memory.deployment import Deployment
-from service.memory.weights import parameter_bytes
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes
 
 # 4 heads of 64 elements, 2 of them with keys: queries, keys and values are 256 + 128 + 128 outputs.
 HIDDEN: Final = 256
@@ -42,7 +42,7 @@ def layer_bytes(class_name: str, fields: dict[str, object], ranks: int = 1) -> i
             read_architecture(
                 read_document({"architectures": [class_name], **SHAPE, "num_hidden_layers": count, **fields})
             ),
-            Deployment(tensor_parallel_size=ranks),
+            Parallelism(tensor_parallel_size=ranks),
             Version("0.23.0"),
         )
         for count in (4, 5)
@@ -85,7 +85,7 @@ def layer_bytes(class_name: str, fields: dict[str, object], ranks: int = 1) -> i
         # grok1.py: four norms; a dense network beside the experts where residuals say so.
         ("Grok1ForCausalLM", MOE, ATTENTION + ROUTED + 2 * NORMS),
         ("Grok1ForCausalLM", {**MOE, "residual_moe": True}, ATTENTION + ROUTED + NETWORK + 2 * NORMS),
-        # bailing_moe.py: two shared experts, as wide as a routed one or as told.
+        # bailing_moe.py: two shared experts, as wide as a routed one or as configured.
         (
             "BailingMoeForCausalLM",
             {**MOE, "num_shared_experts": 2},
@@ -108,7 +108,7 @@ def layer_bytes(class_name: str, fields: dict[str, object], ranks: int = 1) -> i
             },
             ATTENTION + QKV + NETWORK + NORMS + 2 * (64 + 64),
         ),
-        # sarvam.py: a shared expert unless told; the biases of experts are in 32 bits, two elements each.
+        # sarvam.py: a shared expert by default; the biases of experts are in 32 bits, two elements each.
         (
             "SarvamMLAForCausalLM",
             {**LATENT, **MOE},

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.answer import Candidate, Verdict
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.memory.budget import Basis
+from service.memory.budget_types import Basis
 from tests.accuracy.oracle import bundled_architecture
 
 SPARSE = "deepseek-ai/DeepSeek-V3.2"
@@ -85,7 +85,7 @@ def test_experts_are_split_over_the_ranks_of_all_replicas_or_dealt_to_them() -> 
     """vLLM 0.28.0, FusedMoEParallelConfig.make: experts over 4 ranks take as much either way."""
     flags = ServeFlags(max_model_len=8192, data_parallel_size=4)
     split = candidate("Qwen/Qwen3-30B-A3B-Instruct-2507", "h100-sxm-80gb", "0.28.0", flags).memory
-    dealt = candidate(
+    sharded = candidate(
         "Qwen/Qwen3-30B-A3B-Instruct-2507",
         "h100-sxm-80gb",
         "0.28.0",
@@ -93,5 +93,5 @@ def test_experts_are_split_over_the_ranks_of_all_replicas_or_dealt_to_them() -> 
     ).memory
 
     assert split is not None
-    assert dealt is not None
-    assert split.weights.bytes == dealt.weights.bytes
+    assert sharded is not None
+    assert split.weights.bytes == sharded.weights.bytes

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.start import Start
-from service.memory.deployment import Deployment
-from service.memory.draft_weights import draft_parameters
-from service.memory.weights import parameter_bytes_per_stage
+from service.advisor.engine_start import Start
+from service.memory.parallelism import Parallelism
+from service.memory.weights.draft_weights import draft_parameters
+from service.memory.weights.parameters import parameter_bytes_per_stage
 from tests.kv_cache.drafts import drafted, recorded_rows, start_of
 
 FORMER_LOADER = Version("0.24.0")
@@ -46,14 +46,14 @@ ROWS = [
 ]
 
 
-def deployment_of(row: Mapping[str, Any], begun: Start) -> Deployment:
-    serve, capability = row["serve"], begun.serving.compute_capability
-    return Deployment(
+def deployment_of(row: Mapping[str, Any], started: Start) -> Parallelism:
+    serve, capability = row["serve"], started.engine_config.compute_capability
+    return Parallelism(
         tensor_parallel_size=serve["tensor_parallel_size"],
         pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
         enable_expert_parallel=serve.get("enable_expert_parallel", False),
         compute_capability=(capability.major, capability.minor),
-        dtype=begun.serving.dtype,
+        dtype=started.engine_config.dtype,
     )
 
 
@@ -63,9 +63,9 @@ def test_bytes_are_those_that_the_release_allocates(name: str) -> None:
     for row in ROWS:
         if row["config"] != name:
             continue
-        begun = start_of(row)
-        architecture, release = begun.architecture, begun.serving.release
-        deployment = deployment_of(row, begun)
+        started = start_of(row)
+        architecture, release = started.architecture, started.engine_config.release
+        deployment = deployment_of(row, started)
         # Without a checkpoint the engine takes the model's output for that of EAGLE 3.
         draft = architecture.draft
         assert draft is not None or "gpu" in row["serve"]["speculative_config"]["method"]
@@ -80,7 +80,7 @@ def test_bytes_are_those_that_the_release_allocates(name: str) -> None:
 def test_prediction_layers_kept_outputs_of_their_own_at_first() -> None:
     row = next(row for row in ROWS if row["config"] == "deepseek-ai/DeepSeek-V3")
     architecture = start_of(row).architecture
-    alone = Deployment(tensor_parallel_size=8)
+    alone = Parallelism(tensor_parallel_size=8)
     before, after = (
         draft_parameters(architecture, alone, Version(release)).bytes for release in ("0.15.1", "0.16.0")
     )
@@ -89,7 +89,7 @@ def test_prediction_layers_kept_outputs_of_their_own_at_first() -> None:
 
 def test_a_head_may_bring_its_own_embedding() -> None:
     row = next(row for row in ROWS if row["serve"]["speculative_config"].get("method") == "eagle3")
-    estimate = draft_parameters(start_of(row).architecture, Deployment(), Version("0.32.0"))
+    estimate = draft_parameters(start_of(row).architecture, Parallelism(), Version("0.32.0"))
     assert estimate.low == estimate.bytes < estimate.high
 
 
@@ -113,7 +113,7 @@ PLAIN = {1: 156_006_389_980, 4: 39_982_256_476, 8: 20_644_900_892}
 def test_drafts_of_deepseek_v4(release: str, ranks: int, name: str, drafted_bytes: int) -> None:
     drafts = drafted(name).drafts
     architecture = replace(drafted(name), draft=drafts.parallel or drafts.own)
-    deployment = Deployment(tensor_parallel_size=ranks, compute_capability=(9, 0))
+    deployment = Parallelism(tensor_parallel_size=ranks, compute_capability=(9, 0))
     ours = draft_parameters(architecture, deployment, Version(release)).bytes
 
     # The scales of blocks that ranks share, and the bias of hashed routes, are within 32 KB.

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.architecture.media import PatchedMedia
+from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_types import Basis, Estimate
 from service.memory.constants import constants_at
 from service.memory.encoders import EncodedItems, encoded_items, encoders
-from service.memory.estimation import BudgetInputs, estimate_budget
-from service.memory.modules import Shards
 from service.memory.profile_run import ProfileRun
+from service.memory.weights.modules import Shards
 from service.units import GIB
 from tests.memory.recorded import altered, bundled
 
@@ -49,7 +49,7 @@ QWEN25_VL: dict[str, Any] = {
 
 
 def _media(architecture: ModelArchitecture) -> PatchedMedia:
-    (tower,) = architecture.towers
+    (tower,) = architecture.media.towers
     assert tower.media is not None
     return tower.media
 
@@ -62,8 +62,8 @@ def _run(tokens: int, max_model_len: int, ranks: int = 1) -> ProfileRun:
         sequences=256,
         samples=True,
         encodes=True,
-        second_runner=False,
-        guesses=False,
+        v2_model_runner=False,
+        draft_tokens=False,
         max_model_len=max_model_len,
     )
 
@@ -83,7 +83,9 @@ def test_the_encoder_cache_has_the_places_that_engines_log(
 ) -> None:
     """``Encoder cache will be initialized with a budget of ... tokens, and profiled with ... items``."""
     architecture = altered(model, None if model else QWEN25_VL)
-    encoded = encoded_items(_media(architecture), constants_at(Version(release)), _run(tokens, max_model_len))
+    encoded = encoded_items(
+        _media(architecture), constants_at(Version(release)).encoders, _run(tokens, max_model_len)
+    )
 
     assert (encoded.budget, encoded.items) == logged
 
@@ -94,7 +96,7 @@ def test_the_encoder_cache_has_the_places_that_engines_log(
 )
 def test_timestamps_count_no_longer_since_0_13(release: str, encoded: EncodedItems) -> None:
     """12,288 tokens of a video take 12.5 places each; without, an image of 16,384 is larger."""
-    constants = constants_at(Version(release))
+    constants = constants_at(Version(release)).encoders
 
     assert encoded_items(_media(bundled(QWEN3_VL)), constants, _run(2048, 65536)) == encoded
 
@@ -108,7 +110,7 @@ def test_a_video_of_qwen2_5_vl_has_as_many_frames_as_the_context_holds(
 ) -> None:
     """Two frames take 16,384 tokens, and no video has more than 14 frames."""
     media = _media(altered(None, QWEN25_VL))
-    encoded = encoded_items(media, constants_at(Version("0.23.0")), _run(2048, max_model_len))
+    encoded = encoded_items(media, constants_at(Version("0.23.0")).encoders, _run(2048, max_model_len))
 
     assert encoded.tokens == tokens
 
@@ -116,11 +118,11 @@ def test_a_video_of_qwen2_5_vl_has_as_many_frames_as_the_context_holds(
 def test_outputs_spread_over_the_encoder_cache_stay() -> None:
     """0.11.0, by hand, where the decoder's own peak is far above the tower's.
 
-    Kept: 153,600 places and once more 12,288 tokens, of 2048 x (1 + 3) elements of 2 bytes, and the pixels of
+    153,600 places and 12,288 tokens more, of 2048 x (1 + 3) elements of 2 bytes, and the pixels of
     49,152 patches of 3 x 2 x 16 x 16: 2,516,582,400 + 201,326,592 + 150,994,944.
     """
     (added,) = encoders(
-        bundled(QWEN3_VL), constants_at(Version("0.11.0")), _run(2048, 65536), decoder_peak=100 * GIB
+        bundled(QWEN3_VL), constants_at(Version("0.11.0")).encoders, _run(2048, 65536), decoder_peak=100 * GIB
     )
 
     assert added.bytes == 2_868_903_936
@@ -131,7 +133,7 @@ def test_outputs_spread_over_the_encoder_cache_stay() -> None:
 
 def test_only_what_the_tower_takes_beyond_the_decoder_counts() -> None:
     """0.13.0, by hand: 65,536 patches of 1536 pixel values and 13 x 1152 elements, of 2 bytes."""
-    constants = constants_at(Version("0.13.0"))
+    constants = constants_at(Version("0.13.0")).encoders
     run = _run(2048, 65536)
     (alone,) = encoders(bundled(QWEN3_VL), constants, run, decoder_peak=0)
     (beside,) = encoders(bundled(QWEN3_VL), constants, run, decoder_peak=GIB)
@@ -143,7 +145,10 @@ def test_only_what_the_tower_takes_beyond_the_decoder_counts() -> None:
 def test_ranks_share_a_block_but_not_its_input() -> None:
     """By hand, of the 13 x 1152 elements: 2 x 1152 in full, 11 x 1152 / 4 of each of four ranks."""
     (added,) = encoders(
-        bundled(QWEN3_VL), constants_at(Version("0.13.0")), _run(2048, 65536, ranks=4), decoder_peak=0
+        bundled(QWEN3_VL),
+        constants_at(Version("0.13.0")).encoders,
+        _run(2048, 65536, ranks=4),
+        decoder_peak=0,
     )
 
     assert added.bytes == 65_536 * (1536 + 2 * 1152 + 11 * 288) * 2
@@ -197,8 +202,8 @@ def test_logged_starts_lie_inside(
 
 
 @pytest.mark.parametrize(("release", "encodes"), [("0.26.0", False), ("0.27.0", True)])
-def test_the_second_runner_encodes_since_0_27(release: str, encodes: bool) -> None:
-    inputs = replace(_inputs(release, 79.25, (9, 0), 0.9), second_runner=True)
+def test_the_v2_model_runner_encodes_since_0_27(release: str, encodes: bool) -> None:
+    inputs = replace(_inputs(release, 79.25, (9, 0), 0.9), v2_model_runner=True)
     budget = estimate_budget(bundled(QWEN3_VL), inputs)
     blind = estimate_budget(bundled(QWEN3_VL), replace(inputs, language_model_only=True))
 

@@ -8,13 +8,15 @@ import pytest
 from packaging.version import Version
 
 from service.architecture.config import read_document
-from service.architecture.layers import Attention, LatentAttention, Mixer
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import Mixer
+from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
-from service.memory.budget import Basis
-from service.memory.checkpoint import stage_parameters
-from service.memory.deployment import Deployment
-from service.memory.weights import parameter_bytes_per_stage
+from service.memory.budget_types import Basis
+from service.memory.parallelism import Parallelism
+from service.memory.weights.checkpoint_parameters import stage_parameters
+from service.memory.weights.parameters import parameter_bytes_per_stage
 from tests.memory.recorded import bundled, records
 
 ROWS = records("families.json")
@@ -25,17 +27,17 @@ def label(row: dict[str, Any]) -> str:
     return f"{row['config']['architectures'][0]}-{row['release']}-{parallel}"
 
 
-def deployment_of(row: dict[str, Any]) -> Deployment:
-    return Deployment(
+def deployment_of(row: dict[str, Any]) -> Parallelism:
+    return Parallelism(
         tensor_parallel_size=row["tensor_parallel_size"],
         pipeline_parallel_size=row["pipeline_parallel_size"],
         dtype="bfloat16",
     )
 
 
-def kept(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
-    """Return what the engine's specification of a layer says, or nothing for a layer without a cache."""
-    if isinstance(mixer, LatentAttention):
+def cached(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
+    """Return what the engine's specification of a layer states; ``None`` for a layer without a cache."""
+    if isinstance(mixer, MultiHeadLatentAttention):
         return ("mla_attention", 1, mixer.head_size, 0, None, None)
     if not isinstance(mixer, Attention):
         return None
@@ -57,10 +59,10 @@ def kept(mixer: Mixer, ranks: int) -> tuple[Any, ...] | None:
     )
 
 
-def layers_of(architecture: ModelArchitecture, deployment: Deployment) -> list[Counter[Any]]:
+def layers_of(architecture: ModelArchitecture, deployment: Parallelism) -> list[Counter[Any]]:
     ranks = deployment.tensor_parallel_size
     return [
-        Counter(spec for index in stage if (spec := kept(architecture.layers[index].mixer, ranks)))
+        Counter(spec for index in stage if (spec := cached(architecture.layers[index].mixer, ranks)))
         for stage in deployment.stages(architecture)
     ]
 
@@ -89,9 +91,9 @@ def test_bytes_are_those_that_the_release_allocates(row: dict[str, Any]) -> None
 
 def test_a_family_that_was_not_held_against_the_engine_says_so() -> None:
     architecture = replace(bundled("meta-llama/Llama-3.1-8B"), weights_checked=False)
-    (known,) = parameter_bytes_per_stage(architecture, Deployment(), Version("0.24.0"))
+    (known,) = parameter_bytes_per_stage(architecture, Parallelism(), Version("0.24.0"))
 
-    (estimate,) = stage_parameters(architecture, Deployment(), Version("0.24.0"), None)
+    (estimate,) = stage_parameters(architecture, Parallelism(), Version("0.24.0"), None)
 
     assert estimate.basis is Basis.ASSUMED
     assert estimate.low < known < estimate.high
@@ -182,6 +184,6 @@ def test_published_models_have_their_published_parameters(
     """
     architecture = read_architecture(read_document(config))
 
-    (size,) = parameter_bytes_per_stage(architecture, Deployment(dtype="bfloat16"), Version("0.24.0"))
+    (size,) = parameter_bytes_per_stage(architecture, Parallelism(dtype="bfloat16"), Version("0.24.0"))
 
     assert size == 2 * (parameters + padding)

@@ -12,14 +12,14 @@ from packaging.version import Version
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.pipeline import stage_layers
 from service.architecture.reading import UnknownArchitecture, read_architecture
-from service.memory.budget import Basis, Estimate
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_types import Basis, Estimate
 from service.memory.constants import constants_at
-from service.memory.deployment import Deployment
-from service.memory.estimates import difference, total
-from service.memory.estimation import BudgetInputs, estimate_budget
 from service.memory.graphs import Capture, capture_sizes, cuda_graphs
-from service.memory.modules import Shards
-from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
+from service.memory.interval import difference, total
+from service.memory.parallelism import Parallelism
+from service.memory.weights.modules import Shards
+from service.memory.weights.parameters import parameter_bytes, parameter_bytes_per_stage
 from tests.memory.recorded import SNAPSHOT, bundled
 
 RELEASE = Version("0.24.0")
@@ -41,7 +41,7 @@ MODELS = (DENSE, "Qwen/Qwen3-30B-A3B-Instruct-2507", "deepseek-ai/DeepSeek-V2-Li
 
 @pytest.mark.parametrize("model", MODELS)
 def test_more_ranks_never_hold_more_each_nor_less_together(model: str) -> None:
-    sizes = [parameter_bytes(bundled(model), Deployment(ranks), RELEASE) for ranks in (1, 2, 4, 8)]
+    sizes = [parameter_bytes(bundled(model), Parallelism(ranks), RELEASE) for ranks in (1, 2, 4, 8)]
 
     assert sizes == sorted(sizes, reverse=True)
     assert all(size * ranks >= sizes[0] for size, ranks in zip(sizes, (1, 2, 4, 8), strict=True))
@@ -50,7 +50,7 @@ def test_more_ranks_never_hold_more_each_nor_less_together(model: str) -> None:
 def test_two_ranks_halve_all_but_what_every_rank_has_in_full() -> None:
     architecture = bundled(DENSE)
     norms = (2 * len(architecture.layers) + 1) * architecture.hidden_size * 2
-    one, two = (parameter_bytes(architecture, Deployment(ranks), RELEASE) for ranks in (1, 2))
+    one, two = (parameter_bytes(architecture, Parallelism(ranks), RELEASE) for ranks in (1, 2))
 
     assert 2 * (two - norms) == one - norms
 
@@ -61,7 +61,7 @@ def test_a_tied_output_is_not_counted_again() -> None:
     tied = replace(architecture, tie_word_embeddings=True)
     embedding = architecture.vocab_size * architecture.hidden_size * 2
 
-    apart, together = (parameter_bytes(each, Deployment(), RELEASE) for each in (architecture, tied))
+    apart, together = (parameter_bytes(each, Parallelism(), RELEASE) for each in (architecture, tied))
 
     assert apart - together == embedding
 
@@ -70,8 +70,8 @@ def test_each_stage_of_a_tied_model_that_needs_the_embedding_has_it() -> None:
     tied = replace(bundled(DENSE), tie_word_embeddings=True)
     embedding = tied.vocab_size * tied.hidden_size * 2
 
-    whole = parameter_bytes(tied, Deployment(), RELEASE)
-    stages = parameter_bytes_per_stage(tied, Deployment(pipeline_parallel_size=2), RELEASE)
+    whole = parameter_bytes(tied, Parallelism(), RELEASE)
+    stages = parameter_bytes_per_stage(tied, Parallelism(pipeline_parallel_size=2), RELEASE)
 
     assert sum(stages) == whole + embedding
 
@@ -80,11 +80,11 @@ def test_each_stage_of_a_tied_model_that_needs_the_embedding_has_it() -> None:
 def test_stages_take_every_layer_once_and_the_last_is_never_the_fullest(layers: int, stages: int) -> None:
     if stages > layers:
         return
-    dealt = stage_layers(layers, stages)
+    assigned = stage_layers(layers, stages)
 
-    assert [index for stage in dealt for index in stage] == list(range(layers))
-    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
-    assert len(dealt[-1]) == min(map(len, dealt))
+    assert [index for stage in assigned for index in stage] == list(range(layers))
+    assert max(map(len, assigned)) - min(map(len, assigned)) <= 1
+    assert len(assigned[-1]) == min(map(len, assigned))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ CAPTURE = Capture(
     step_tokens=1,
     compute_capability=(9, 0),
     eager=False,
-    second_runner=False,
+    v2_model_runner=False,
     largest=None,
 )
 
@@ -191,29 +191,23 @@ def test_captured_sizes_are_bounded_by_the_batch_and_the_flag() -> None:
 @pytest.mark.parametrize(("release", "sizes"), [("0.11.0", 67), ("0.13.0", 51)])
 def test_as_many_sizes_are_captured_as_a_log_counts(release: str, sizes: int) -> None:
     """Logs of Qwen3-VL-30B-A3B count up to 67 PIECEWISE graphs, later to 51."""
-    constants = constants_at(Version(release))
+    constants = constants_at(Version(release)).graphs
 
-    assert len(capture_sizes(CAPTURE, constants.largest_capture.others, constants.capture_step)) == sizes
+    assert len(capture_sizes(CAPTURE, constants.largest.others, constants.step)) == sizes
 
 
 @pytest.mark.parametrize(
-    ("release", "second", "reserves"),
+    ("release", "v2", "reserves"),
     [("0.19.1", False, False), ("0.20.0", False, True), ("0.28.0", True, False), ("0.29.0", True, True)],
 )
-def test_graphs_are_reserved_as_the_release_and_runner_say(
-    release: str, second: bool, reserves: bool
-) -> None:
-    capture = replace(CAPTURE, second_runner=second)
+def test_graphs_are_reserved_as_the_release_and_runner_say(release: str, v2: bool, reserves: bool) -> None:
+    capture = replace(CAPTURE, v2_model_runner=v2)
 
-    size = cuda_graphs(bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), capture)
+    constants, model = constants_at(Version(release)).graphs, bundled("Qwen/Qwen3-8B")
+    size = cuda_graphs(model, constants, capture)
 
     assert (size.bytes > 0) is reserves
-    assert (
-        cuda_graphs(
-            bundled("Qwen/Qwen3-8B"), constants_at(Version(release)), replace(capture, largest=0)
-        ).bytes
-        == 0
-    )
+    assert cuda_graphs(model, constants, replace(capture, largest=0)).bytes == 0
 
 
 @pytest.mark.parametrize(("low", "size", "high"), [(2, 1, 3), (1, 4, 3)])

@@ -3,10 +3,10 @@
 import pytest
 from packaging.version import Version
 
-from service.memory.budget import Estimate
-from service.memory.deployment import Deployment
+from service.memory.budget_types import Estimate
 from service.memory.offloading import Offload, moved_bytes
-from service.memory.weights import layer_tensors, parameter_bytes
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import layer_tensors, parameter_bytes
 from tests.memory.recorded import bundled
 
 LAYER = (("self_attn.qkv_proj", 60), ("self_attn.o_proj", 40), ("mlp.experts", 900), ("", 10))
@@ -85,8 +85,8 @@ def test_repacked_weights_may_come_back_to_the_gpu() -> None:
 def test_a_layers_tensors_are_all_that_a_rank_builds_of_it() -> None:
     """Llama 3.1 8B: 32 layers of 218,112,000 parameters in two bytes."""
     architecture = bundled("meta-llama/Llama-3.1-8B")
-    layers = layer_tensors(architecture, Deployment(), Version("0.28.0"))
+    layers = layer_tensors(architecture, Parallelism(), Version("0.28.0"))
 
     assert [sum(size for _, size in layer) for layer in layers] == [2 * 218_112_000] * 32
-    whole = parameter_bytes(architecture, Deployment(), Version("0.28.0"))
+    whole = parameter_bytes(architecture, Parallelism(), Version("0.28.0"))
     assert whole - 32 * 2 * 218_112_000 == 2 * (2 * 128_256 * 4096 + 4096)

@@ -8,9 +8,15 @@ from packaging.version import Version
 
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
-from service.memory.deployment import Deployment
-from service.memory.weights import parameter_bytes, parameter_bytes_per_stage
-from tests.memory.recorded import SNAPSHOT, altered, bundled, capability, records
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes, parameter_bytes_per_stage
+from tests.memory.recorded import (
+    SNAPSHOT,
+    altered,
+    bundled,
+    capability,
+    records,
+)
 
 NEWEST = Version("0.32.0")
 
@@ -22,7 +28,7 @@ def label(row: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("row", records("parameters.json"), ids=label)
 def test_bytes_are_those_that_the_release_allocates(row: dict[str, Any]) -> None:
-    deployment = Deployment(
+    deployment = Parallelism(
         tensor_parallel_size=row["tensor_parallel_size"],
         pipeline_parallel_size=row["pipeline_parallel_size"],
         enable_expert_parallel=row["enable_expert_parallel"],
@@ -38,7 +44,7 @@ def test_bytes_are_those_that_the_release_allocates(row: dict[str, Any]) -> None
 @pytest.mark.parametrize("row", records("variants.json"), ids=label)
 def test_common_quantizations_of_known_models_are_exact(row: dict[str, Any]) -> None:
     architecture = altered(row["base"], row["overrides"], row["quantization_config"])
-    deployment = Deployment(
+    deployment = Parallelism(
         tensor_parallel_size=row["tensor_parallel_size"],
         compute_capability=capability(row["compute_capability"]),
     )
@@ -52,7 +58,7 @@ CAUSAL_MASKS = {"openai-community/gpt2": 12 * 1024 * 1024}
 """Elements of the masks that a checkpoint stores beside its weights, one square per layer."""
 
 IN_32_BITS = {"MiniMaxAI/MiniMax-M1-80k": 200_064 * 6144 + 80 * 32 * 6144}
-"""Elements of the output and the routers that the engine keeps in twice the checkpoint's width."""
+"""Elements of the output and the routers that the engine stores in twice the checkpoint's width."""
 
 
 ROUND = 1_000_000
@@ -69,7 +75,7 @@ def counted() -> Iterator[tuple[str, int]]:
         total = fetched.total_parameters or 0
         quantized = architecture.quantization is not None or fetched.quantization_config is not None
         # A round number is a name ("120B"), not a count.
-        if total % ROUND and not quantized and architecture.media_known:
+        if total % ROUND and not quantized and architecture.media.towers_known:
             yield model, total - CAUSAL_MASKS.get(model, 0)
 
 
@@ -87,7 +93,7 @@ def test_the_hub_counts_many_models() -> None:
 
 @pytest.mark.parametrize(("model", "parameters"), COUNTED, ids=[model for model, _ in COUNTED])
 def test_an_unquantized_model_has_the_parameters_that_the_hub_counts(model: str, parameters: int) -> None:
-    size = parameter_bytes(bundled(model), Deployment(), Version("0.20.2"))
+    size = parameter_bytes(bundled(model), Parallelism(), Version("0.20.2"))
 
     if model in OUTPUT_STORED_TWICE:
         size += bundled(model).vocab_size * bundled(model).hidden_size * 2
@@ -104,13 +110,15 @@ def test_a_hand_worked_example() -> None:
     network = 3 * 2048 * 8192
     expected = 128256 * 2048 + 16 * (attention + network + 2 * 2048) + 2048
 
-    assert parameter_bytes(bundled("meta-llama/Llama-3.2-1B-Instruct"), Deployment(), NEWEST) == 2 * expected
+    assert parameter_bytes(bundled("meta-llama/Llama-3.2-1B-Instruct"), Parallelism(), NEWEST) == 2 * expected
 
 
 def test_leaving_the_towers_out_leaves_the_language_model() -> None:
-    whole = parameter_bytes(bundled("Qwen/Qwen3-VL-8B-Instruct"), Deployment(), NEWEST)
-    text = parameter_bytes(bundled("Qwen/Qwen3-VL-8B-Instruct"), Deployment(language_model_only=True), NEWEST)
+    whole = parameter_bytes(bundled("Qwen/Qwen3-VL-8B-Instruct"), Parallelism(), NEWEST)
+    text = parameter_bytes(
+        bundled("Qwen/Qwen3-VL-8B-Instruct"), Parallelism(language_model_only=True), NEWEST
+    )
 
     # The decoder of Qwen3-VL is that of Qwen3 of the same size.
-    assert text == parameter_bytes(bundled("Qwen/Qwen3-8B"), Deployment(), NEWEST)
+    assert text == parameter_bytes(bundled("Qwen/Qwen3-8B"), Parallelism(), NEWEST)
     assert whole > text

@@ -8,11 +8,17 @@ from packaging.version import Version
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
-from service.memory.deployment import Deployment
-from service.memory.online import quantized_online
-from service.memory.weights import parameter_bytes
+from service.memory.parallelism import Parallelism
+from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.parameters import parameter_bytes
 from tests.accuracy.oracle import bundled_architecture
-from tests.memory.test_by_hand import ATTENTION, EXPERTS, HIDDEN, MOE, SHAPE
+from tests.memory.test_by_hand import (
+    ATTENTION,
+    EXPERTS,
+    HIDDEN,
+    MOE,
+    SHAPE,
+)
 from tests.memory.test_by_hand import NETWORK as DENSE_NETWORK
 from tests.memory.test_by_hand import NORMS as LAYER_NORMS
 
@@ -38,7 +44,7 @@ def model(quantization: Mapping[str, object] | None = None, **fields: object) ->
 
 
 def bytes_of(architecture: ModelArchitecture, release: str) -> int:
-    return parameter_bytes(architecture, Deployment(), Version(release))
+    return parameter_bytes(architecture, Parallelism(), Version(release))
 
 
 def test_mxfp8_takes_a_byte_an_element_and_one_for_each_32() -> None:
@@ -101,7 +107,7 @@ def test_nemotrons_mixed_checkpoints_have_the_published_size(name: str, publishe
 
 
 def test_nemotrons_8_bit_checkpoint_takes_a_byte_for_most_of_its_parameters() -> None:
-    """123.6 billion parameters, of which embeddings, attention and latent projections keep 16 bits."""
+    """Of 123.6 billion parameters embeddings, attention and the experts' latent projections have 16 bits."""
     stored = bytes_of(bundled_architecture("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"), "0.20.2")
 
     assert 0.98 * 123.6 * GB < stored < 1.05 * 123.6 * GB

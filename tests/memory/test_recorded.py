@@ -8,17 +8,22 @@ from typing import Any
 import pytest
 
 from service.architecture.model import ModelArchitecture
+from service.engine_config.release_reading import as_read_by
 from service.engines.releases import find_release, rules_for
-from service.launch.release_reading import as_read_by
-from service.memory.deployment import Deployment
-from service.memory.weights import parameter_bytes_per_stage
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.units import round_up
 from tests.accuracy.oracle import gpu_of
-from tests.accuracy.recorded import LATE, RECORDINGS, RECURRENT, Recorded
+from tests.accuracy.recorded import (
+    LATE,
+    RECORDINGS,
+    RECURRENT,
+    Recorded,
+)
 
 
 def has_host_tables(model: ModelArchitecture) -> bool:
-    """Whether layers look up tables that the rows count, though they stand in the host's memory."""
+    """Whether layers look up tables that the rows count, though they are in the host's memory."""
     return any(layer.before is not None for layer in model.layers)
 
 
@@ -26,15 +31,16 @@ ROWS = [
     pytest.param(recorded, row, id=row["id"])
     for recorded in RECORDINGS
     for row in recorded.rows
-    if "parameter_bytes_per_pp_rank" in row["expect"] and recorded.architecture(row["config"]).media_known
+    if "parameter_bytes_per_pp_rank" in row["expect"]
+    and recorded.architecture(row["config"]).media.towers_known
     if not has_host_tables(recorded.architecture(row["config"]))
 ]
 
 
-def deployment_of(row: Mapping[str, Any]) -> Deployment:
+def deployment_of(row: Mapping[str, Any]) -> Parallelism:
     serve, capability = row["serve"], gpu_of(row).compute_capability
     assert capability is not None
-    return Deployment(
+    return Parallelism(
         tensor_parallel_size=serve.get("tensor_parallel_size", 1),
         pipeline_parallel_size=serve.get("pipeline_parallel_size", 1),
         enable_expert_parallel=serve.get("enable_expert_parallel", False),
@@ -46,7 +52,7 @@ def deployment_of(row: Mapping[str, Any]) -> Deployment:
 def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
     release = find_release(row["engine_version"])
-    model = as_read_by(recorded.architecture(row["config"]), rules_for(release))
+    model = as_read_by(recorded.architecture(row["config"]), rules_for(release).checkpoints)
     stages = parameter_bytes_per_stage(model, deployment_of(row), release)
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from time import process_time
 from typing import Any, Final
 
-from service.advisor.answer import Candidate
-from service.advisor.candidates import dry_run
-from service.advisor.request import Model, PlanRequest
+from service.advisor.dry_run import dry_run
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture
-from service.backends.rules import release_rules
+from service.backends.backend_rules import release_rules
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
 
@@ -65,13 +65,13 @@ def trials(configs: Mapping[str, Mapping[str, Any]], count: int, seed: int) -> I
         name = dice.choice(names)
         document, change = _changed(configs[name], dice)
         release, gpu, flags = dice.choice(RELEASES), dice.choice(gpus), _flags(dice)
-        begun, error = process_time(), None
+        started, error = process_time(), None
         try:
             with suppress(InvalidConfig, UnknownArchitecture):
                 _planned(document, rules[release], gpu, flags)
         except Exception as surprise:  # noqa: BLE001 - whatever it is, it is what we look for
             error = surprise
-        yield Trial(name, change, str(release), process_time() - begun, error)
+        yield Trial(name, change, str(release), process_time() - started, error)
 
 
 def _planned(document: dict[str, Any], rules: EngineRules, gpu: GpuType, flags: ServeFlags) -> Candidate:

@@ -2,10 +2,13 @@
 
 from statistics import median
 
+import pytest
+
 from tests.mutations.configs import recorded_configs
 from tests.mutations.mutation import trials
 
 
+@pytest.mark.slow
 def test_a_changed_config_is_planned_or_refused_by_name() -> None:
     made = list(trials(recorded_configs(), 2000, seed=20261121))
 

@@ -40,11 +40,11 @@ def modelled(text: str) -> Version:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def ask(python: Path, asked: Sequence[Question], driver: Path = DRIVER) -> Iterator[Mapping[str, Any]]:
+def ask(python: Path, requested: Sequence[Question], driver: Path = DRIVER) -> Iterator[Mapping[str, Any]]:
     """Yield what the release whose Python is given answers to each question."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "questions.jsonl"), Path(folder, "answers.jsonl")
-        source.write_text("".join(json.dumps(question.asked) + "\n" for question in asked), "utf-8")
+        source.write_text("".join(json.dumps(question.requested) + "\n" for question in requested), "utf-8")
         subprocess.run((python, driver, source, target), check=True)  # noqa: S603 - the environment we made
         with target.open(encoding="utf-8") as answers:
             yield from map(json.loads, answers)
@@ -64,7 +64,7 @@ def table(title: str, verdicts: Sequence[Verdict], key: Callable[[Verdict], str]
 
 
 def report(console: Console, release: Version, verdicts: Sequence[Verdict], unasked: int) -> bool:
-    """Print what was found; return whether all agrees."""
+    """Print what was found; return whether something was asked and all of it agrees."""
     console.print(table("cache dtype", verdicts, lambda v: str(v.question.case.flags.kv_cache_dtype)))
     console.print(table("the engine", verdicts, lambda v: v.outcome))
     differing = [verdict for verdict in verdicts if verdict.difference is not None]
@@ -76,7 +76,7 @@ def report(console: Console, release: Version, verdicts: Sequence[Verdict], unas
         f"vLLM {release}: {len(verdicts) - len(differing)} of {len(verdicts)} answers agree in every field; "
         f"{unasked} more questions end before there are layers, or are not modelled"
     )
-    return not differing
+    return bool(verdicts) and not differing
 
 
 def main() -> None:
@@ -99,14 +99,14 @@ def main() -> None:
         found, driver = list(admission_questions(options.release, options.admission)), ADMISSION_DRIVER
     else:
         found, driver = list(questions(options.release, options.models)), DRIVER
-    asked = [question for question in found if question is not None]
-    answers = ask(python, asked, driver)
-    verdicts = [compare(question, theirs) for question, theirs in zip(asked, answers, strict=True)]
+    requested = [question for question in found if question is not None]
+    answers = ask(python, requested, driver)
+    verdicts = [compare(question, theirs) for question, theirs in zip(requested, answers, strict=True)]
     if options.write is not None:
         kept = (row_of(verdict) if options.admission else verdict.row for verdict in verdicts)
         rows = ({"engine_version": str(options.release), **row} for row in kept)
         options.write.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    sys.exit(not report(console, options.release, verdicts, len(found) - len(asked)))
+    sys.exit(not report(console, options.release, verdicts, len(found) - len(requested)))
 
 
 if __name__ == "__main__":

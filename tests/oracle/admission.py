@@ -7,22 +7,29 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.start import build_model, settled
-from service.architecture.layers import CompressedAttention
+from service.advisor.engine_start import build_model, resolved
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import check_flags, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.admission import admit, prompt_steps
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.capacity import lay_out, size_cache
-from service.kv_cache.layers import layer_caches
+from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.specs import AttentionSpec
 from service.units import GIB
 from tests.accuracy.oracle import asked_architecture
 from tests.oracle.comparison import Verdict
-from tests.oracle.questions import DEFAULTS, NOT_ASKED, Case, Question, UnaskedAttention, layers_of
+from tests.oracle.questions import (
+    DEFAULTS,
+    NOT_ASKED,
+    Case,
+    Question,
+    UnaskedAttention,
+    layers_of,
+)
 from tests.oracle.translation import words_of_serving
 
 REQUESTS: Final = 12
@@ -58,7 +65,7 @@ def _case(random: Random, rules: EngineRules) -> Case:
         max_num_seqs=256,
         enable_prefix_caching=random.choice((None, True, False)),
         async_scheduling=random.choice((None, False)),
-        kv_cache_dtype=random.choice([dtype for dtype in DTYPES if dtype in rules.kv_cache_dtypes]),
+        kv_cache_dtype=random.choice([dtype for dtype in DTYPES if dtype in rules.dtypes.accepted]),
     )
     return Case(flags, random.choice(("h100-sxm-80gb", "b200-180gb", "rtx-3090-24gb")), random.choice(SIZES))
 
@@ -70,36 +77,36 @@ def admission_question(model: str, case: Case, prompt_tokens: int, rules: Engine
         NOT_ASKED: it cannot be asked or answered.
     """
     check_flags(case.flags, rules.release)
-    architecture, serving = settled(asked_architecture(model), case.flags, rules, find_gpu(case.gpu))
+    architecture, engine_config = resolved(asked_architecture(model), case.flags, rules, find_gpu(case.gpu))
     if isinstance(architecture.lead_attention, CompressedAttention):
         raise UnaskedAttention(model)
-    backends = build_model(architecture, serving)
-    layout = lay_out(architecture, serving, backends)
+    backends = build_model(architecture, engine_config)
+    layout = lay_out(architecture, engine_config, backends)
     caches = layer_caches(
-        architecture, serving, backends, resolve_block_sizes(architecture, serving, backends)
+        architecture, engine_config, backends, resolve_block_sizes(architecture, engine_config, backends)
     )
     if any(isinstance(cache.spec, AttentionSpec) and cache.spec.block_alignment > 1 for cache in caches):
         raise UnaskedAttention(model)
     available = int(case.gib * GIB)
-    cache = size_cache(layout, serving, available)
+    cache = size_cache(layout, engine_config, available)
     prompt = min(prompt_tokens, cache.max_model_len - REQUESTS)
-    request = admit(layout.groups, serving, cache.max_model_len, prompt, 1)
+    request = admit(layout.groups, engine_config, cache.max_model_len, prompt, 1)
     free = cache.num_blocks - 1
-    asked = {
+    requested = {
         "available_bytes": available,
-        "config": words_of_serving(serving),
+        "config": words_of_serving(engine_config),
         "prompt_tokens": prompt,
-        "steps": list(prompt_steps(layout.groups, serving, prompt)),
-        "batches_behind": serving.batches_behind,
+        "steps": list(prompt_steps(layout.groups, engine_config, prompt)),
+        "batches_behind": engine_config.batches_behind,
         "requests": REQUESTS,
-        **layers_of(architecture, serving, backends, caches),
+        **layers_of(architecture, engine_config, backends, caches),
     }
     answer: dict[str, Any] = {"free_blocks": free, "admitted": min(request.at_once(free), REQUESTS)}
     answer["gate"] = [group.blocks for group in request.groups]
     if answer["admitted"]:
-        answer["prefill"] = request.prefill_blocks
-        answer["settled"] = [group.settled_blocks for group in request.groups]
-    return Question(model, case, asked, answer)
+        answer["prefill"] = request.peak_prefill_blocks
+        answer["settled"] = [group.blocks_after_prefill for group in request.groups]
+    return Question(model, case, requested, answer)
 
 
 def row_of(verdict: Verdict) -> Mapping[str, Any]:
@@ -110,6 +117,6 @@ def row_of(verdict: Verdict) -> Mapping[str, Any]:
         "serve": {name: value for name, value in flags.items() if value != getattr(DEFAULTS, name)},
         "gpu": case.gpu,
         "gib": case.gib,
-        "prompt_tokens": verdict.question.asked["prompt_tokens"],
+        "prompt_tokens": verdict.question.requested["prompt_tokens"],
         "answered": verdict.theirs,
     }

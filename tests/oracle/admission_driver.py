@@ -23,7 +23,7 @@ from driver import (  # type: ignore[import-not-found]  # it lies beside this fi
     spec_of,
 )
 
-SETTLED = 3
+RESOLVED = 3
 """Tokens of the answer that each request is given room for before the next one is looked at."""
 
 
@@ -44,7 +44,7 @@ class Pool:
         self.gated = self.asks_first or self.asks_meanwhile
         self.in_flight: dict[str, list[int]] = {}
         self.request_class = import_module("vllm.v1.request").Request
-        self.sampling = import_module("vllm.sampling_params").SamplingParams(max_tokens=SETTLED + 1)
+        self.sampling = import_module("vllm.sampling_params").SamplingParams(max_tokens=RESOLVED + 1)
 
     def request(self, number: int) -> Any:  # noqa: ANN401 - a Request
         """Return a request whose tokens are its own."""
@@ -72,8 +72,8 @@ class Pool:
                 "apply_admission_cap": True,
             }
             known = inspect.signature(manager.get_num_blocks_to_allocate).parameters
-            asked = {key: value for key, value in fields.items() if key in known}
-            counts.append(int(manager.get_num_blocks_to_allocate(**asked)))
+            requested = {key: value for key, value in fields.items() if key in known}
+            counts.append(int(manager.get_num_blocks_to_allocate(**requested)))
         return counts
 
     def let_in(self, request: Any) -> bool:  # noqa: ANN401 - a Request
@@ -105,7 +105,7 @@ class Pool:
     def read(self, request: Any) -> int | None:  # noqa: ANN401 - a Request
         """Read a prompt to its end and start to answer; return the most blocks held meanwhile."""
         peak = sum(self.held(request))
-        for tokens in (*self.steps[1:], *[1] * SETTLED):
+        for tokens in (*self.steps[1:], *[1] * RESOLVED):
             if request.num_computed_tokens >= self.prompt:
                 request.append_output_token_ids(0)
             if not self.step(request, tokens):

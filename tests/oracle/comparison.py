@@ -29,7 +29,7 @@ class Verdict:
     def row(self) -> Mapping[str, Any]:
         """Return the row that is kept: the question and the engine's answer."""
         question = self.question
-        return {"title": question.title, "asked": question.asked, "answered": self.theirs}
+        return {"title": question.title, "asked": question.requested, "answered": self.theirs}
 
 
 def compare(question: Question, theirs: Mapping[str, Any]) -> Verdict:

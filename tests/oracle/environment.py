@@ -52,7 +52,7 @@ IMPORTED: Final = frozenset(
     }
 )
 """Requirements of the package that importing v1.core.kv_cache_utils needs in one release or another."""
-UNTOLD: Final = ("apache-tvm-ffi", "packaging", "uvloop")
+UNSET: Final = ("apache-tvm-ffi", "packaging", "uvloop")
 """What it imports as well, by way of requirements that are not installed."""
 ALONE: Final = frozenset({"xgrammar"})
 """Requirements that are imported, but whose own (a GPU compiler of 1 GB) are not."""
@@ -61,8 +61,8 @@ ALONE: Final = frozenset({"xgrammar"})
 class InstallationFailed(Exception):
     """A package index does not have what was asked for, or it cannot be installed here."""
 
-    def __init__(self, asked: str, words: str) -> None:
-        super().__init__(f"pip install {asked}:\n{words}")
+    def __init__(self, requested: str, words: str) -> None:
+        super().__init__(f"pip install {requested}:\n{words}")
 
 
 def prepare(release: Version, tell: Callable[[str], None]) -> Path:
@@ -77,7 +77,7 @@ def prepare(release: Version, tell: Callable[[str], None]) -> Path:
     _install_engine(python, release)
     site = next(folder.glob("**/site-packages"))
     needed = tuple(_requirements(site))
-    _pip(python, TORCH, *UNTOLD, *(str(each) for each in needed if each.name not in ALONE))
+    _pip(python, TORCH, *UNSET, *(str(each) for each in needed if each.name not in ALONE))
     _pip(python, "--no-deps", *(str(each) for each in needed if each.name in ALONE))
     ready.touch()
     return python

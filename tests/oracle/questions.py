@@ -6,26 +6,27 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.start import build_model, settled
+from service.advisor.engine_start import build_model, resolved
 from service.architecture.config import InvalidConfig
-from service.architecture.layers import CachePart, CompressedAttention
+from service.architecture.layers.cache_part import CachePart
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.architecture.reading import UnknownArchitecture
-from service.backends.assignment import Backends
+from service.backends.backend import Backends
+from service.engine_config.engine_config import EngineConfig
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnavailableFlag, check_flags, rules_for
-from service.engines.rules import EngineRules
 from service.gpus.catalog import find_gpu
 from service.hub.snapshot import BundledSnapshot
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.capacity import lay_out, size_cache
 from service.kv_cache.compressed import BYTES
 from service.kv_cache.formats import UnmodelledCacheDtype
-from service.kv_cache.layers import layer_caches
-from service.kv_cache.specs import LayerCache, LayerSpec, StateSpec
-from service.launch.serving import Serving
+from service.kv_cache.layer_caches import layer_caches
+from service.kv_cache.specs import LayerSpec, SpecLayers, StateSpec
 from service.units import GIB
 from tests.accuracy.oracle import bundled_architecture
 from tests.oracle.translation import Words, words_of_serving, words_of_spec
@@ -91,7 +92,7 @@ class Question:
 
     model: str
     case: Case
-    asked: Words
+    requested: Words
     """What driver.py reads."""
     answer: Words
     """Ours, in the form in which driver.py answers."""
@@ -123,7 +124,7 @@ def questions(release: Version, only: str) -> Iterator[Question | None]:
 
 def cases(rules: EngineRules) -> Iterator[Case]:
     """Yield the spread for the model's own cache dtype, and a part of it for each other one."""
-    for number, dtype in enumerate(rules.kv_cache_dtypes):
+    for number, dtype in enumerate(rules.dtypes.accepted):
         for case in SPREAD if dtype == "auto" else SPREAD[number % STEP :: STEP]:
             yield replace(case, flags=replace(case.flags, kv_cache_dtype=dtype))
 
@@ -135,71 +136,77 @@ def question(model: str, case: Case, rules: EngineRules) -> Question:
         NOT_ASKED: it cannot be asked or answered.
     """
     check_flags(case.flags, rules.release)
-    architecture, serving = settled(bundled_architecture(model), case.flags, rules, find_gpu(case.gpu))
+    architecture, engine_config = resolved(bundled_architecture(model), case.flags, rules, find_gpu(case.gpu))
     if isinstance(architecture.lead_attention, CompressedAttention):
         raise UnaskedAttention(model)
-    backends = build_model(architecture, serving)
-    sizes = resolve_block_sizes(architecture, serving, backends)
-    caches = layer_caches(architecture, serving, backends, sizes)
+    backends = build_model(architecture, engine_config)
+    sizes = resolve_block_sizes(architecture, engine_config, backends)
+    caches = layer_caches(architecture, engine_config, backends, sizes)
     available = int(case.gib * GIB)
-    asked = {
+    requested = {
         "available_bytes": available,
-        "config": words_of_serving(serving),
-        **layers_of(architecture, serving, backends, caches),
+        "config": words_of_serving(engine_config),
+        **layers_of(architecture, engine_config, backends, caches),
     }
-    pages = [spec.page_size for spec in _distinct(caches)]
+    pages = [cache.spec.page_size for cache in caches]
     return Question(
-        model, case, asked, {"pages": pages, **_answer(architecture, serving, backends, available)}
+        model, case, requested, {"pages": pages, **_answer(architecture, engine_config, backends, available)}
     )
 
 
 def layers_of(
-    architecture: ModelArchitecture, serving: Serving, backends: Backends, caches: tuple[LayerCache, ...]
+    architecture: ModelArchitecture,
+    engine_config: EngineConfig,
+    backends: Backends,
+    caches: tuple[SpecLayers, ...],
 ) -> dict[str, Any]:
-    """Return each stage's layers by name, and their specs, of which many layers share one."""
-    numbers = {id(spec): number for number, spec in enumerate(_distinct(caches))}
-    specs: dict[int, Words] = {}
+    """Return each stage's layers by name, each with the number of its spec, and the specs."""
+    specs = [_words(architecture, engine_config, backends, cache) for cache in caches]
     stages: list[dict[str, int]] = []
-    for indices in model_stages(architecture, serving.pipeline_parallel_size):
+    for indices in model_stages(architecture, engine_config.pipeline_parallel_size):
         stage: dict[str, int] = {}
-        for cache in caches:
-            if cache.index in indices:
-                number = numbers[id(cache.spec)]
-                stage[_name(cache, stage)] = number
-                specs[number] = _words(architecture, serving, backends, cache)
+        for number, index in _in_order(caches, engine_config):
+            if index in indices:
+                stage[_name(index, caches[number].spec, stage)] = number
         stages.append(stage)
-    return {"specs": [specs[number] for number in sorted(specs)], "stages": stages}
+    return {"specs": specs, "stages": stages}
 
 
-def _distinct(caches: tuple[LayerCache, ...]) -> tuple[LayerSpec, ...]:
-    """Return the spec objects in the order of their layers; equal ones of unlike layers stay apart."""
-    return tuple({id(cache.spec): cache.spec for cache in caches}.values())
+def _in_order(caches: tuple[SpecLayers, ...], engine_config: EngineConfig) -> list[tuple[int, int]]:
+    """Return the number of its spec and the index of every layer, in the order the engine builds them."""
+    built = [(index, number) for number, cache in enumerate(caches) for index in cache.indices]
+    last = engine_config.rules.groups.states_come_last
+    order = sorted(built, key=lambda each: (last and isinstance(caches[each[1]].spec, StateSpec), *each))
+    return [(number, index) for index, number in order]
 
 
-def _name(cache: LayerCache, taken: Mapping[str, int]) -> str:
-    part = "linear_attn" if isinstance(cache.spec, StateSpec) else "self_attn.attn"
-    name = f"model.layers.{cache.index}.{part}"
+def _name(index: int, spec: LayerSpec, taken: Mapping[str, int]) -> str:
+    part = "linear_attn" if isinstance(spec, StateSpec) else "self_attn.attn"
+    name = f"model.layers.{index}.{part}"
     while name in taken:
         name += "_"
     return name
 
 
-def _words(architecture: ModelArchitecture, serving: Serving, backends: Backends, cache: LayerCache) -> Words:
-    layer = architecture.layers[cache.index]
+def _words(
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, cache: SpecLayers
+) -> Words:
+    index = cache.indices[0]
+    layer = architecture.layers[index]
     if isinstance(cache.spec, StateSpec):
-        return words_of_spec(cache.spec, layer.beside or layer.mixer, "", serving)
-    backend = backends[cache.index, CachePart.ATTENTION]
+        return words_of_spec(cache.spec, layer.beside or layer.mixer, "", engine_config)
+    backend = backends[index, CachePart.ATTENTION]
     # An indexer's keys are bytes, whatever the attention's own cache holds.
     dtype = INDEXER_DTYPE if cache.spec.format is BYTES else backend.cache_dtype
-    words = {**words_of_spec(cache.spec, layer.mixer, dtype, serving), "backend": backend.name}
+    words = {**words_of_spec(cache.spec, layer.mixer, dtype, engine_config), "backend": backend.name}
     return {**words, "cache_dtype_str": None} if cache.spec.format is BYTES else words
 
 
 def _answer(
-    architecture: ModelArchitecture, serving: Serving, backends: Backends, available: int
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, available: int
 ) -> dict[str, Any]:
     try:
-        cache = size_cache(lay_out(architecture, serving, backends), serving, available)
+        cache = size_cache(lay_out(architecture, engine_config, backends), engine_config, available)
     except EngineRefusal as refusal:
         return {"error": {"type": refusal.type, "message": refusal.message}}
     return {

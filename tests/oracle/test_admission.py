@@ -30,8 +30,8 @@ RELEASES = sorted({row["engine_version"] for row in RECORDED}, key=Version)
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_workload_of_a_release_is_let_in_as_its_own_pool_lets_it_in(release: str) -> None:
-    asked = [row for row in RECORDED if row["engine_version"] == release]
-    differing = [found for row in asked if (found := differs(row)) is not None]
+    requested = [row for row in RECORDED if row["engine_version"] == release]
+    differing = [found for row in requested if (found := differs(row)) is not None]
     assert not differing
 
 

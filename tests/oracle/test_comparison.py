@@ -15,7 +15,12 @@ from service.engines.releases import rules_for
 from service.kv_cache.specs import CacheKind
 from tests.oracle.comparison import compare, difference
 from tests.oracle.driver import CLASSES
-from tests.oracle.questions import Case, Question, question, questions
+from tests.oracle.questions import (
+    Case,
+    Question,
+    question,
+    questions,
+)
 
 RULES = rules_for(Version("0.32.0"))
 HYBRID, WINDOWS, LATENT = "Qwen/Qwen3.6-35B-A3B", "google/gemma-3-27b-it", "deepseek-ai/DeepSeek-V3"
@@ -24,7 +29,7 @@ Way: TypeAlias = tuple[str | int, ...]
 SHORT = ServeFlags(max_model_len=8192, pipeline_parallel_size=2)
 
 
-def asked(model: str, flags: ServeFlags = SHORT, gib: float = 40) -> Question:
+def requested(model: str, flags: ServeFlags = SHORT, gib: float = 40) -> Question:
     return question(model, Case(flags, gib=gib), RULES)
 
 
@@ -48,25 +53,25 @@ def altered(answer: Mapping[str, Any], path: Way) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("model", [HYBRID, WINDOWS, LATENT])
 def test_what_is_asked_and_answered_survives_json(model: str) -> None:
-    one = asked(model)
+    one = requested(model)
     assert json.loads(json.dumps(one.answer)) == one.answer
     assert compare(one, json.loads(json.dumps(one.answer))).difference is None
 
 
 @pytest.mark.parametrize("model", [HYBRID, WINDOWS, LATENT])
 def test_every_layer_that_owns_a_cache_is_asked_about_once(model: str) -> None:
-    one = asked(model)
-    named = [name for stage in one.asked["stages"] for name in stage]
+    one = requested(model)
+    named = [name for stage in one.requested["stages"] for name in stage]
     assert len(set(named)) == len(named)
-    numbers = {number for stage in one.asked["stages"] for number in stage.values()}
-    assert numbers == set(range(len(one.asked["specs"]))) == set(range(len(one.answer["pages"])))
+    numbers = {number for stage in one.requested["stages"] for number in stage.values()}
+    assert numbers == set(range(len(one.requested["specs"]))) == set(range(len(one.answer["pages"])))
     first = sum(group["layers"] for group in one.answer["groups"])
-    assert first == len(one.asked["stages"][0])
+    assert first == len(one.requested["stages"][0])
 
 
 @pytest.mark.parametrize("model", [HYBRID, WINDOWS, LATENT])
 def test_a_difference_in_any_field_is_reported(model: str) -> None:
-    one = asked(model)
+    one = requested(model)
     for path in places(one.answer):
         found = difference(one.answer, altered(one.answer, path))
         assert found is not None
@@ -74,7 +79,7 @@ def test_a_difference_in_any_field_is_reported(model: str) -> None:
 
 
 def test_a_refusal_differs_by_its_type_and_words_but_not_by_the_layer_it_names() -> None:
-    one = asked(WINDOWS, ServeFlags(max_model_len=131_072), gib=1)
+    one = requested(WINDOWS, ServeFlags(max_model_len=131_072), gib=1)
     error = one.answer["error"]
     assert difference(one.answer, one.answer) is None
     for field in ("type", "message"):
@@ -82,14 +87,17 @@ def test_a_refusal_differs_by_its_type_and_words_but_not_by_the_layer_it_names()
     named = {"type": "E", "message": "Layer model.layers.0.attn: no."}
     other = {"type": "E", "message": "Layer model.layers.1.attn: no."}
     assert difference({"error": named}, {"error": other}) is None
-    assert difference(one.answer, asked(WINDOWS).answer) is not None
+    assert difference(one.answer, requested(WINDOWS).answer) is not None
 
 
 def test_bytes_that_the_engine_can_work_out_are_not_told() -> None:
-    told = {
-        key for model in (HYBRID, WINDOWS, LATENT) for spec in asked(model).asked["specs"] for key in spec
+    specified = {
+        key
+        for model in (HYBRID, WINDOWS, LATENT)
+        for spec in requested(model).requested["specs"]
+        for key in spec
     }
-    assert not told & {"page_size", "page_size_bytes", "state_bytes", "state_content_bytes"}
+    assert not specified & {"page_size", "page_size_bytes", "state_bytes", "state_content_bytes"}
 
 
 def test_every_kind_of_layer_has_a_class_of_the_engine() -> None:

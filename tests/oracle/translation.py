@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from service.architecture.recurrence import (
+from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     LinearAttention,
     Mamba,
@@ -11,17 +11,17 @@ from service.architecture.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.engine_config.engine_config import EngineConfig
 from service.kv_cache.formats import Slot
-from service.kv_cache.layers import STATES_KEPT
+from service.kv_cache.layer_caches import STATES_RETAINED
+from service.kv_cache.recurrent_states import state_checkpoint
 from service.kv_cache.specs import LayerSpec, StateSpec
-from service.kv_cache.states import state_checkpoint
-from service.launch.serving import Serving
 
 Words: TypeAlias = Mapping[str, Any]
 """One JSON object."""
 
 
-def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Serving) -> Words:
+def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, engine_config: EngineConfig) -> Words:
     """Return what the engine's class for a spec is built from, by the spec's kind.
 
     Bytes are left out wherever the engine can work them out by itself, so that it does.
@@ -31,9 +31,9 @@ def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Ser
             "kind": str(spec.kind),
             "block_size": spec.block_size,
             "page_size_padded": spec.page_size_padded,
-            "prefill_checkpoints": _checkpoints(spec, serving),
-            "prefill_checkpoint_alignment": _checkpoint_alignment(mixer, serving),
-            **_words_of_state(spec, mixer, serving),
+            "prefill_checkpoints": _checkpoints(spec, engine_config),
+            "prefill_checkpoint_alignment": _checkpoint_alignment(mixer, engine_config),
+            **_words_of_state(spec, mixer, engine_config),
         }
     return {
         "kind": str(spec.kind),
@@ -46,14 +46,17 @@ def words_of_spec(spec: LayerSpec, mixer: object, cache_dtype: str, serving: Ser
         "sliding_window": spec.sliding_window,
         "attention_chunk_size": spec.attention_chunk_size,
         "page_size_padded": spec.page_size_padded,
-        "indexes_kv_by_block_stride": spec.strided,
+        "indexes_kv_by_block_stride": spec.indexes_by_block_stride,
         "slot_bytes": spec.format.slot_bytes if isinstance(spec.format, Slot) else None,
     }
 
 
-def _words_of_state(spec: StateSpec, mixer: object, serving: Serving) -> Words:
+def _words_of_state(spec: StateSpec, mixer: object, engine_config: EngineConfig) -> Words:
     """Return what the engine works out a state's shapes from, or its bytes where that is not known."""
-    ranks, both = serving.tensor_parallel_size, (serving.conv_state_dtype, serving.recurrent_state_dtype)
+    ranks, both = (
+        engine_config.tensor_parallel_size,
+        (engine_config.conv_state_dtype, engine_config.recurrent_state_dtype),
+    )
     match mixer:
         case GatedDeltaNet():
             heads, dims = (
@@ -86,29 +89,29 @@ def _shaped(kind: str, arguments: tuple[int, ...], dtypes: tuple[str, ...]) -> W
     }
 
 
-def _checkpoints(spec: StateSpec, serving: Serving) -> int:
-    kept = STATES_KEPT[serving.mamba_cache_mode]
+def _checkpoints(spec: StateSpec, engine_config: EngineConfig) -> int:
+    kept = STATES_RETAINED[engine_config.mamba_cache_mode]
     return 0 if kept is None or spec.pages_per_request is None else spec.pages_per_request - kept
 
 
-def _checkpoint_alignment(mixer: object, serving: Serving) -> int | None:
-    checkpoint = state_checkpoint(mixer, serving) if isinstance(mixer, Recurrence) else None
+def _checkpoint_alignment(mixer: object, engine_config: EngineConfig) -> int | None:
+    checkpoint = state_checkpoint(mixer, engine_config) if isinstance(mixer, Recurrence) else None
     return None if checkpoint is None else checkpoint.alignment
 
 
-def words_of_serving(serving: Serving) -> Words:
+def words_of_serving(engine_config: EngineConfig) -> Words:
     """Return what the engine's planning reads of its own configuration."""
     return {
-        "model_dtype": serving.dtype,
-        "max_model_len": serving.max_model_len,
-        "fit_max_model_len": serving.fit_max_model_len,
-        "max_num_batched_tokens": serving.max_num_batched_tokens,
-        "max_in_flight_tokens": serving.in_flight_tokens,
-        "tensor_parallel_size": serving.tensor_parallel_size,
-        "pipeline_parallel_size": serving.pipeline_parallel_size,
-        "decode_context_parallel_size": serving.decode_context_parallel_size,
-        "num_gpu_blocks_override": serving.num_gpu_blocks_override,
-        "enable_prefix_caching": serving.enable_prefix_caching,
-        "disable_hybrid_kv_cache_manager": not serving.hybrid_manager,
-        "mamba_cache_mode": serving.mamba_cache_mode,
+        "model_dtype": engine_config.dtype,
+        "max_model_len": engine_config.max_model_len,
+        "fit_max_model_len": engine_config.fit_max_model_len,
+        "max_num_batched_tokens": engine_config.max_num_batched_tokens,
+        "max_in_flight_tokens": engine_config.in_flight_tokens,
+        "tensor_parallel_size": engine_config.tensor_parallel_size,
+        "pipeline_parallel_size": engine_config.pipeline_parallel_size,
+        "decode_context_parallel_size": engine_config.decode_context_parallel_size,
+        "num_gpu_blocks_override": engine_config.num_gpu_blocks_override,
+        "enable_prefix_caching": engine_config.enable_prefix_caching,
+        "disable_hybrid_kv_cache_manager": not engine_config.hybrid_manager,
+        "mamba_cache_mode": engine_config.mamba_cache_mode,
     }

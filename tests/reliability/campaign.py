@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx2
 from sqlalchemy import text
 
-from service.probe.states import ENDED, State
+from service.probes.job_state import ENDED, State
 from service.store.database import Database
 from service.store.tokens import Scope, TokenStore
 from tests.bench.server import free_port

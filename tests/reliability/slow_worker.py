@@ -10,16 +10,16 @@ from typing import Any
 import httpx2
 
 from service.logs import configure_logs
-from service.worker.client import ServiceClient
 from service.worker.devices import HostMemory
 from service.worker.loop import Worker
 from service.worker.node import Node
-from service.worker.running import Run
+from service.worker.probe_run import ProbeRun
+from service.worker.service_client import ServiceClient
 
 LONGEST_SECONDS = 0.6
 
 
-class SlowRun(Run):
+class SlowRun(ProbeRun):
     """Waits before it says what it found."""
 
     async def result(self) -> dict[str, Any]:

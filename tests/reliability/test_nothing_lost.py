@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from service.probe.states import State
+from service.probes.job_state import State
 from tests.reliability.campaign import Account, campaign
+
+pytestmark = pytest.mark.slow
 
 
 async def test_nothing_is_lost_when_services_and_workers_are_killed(

@@ -59,12 +59,12 @@ def test_a_command_is_read_as_a_shell_and_the_engine_read_it(
         "tp": {"tensor_parallel_size": 2, "pipeline_parallel_size": 4, "quantization": "fp8"},
         "lines": {"max_num_seqs": 8, "enforce_eager": True},
     }
-    told = command_arguments(read_lines(command))
+    specified = command_arguments(read_lines(command))
 
-    assert told is not None
-    assert told.model == model
-    assert told.flags == (spelt[flags] if isinstance(flags, str) else flags)
-    assert told.unmodelled == unmodelled
+    assert specified is not None
+    assert specified.model == model
+    assert specified.flags == (spelt[flags] if isinstance(flags, str) else flags)
+    assert specified.unmodelled == unmodelled
 
 
 def test_logged_arguments_are_read() -> None:
@@ -76,30 +76,30 @@ def test_logged_arguments_are_read() -> None:
         "'attention_backend': <AttentionBackendEnum.FLASH_ATTN: 'vllm.v1.attention'>, "
         "'kv_cache_dtype_skip_layers': ['0'], 'port': 8000}"
     )
-    told = logged_arguments(read_lines(line))
+    specified = logged_arguments(read_lines(line))
 
-    assert told is not None
-    assert told.model == "org/m"
-    assert told.flags == {
+    assert specified is not None
+    assert specified.model == "org/m"
+    assert specified.flags == {
         "max_model_len": 8192,
         "gpu_memory_utilization": 0.95,
         "enable_prefix_caching": False,
         "attention_backend": "FLASH_ATTN",
         "kv_cache_dtype_skip_layers": ["0"],
     }
-    assert told.unmodelled == ("api_key", "limit_mm_per_prompt", "port")
+    assert specified.unmodelled == ("api_key", "limit_mm_per_prompt", "port")
 
 
 def test_a_logged_value_that_is_not_of_its_flags_kind_is_left_out() -> None:
-    told = logged_arguments(
+    specified = logged_arguments(
         read_lines(
             "non-default args: {'model': 'org/m', 'attention_backend': 5, 'kv_cache_dtype': None, "
             "'max_model_len': 'long', 'enforce_eager': 1, 'max_num_seqs': 8}"
         )
     )
 
-    assert told is not None
-    assert told.flags == {"max_num_seqs": 8}
+    assert specified is not None
+    assert specified.flags == {"max_num_seqs": 8}
 
 
 def test_the_logged_configuration_tells_what_flags_became() -> None:
@@ -111,11 +111,11 @@ def test_the_logged_configuration_tells_what_flags_became() -> None:
         "quantization=None, enforce_eager=False, kv_cache_dtype=fp8_e4m3, "
         "enable_prefix_caching=True, enable_chunked_prefill=True, compilation_config={'mode': 3, 'a': [1]}"
     )
-    told = logged_config(read_lines(line))
+    specified = logged_config(read_lines(line))
 
-    assert told is not None
-    assert told.model == "org/m"
-    assert told.flags == {
+    assert specified is not None
+    assert specified.model == "org/m"
+    assert specified.flags == {
         "dtype": "bfloat16",
         "max_model_len": 8192,
         "tensor_parallel_size": 2,
@@ -141,10 +141,10 @@ def test_words_about_a_command_are_none(line: str) -> None:
     "before", ["$ ", "# ", "+ ", "CUDA_VISIBLE_DEVICES=0,1 ", "exec ", "Command: ", "cd /x && ", "sudo "]
 )
 def test_a_command_stands_behind_a_prompt_or_another(before: str) -> None:
-    told = command_arguments(read_lines(f"{before}vllm serve org/m --max-num-seqs 8"))
+    specified = command_arguments(read_lines(f"{before}vllm serve org/m --max-num-seqs 8"))
 
-    assert told is not None
-    assert told.model == "org/m"
+    assert specified is not None
+    assert specified.model == "org/m"
 
 
 def test_a_log_without_any_of_them_tells_nothing() -> None:

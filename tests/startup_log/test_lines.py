@@ -2,8 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.secrets import HIDDEN
-from service.startup_log.lines import MAX_CHARACTERS, MAX_LINE, MAX_LINES, clean, read_lines
+from service.redaction import HIDDEN
+from service.startup_log.lines import (
+    MAX_CHARACTERS,
+    MAX_LINE,
+    MAX_LINES,
+    clean,
+    read_lines,
+)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def test_a_start_is_read() -> None:
     log = read_log(STARTED)
 
     assert (log.release, log.model, log.flags) == ("0.19.0", "org/m", {"max_num_seqs": 8})
-    assert log.settled["tensor_parallel_size"] == 2
-    assert log.flags_told
+    assert log.resolved["tensor_parallel_size"] == 2
+    assert log.flags_logged
     assert log.failure is None
     assert log.milestone == "capture"
     assert log.releases == (Version("0.19.0"), Version("0.19.1"))
@@ -134,7 +134,7 @@ def test_our_own_lines_are_read(release: Version) -> None:
     """What a plan says that the release prints is what the log's reader understands."""
     lines = "\n".join(
         line.format(tokens=25_200, length=131_072, concurrency=1.8678)
-        for line in rules_for(release).report_lines
+        for line in rules_for(release).capacity.report_lines
     )
     log = read_log(lines)
 
@@ -147,14 +147,14 @@ def test_our_own_lines_are_read(release: Version) -> None:
 def test_the_releases_own_refusals_are_known(release: Version) -> None:
     """The words that the dated rules hold, each of another author than the causes."""
     rules = rules_for(release)
-    words = rules.memory_refusal.format(
+    words = rules.capacity.memory_refusal.format(
         length=4096,
         needed=1.5,
         available=0.5,
         estimate="the estimated maximum model length is 1024.",
         gap=" ",
     )
-    failures = [read_log(f"ValueError: {each}").failure for each in (words, rules.no_memory_refusal)]
+    failures = [read_log(f"ValueError: {each}").failure for each in (words, rules.capacity.no_memory_refusal)]
 
     assert [failure and failure.cause and failure.cause.name for failure in failures] == [
         "kv_cache_smaller_than_one_request",

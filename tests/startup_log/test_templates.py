@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.startup_log.phrases import CAUSES, TEMPLATES
-from service.startup_log.templates import InvalidTemplate, Template, lines_saying
+from service.startup_log.templates import InvalidTemplate, Template, lines_containing
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_no_two_sentences_are_the_same() -> None:
     ),
 )
 def test_lines_that_say_something_are_those_that_hold_it(lines: list[str], words: list[str]) -> None:
-    assert lines_saying(lines, words) == [
+    assert lines_containing(lines, words) == [
         (at, which) for at, line in enumerate(lines) for which, word in enumerate(words) if word in line
     ]

@@ -5,25 +5,48 @@ import json
 
 import pytest
 
-from service.documents import RESULT, written
-from service.probe import life
-from service.probe.jobs import Engine, Inventory, Kind, Limits, Spec, Target
-from service.probe.life import Ending, Lease, LeaseLost, ResultConflict
-from service.probe.measurements import MeasuredModel, Measurement, Outcome, Result
-from service.probe.states import ENDED, State
+from service.calibration.measurement import (
+    MeasuredModel,
+    Measurement,
+    MeasurementOutcome,
+    Result,
+)
+from service.probes import lifecycle
+from service.probes.job_spec import (
+    Engine,
+    Inventory,
+    JobSpec,
+    ProbeKind,
+    ProbeLimits,
+    Target,
+)
+from service.probes.job_state import ENDED, State
+from service.probes.lifecycle import (
+    JobEnding,
+    Lease,
+    LeaseLost,
+    ResultConflict,
+)
+from service.serialization import RESULT, written
 from service.store.database import Database
-from service.store.jobs import JobNotFound, JobStore, KeyReused, Offer, QueueFull
+from service.store.jobs import (
+    JobNotFound,
+    JobStore,
+    KeyReused,
+    Offer,
+    QueueFull,
+)
 from service.store.measurements import MeasurementStore
-from tests.probe.test_measurements import MEASURED
+from tests.calibration.test_measurements import MEASURED
 from tests.store.conftest import SetClock
 
-SPEC = Spec(Inventory())
-OFFER = Offer("red", tuple(Kind), gpus=8)
+SPEC = JobSpec(Inventory())
+OFFER = Offer("red", tuple(ProbeKind), gpus=8)
 
 
-def ending(state: State = State.SUCCEEDED, measurement: Measurement | None = None) -> Ending:
-    text = written(RESULT, Result(Outcome.MEASURED, measurement=measurement))
-    return Ending(state, text, f"digest-{state}-{measurement is not None}")
+def ending(state: State = State.SUCCEEDED, measurement: Measurement | None = None) -> JobEnding:
+    text = written(RESULT, Result(MeasurementOutcome.MEASURED, measurement=measurement))
+    return JobEnding(state, text, f"digest-{state}-{measurement is not None}")
 
 
 async def leased(jobs: JobStore, offer: Offer = OFFER) -> tuple[str, Lease]:
@@ -35,7 +58,7 @@ async def leased(jobs: JobStore, offer: Offer = OFFER) -> tuple[str, Lease]:
 async def test_a_job_comes_back_as_it_was_asked_for(jobs: JobStore) -> None:
     model = MeasuredModel("a/b", {"architectures": ["X"], "n": [1]}, 7)
     work = Engine(model, {"block_size": 16}, "0.32.0", 2, 1, 64, 10)
-    spec = Spec(work, Target("H100", label="a", gpus=2), Limits(force=True), {"memory": {"total": 1}})
+    spec = JobSpec(work, Target("H100", label="a", gpus=2), ProbeLimits(force=True), {"memory": {"total": 1}})
     job, new = await jobs.add(spec, None, "digest")
     assert new
     assert await jobs.get(job.id) == job
@@ -59,7 +82,9 @@ async def test_two_workers_never_get_the_same_job(
 
     async def take(worker: int) -> list[str]:
         taken = []
-        while (job := await replicas[worker % 2].lease(Offer(f"w{worker}", tuple(Kind), gpus=1))) is not None:
+        while (
+            job := await replicas[worker % 2].lease(Offer(f"w{worker}", tuple(ProbeKind), gpus=1))
+        ) is not None:
             taken.append(job.id)
         return taken
 
@@ -82,25 +107,25 @@ async def test_the_oldest_job_comes_first(jobs: JobStore, clock: SetClock) -> No
 @pytest.mark.parametrize(
     ("target", "offer", "fits"),
     [
-        (Target(), Offer("w", (Kind.INVENTORY,), gpus=1), True),
-        (Target(), Offer("w", (Kind.ALLOC,), gpus=1), False),
-        (Target(gpu_name="H100"), Offer("w", tuple(Kind), ("H100", "T4"), gpus=1), True),
-        (Target(gpu_name="H100"), Offer("w", tuple(Kind), ("T4",), gpus=1), False),
-        (Target(gpu_name="H100"), Offer("w", tuple(Kind), gpus=1), False),
-        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(Kind), gpu_uuids=("GPU-1",), gpus=1), True),
-        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(Kind), gpu_uuids=("GPU-2",), gpus=1), False),
-        (Target(label="rack-7"), Offer("w", tuple(Kind), labels=("a", "rack-7"), gpus=1), True),
-        (Target(label="rack-7"), Offer("w", tuple(Kind), gpus=1), False),
-        (Target(engine_release="0.32.0"), Offer("w", tuple(Kind), releases=("0.32.0",), gpus=1), True),
-        (Target(engine_release="0.32.0"), Offer("w", tuple(Kind), releases=("0.31.0",), gpus=1), False),
-        (Target(gpus=4), Offer("w", tuple(Kind), gpus=4), True),
-        (Target(gpus=4), Offer("w", tuple(Kind), gpus=2), False),
+        (Target(), Offer("w", (ProbeKind.INVENTORY,), gpus=1), True),
+        (Target(), Offer("w", (ProbeKind.ALLOC,), gpus=1), False),
+        (Target(gpu_name="H100"), Offer("w", tuple(ProbeKind), ("H100", "T4"), gpus=1), True),
+        (Target(gpu_name="H100"), Offer("w", tuple(ProbeKind), ("T4",), gpus=1), False),
+        (Target(gpu_name="H100"), Offer("w", tuple(ProbeKind), gpus=1), False),
+        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(ProbeKind), gpu_uuids=("GPU-1",), gpus=1), True),
+        (Target(gpu_uuid="GPU-1"), Offer("w", tuple(ProbeKind), gpu_uuids=("GPU-2",), gpus=1), False),
+        (Target(label="rack-7"), Offer("w", tuple(ProbeKind), labels=("a", "rack-7"), gpus=1), True),
+        (Target(label="rack-7"), Offer("w", tuple(ProbeKind), gpus=1), False),
+        (Target(engine_release="0.32.0"), Offer("w", tuple(ProbeKind), releases=("0.32.0",), gpus=1), True),
+        (Target(engine_release="0.32.0"), Offer("w", tuple(ProbeKind), releases=("0.31.0",), gpus=1), False),
+        (Target(gpus=4), Offer("w", tuple(ProbeKind), gpus=4), True),
+        (Target(gpus=4), Offer("w", tuple(ProbeKind), gpus=2), False),
     ],
 )
 async def test_a_worker_gets_what_it_can_run(
     jobs: JobStore, target: Target, offer: Offer, fits: bool
 ) -> None:
-    await jobs.add(Spec(Inventory(), target), None, "d")
+    await jobs.add(JobSpec(Inventory(), target), None, "d")
     assert (await jobs.lease(offer) is not None) is fits
 
 
@@ -113,10 +138,10 @@ async def test_a_result_and_its_measurement_are_kept_once(jobs: JobStore, databa
     assert json.loads(again.result or "")["outcome"] == "measured"
     with pytest.raises(ResultConflict):
         await jobs.finish(job_id, lease, ending(State.FAILED))
-    kept = MeasurementStore(database)
-    assert tuple((await kept.by_digest()).values()) == (MEASURED,)
-    assert await kept.keep([MEASURED]) == 0
-    assert (await kept.state())[0] == 1
+    stored = MeasurementStore(database)
+    assert tuple((await stored.by_digest()).values()) == (MEASURED,)
+    assert await stored.add([MEASURED]) == 0
+    assert (await stored.state())[0] == 1
 
 
 async def test_a_forged_fence_or_worker_is_refused(jobs: JobStore) -> None:
@@ -133,8 +158,8 @@ async def test_a_forged_fence_or_worker_is_refused(jobs: JobStore) -> None:
 async def test_a_lost_lease_goes_to_another_worker(jobs: JobStore, clock: SetClock) -> None:
     await jobs.add(SPEC, None, "d")
     job_id, lost = await leased(jobs)
-    clock.now += life.LEASE_SECONDS
-    again, lease = await leased(jobs, Offer("green", tuple(Kind), gpus=1))
+    clock.now += lifecycle.LEASE_SECONDS
+    again, lease = await leased(jobs, Offer("green", tuple(ProbeKind), gpus=1))
     assert (again, lease.fence) == (job_id, lost.fence + 1)
     with pytest.raises(LeaseLost):
         await jobs.finish(job_id, lost, ending())
@@ -160,7 +185,7 @@ async def test_a_clock_that_jumps_costs_a_run_and_never_a_result(
 
 async def test_what_nobody_takes_expires(jobs: JobStore, clock: SetClock) -> None:
     job, _ = await jobs.add(SPEC, None, "d")
-    clock.now += life.QUEUE_SECONDS
+    clock.now += lifecycle.QUEUE_SECONDS
     assert await jobs.sweep() == 1
     assert await jobs.sweep() == 0
     assert (await jobs.get(job.id)).state is State.EXPIRED
@@ -181,7 +206,7 @@ async def test_jobs_that_ended_long_ago_are_forgotten_and_their_measurements_are
     cancelled, _ = await jobs.add(SPEC, None, "d")
     old[State.CANCELLED] = (await jobs.cancel(cancelled.id)).id
     expired, _ = await jobs.add(SPEC, None, "d")
-    clock.now += life.QUEUE_SECONDS
+    clock.now += lifecycle.QUEUE_SECONDS
     await jobs.sweep()
     old[State.EXPIRED] = expired.id
     assert set(old) == ENDED
@@ -193,7 +218,7 @@ async def test_jobs_that_ended_long_ago_are_forgotten_and_their_measurements_are
     clock.now += 100
     young, _ = await jobs.add(SPEC, None, "d")
     await jobs.cancel(young.id)
-    assert await jobs.prune(life.QUEUE_SECONDS + 200) == 0
+    assert await jobs.prune(lifecycle.QUEUE_SECONDS + 200) == 0
     assert await jobs.prune(50) == len(old)
     assert await jobs.prune(50) == 0
     assert {job.id for job in await jobs.latest(None, 20)} == {held, queued.id, young.id}
@@ -239,10 +264,10 @@ async def test_a_lease_outlives_the_service_that_gave_it(
     await database.close()
     restarted = Database(database_url)
     after = JobStore(restarted, clock)
-    clock.now += life.LEASE_SECONDS / 2
+    clock.now += lifecycle.LEASE_SECONDS / 2
     assert (await after.heartbeat(job_id, lease, "loading")).state is State.RUNNING
     assert await after.lease(OFFER) is None
-    clock.now += life.LEASE_SECONDS - 1
+    clock.now += lifecycle.LEASE_SECONDS - 1
     assert (await after.finish(job_id, lease, ending())).state is State.SUCCEEDED
     await restarted.close()
 
@@ -258,6 +283,6 @@ async def test_cancelling(jobs: JobStore) -> None:
 
 
 async def test_an_unknown_job(jobs: JobStore) -> None:
-    for asked in (jobs.get("0" * 32), jobs.cancel("x"), jobs.finish("x", Lease("red", 1), ending())):
+    for requested in (jobs.get("0" * 32), jobs.cancel("x"), jobs.finish("x", Lease("red", 1), ending())):
         with pytest.raises(JobNotFound):
-            await asked
+            await requested

@@ -71,6 +71,7 @@ async def test_a_child_that_is_stopped_leaves_nobody(tmp_path: Path) -> None:
     assert gone(found, 1)
 
 
+@pytest.mark.slow
 async def test_a_child_that_ends_leaves_nobody(tmp_path: Path) -> None:
     child = await started(tmp_path, TREE.replace("{ending}", "time.sleep(1); sys.exit(3)"))
     found = pids(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from service.units import GIB
 from service.worker.devices import DeviceState, Nvml
-from service.worker.guard import Demand, refusal
+from service.worker.guard import ProbeDemand, guard_refusal
 
 HANDLE = object()
 Answers = dict[str, Any]
@@ -65,7 +65,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Nvml]:
 
 
 def reason(state: DeviceState, *, force: bool = False) -> str | None:
-    return refusal([state] * 3, Demand(20 * GIB, force=force), 4 * GIB)
+    return guard_refusal([state] * 3, ProbeDemand(20 * GIB, force=force), 4 * GIB)
 
 
 def test_an_idle_gpu_is_read_and_may_be_probed(library: Callable[..., Nvml]) -> None:
@@ -123,22 +123,22 @@ def test_a_gpu_that_is_passed_through_whole_is_probed(library: Callable[..., Nvm
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"nvmlDeviceGetComputeRunningProcesses": [process(7), process(8)]}, "2 other processes are"),
-        ({"nvmlDeviceGetGraphicsRunningProcesses": [process(7)]}, "1 other process is"),
-        ({"nvmlDeviceGetMPSComputeRunningProcesses": [process(7)]}, "1 other process is"),
+        ({"nvmlDeviceGetComputeRunningProcesses": [process(7), process(8)]}, "2 other processes use"),
+        ({"nvmlDeviceGetGraphicsRunningProcesses": [process(7)]}, "1 other process uses"),
+        ({"nvmlDeviceGetMPSComputeRunningProcesses": [process(7)]}, "1 other process uses"),
         # One process with a compute and a graphics context.
         (
             {
                 "nvmlDeviceGetComputeRunningProcesses": [process(7)],
                 "nvmlDeviceGetGraphicsRunningProcesses": [process(7)],
             },
-            "1 other process is",
+            "1 other process uses",
         ),
-        ({"nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=3, memory=0)}, "at work"),
+        ({"nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=3, memory=0)}, "computing"),
         # In a container the list of processes is empty, and the memory is not.
         (
             {"nvmlDeviceGetMemoryInfo": SimpleNamespace(total=80 * GIB, free=32 * GIB, used=48 * GIB)},
-            "cannot be seen from here",
+            "the worker cannot see",
         ),
     ],
 )
@@ -152,8 +152,8 @@ def test_others_on_the_gpu_are_seen(library: Callable[..., Nvml], changed: Answe
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"nvmlInit": pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)}, "no NVIDIA GPU can be seen"),
-        ({"nvmlInit": pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)}, "no NVIDIA GPU can be seen"),
+        ({"nvmlInit": pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)}, "no NVIDIA GPU is visible"),
+        ({"nvmlInit": pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)}, "no NVIDIA GPU is visible"),
         ({"nvmlDeviceGetCount": 0}, "lists no GPU"),
     ],
 )

@@ -62,12 +62,12 @@ def test_what_a_release_does_not_tell_is_left_out() -> None:
 def test_the_cache_is_told_without_the_override() -> None:
     """Worked by hand: 4 tensors of 64 blocks x 1 MiB make 4 MiB a block; 10 GiB hold 2,560 of them."""
     made = {"num_blocks": 64, "tensor_bytes": [64 << 20] * 4, "overlaid": False, "groups": [{}]}
-    told = [{"available_kv_cache_memory_bytes": size, "cache": made} for size in (11 * GIB, 10 * GIB)]
-    assert cache(told) == {"num_blocks": 2560, "bytes_per_block": 4 << 20, "groups": 1}
+    specified = [{"available_kv_cache_memory_bytes": size, "cache": made} for size in (11 * GIB, 10 * GIB)]
+    assert cache(specified) == {"num_blocks": 2560, "bytes_per_block": 4 << 20, "groups": 1}
     # Three groups over one allocation of 256 MiB: each tells its whole size.
     over = {**made, "tensor_bytes": [256 << 20] * 3, "overlaid": True, "groups": [{}] * 3}
-    told = [{"available_kv_cache_memory_bytes": 10 * GIB, "cache": over}]
-    assert cache(told) == {"num_blocks": 2560, "bytes_per_block": 4 << 20, "groups": 3}
+    specified = [{"available_kv_cache_memory_bytes": 10 * GIB, "cache": over}]
+    assert cache(specified) == {"num_blocks": 2560, "bytes_per_block": 4 << 20, "groups": 3}
 
 
 @pytest.mark.parametrize("log", ["", "Graph capturing finished"])

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from service.units import GIB
 from service.worker.devices import DeviceState
-from service.worker.guard import Demand, disturbed, endangered, refusal, reserve_of
+from service.worker.guard import (
+    ProbeDemand,
+    disturbed,
+    endangered,
+    guard_refusal,
+    reserve_of,
+)
 
 IDLE = DeviceState("GPU-1", "NVIDIA H100 80GB HBM3", "9.0", 80 * GIB, 79 * GIB, GIB // 2)
-DEMAND = Demand(20 * GIB)
+DEMAND = ProbeDemand(20 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -22,38 +28,38 @@ DEMAND = Demand(20 * GIB)
         (replace(IDLE, awaits_reset=True), "reset"),
         (replace(IDLE, exclusive=True, pids=(7,)), "exclusive"),
         (replace(IDLE, exclusive=True, used=30 * GIB), "exclusive"),
-        (replace(IDLE, pids=(7,)), "1 other process is"),
-        (replace(IDLE, pids=(7, 8)), "2 other processes are"),
-        (replace(IDLE, utilization=1), "at work"),
-        (replace(IDLE, used=30 * GIB, free=50 * GIB), "cannot be seen"),
-        (replace(IDLE, free=23 * GIB), "reserve"),
+        (replace(IDLE, pids=(7,)), "1 other process uses"),
+        (replace(IDLE, pids=(7, 8)), "2 other processes use"),
+        (replace(IDLE, utilization=1), "computing"),
+        (replace(IDLE, used=30 * GIB, free=50 * GIB), "cannot see"),
+        (replace(IDLE, free=23 * GIB), "stay free"),
     ],
 )
 def test_what_a_probe_must_not_disturb(state: DeviceState, words: str) -> None:
-    reason = refusal([IDLE, IDLE, state], DEMAND, 4 * GIB)
+    reason = guard_refusal([IDLE, IDLE, state], DEMAND, 4 * GIB)
     assert reason is not None
     assert words in reason
 
 
 def test_an_idle_gpu_may_be_probed() -> None:
-    assert refusal([IDLE] * 3, DEMAND, 4 * GIB) is None
+    assert guard_refusal([IDLE] * 3, DEMAND, 4 * GIB) is None
 
 
 def test_what_was_seen_once_counts() -> None:
     for glimpse in (replace(IDLE, pids=(7,)), replace(IDLE, utilization=80)):
-        assert refusal([glimpse, IDLE, IDLE], DEMAND, 4 * GIB) is not None
+        assert guard_refusal([glimpse, IDLE, IDLE], DEMAND, 4 * GIB) is not None
 
 
 def test_force_runs_beside_others_but_never_into_the_reserve() -> None:
     shared = replace(IDLE, pids=(7,), used=48 * GIB, free=32 * GIB, utilization=90)
-    forced = Demand(20 * GIB, force=True)
-    assert refusal([shared] * 3, forced, 4 * GIB) is None
-    assert refusal([shared] * 3, replace(forced, bytes=29 * GIB), 4 * GIB) is not None
-    assert refusal([replace(shared, mig=True)] * 3, forced, 4 * GIB) is not None
+    forced = ProbeDemand(20 * GIB, force=True)
+    assert guard_refusal([shared] * 3, forced, 4 * GIB) is None
+    assert guard_refusal([shared] * 3, replace(forced, bytes=29 * GIB), 4 * GIB) is not None
+    assert guard_refusal([replace(shared, mig=True)] * 3, forced, 4 * GIB) is not None
 
 
 def test_a_job_keeps_to_its_own_limit() -> None:
-    reason = refusal([IDLE] * 3, replace(DEMAND, max_bytes=10 * GIB), 4 * GIB)
+    reason = guard_refusal([IDLE] * 3, replace(DEMAND, max_bytes=10 * GIB), 4 * GIB)
     assert reason is not None
     assert "its own limit" in reason
 
@@ -78,9 +84,9 @@ def test_no_probe_that_starts_can_reach_into_the_reserve(
 ) -> None:
     free = int(total * share)
     state = replace(IDLE, total=total, free=free, used=0)
-    demand = Demand(wanted, force=force)
+    demand = ProbeDemand(wanted, force=force)
     reserve = reserve_of(state, None, demand)
-    if refusal([state] * 3, demand, reserve) is None:
+    if guard_refusal([state] * 3, demand, reserve) is None:
         assert not endangered(replace(state, free=free - wanted), reserve)
 
 

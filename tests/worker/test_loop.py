@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.documents import SPEC
-from service.probe.jobs import Inventory, Spec
-from service.worker.client import Denied, ServiceClient
+from service.probes.job_spec import Inventory, JobSpec
+from service.serialization import SPEC
 from service.worker.loop import Worker
-from service.worker.running import Run
+from service.worker.probe_run import ProbeRun
+from service.worker.service_client import Denied, ServiceClient
 from service.worker.spool import Spool, Spooled
 from tests.worker.simulation import SimulatedGpu
 
@@ -23,7 +23,7 @@ LEASE = {
     "fence": 3,
     "ttl_seconds": 0.4,
     "heartbeat_seconds": 0.1,
-    "spec": SPEC.dump_python(Spec(Inventory()), mode="json"),
+    "spec": SPEC.dump_python(JobSpec(Inventory()), mode="json"),
 }
 Answer = Callable[[str, dict[str, Any]], httpx2.Response]
 
@@ -49,7 +49,7 @@ class Service:
         return [body for heard, body in self.heard if heard == path]
 
 
-class Patient(Run):
+class Patient(ProbeRun):
     """Runs until it is stopped, or for two seconds."""
 
     async def result(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def replied(status: int) -> httpx2.Response:
     return httpx2.Response(status, json={"cancel": False})
 
 
-def worker(service: Service, folder: Path, run_of: type[Run] = Run) -> Worker:
+def worker(service: Service, folder: Path, run_of: type[ProbeRun] = ProbeRun) -> Worker:
     gpu = SimulatedGpu(folder / "gpu")
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(service), base_url="http://service")
     return Worker(gpu.node, gpu, ServiceClient(http, "node-1"), run_of)
@@ -150,17 +150,17 @@ async def test_what_a_job_does_is_told_at_once(tmp_path: Path) -> None:
 
 async def test_a_worker_that_is_told_to_end_leaves_its_job_to_others(tmp_path: Path) -> None:
     service = Service()
-    told = worker(service, tmp_path, Patient)
-    working = asyncio.create_task(told.work())
+    specified = worker(service, tmp_path, Patient)
+    working = asyncio.create_task(specified.work())
     while not service.of("heartbeat"):  # noqa: ASYNC110 - a test's own service
         await asyncio.sleep(0.02)
-    told.stop()
+    specified.stop()
     await asyncio.wait_for(working, 5)
     assert service.of("result") == []
 
 
 async def test_a_job_that_breaks_the_worker_is_a_failed_job(tmp_path: Path) -> None:
-    class Broken(Run):
+    class Broken(ProbeRun):
         async def result(self) -> dict[str, Any]:
             raise RuntimeError("x" * 5000)
 

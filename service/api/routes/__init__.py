@@ -1,1 +1,1 @@
-"""One module for each kind of address."""
+"""Routes, one module for each kind of resource."""

@@ -1,4 +1,4 @@
-"""What was measured and what was learned from it."""
+"""Routes of measurements, and of what was learned from them."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from service.api.auth import Operator, Reader
-from service.api.importing import LINES, read_lines, written_lines
-from service.api.routes.parts import Parts, TurnOf
-from service.api.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
-from service.api.turns import in_turn
-from service.memory.budget import Level
-from service.store.measurements import batched
+from service.api.dependencies import Parts, RunnerOf
+from service.application.measurements_ndjson import LINES, read_lines, written_lines
+from service.application.run_cpu_bound import run_cpu_bound
+from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.memory.budget_types import Level
+from service.store.measurements import batches
 
 router = APIRouter(tags=["calibrations"])
 
@@ -27,7 +27,7 @@ EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.get("/calibrations", summary="List what was learned")
 async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
-    """List by how much measurements move each term of a plan, and how sure that is."""
+    """List by how many bytes measurements change each memory term of a plan, and how certain that is."""
     del reader
     await services.probes.learned.refresh()
     order = list(Level)
@@ -37,15 +37,15 @@ async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
 
 @router.get("/measurements", response_class=Response, responses=EXPORTED, summary="Export measurements")
 async def export_measurements(services: Parts, reader: Reader) -> Response:
-    """Write every measurement, the oldest first, as JSON lines."""
+    """Export every measurement as JSON lines, the oldest first."""
     del reader
     measurements = services.probes.measurements
-    parts = list(batched(await measurements.digests()))
+    parts = list(batches(await measurements.digests()))
 
     async def lines() -> AsyncIterator[str]:
         for part in parts:
             found = await measurements.read(part)
-            yield await in_turn(partial(written_lines, found.values()))
+            yield await run_cpu_bound(partial(written_lines, found.values()))
 
     return StreamingResponse(lines(), media_type=LINES)
 
@@ -56,12 +56,12 @@ async def export_measurements(services: Parts, reader: Reader) -> Response:
     summary="Import measurements",
 )
 async def import_measurements(
-    request: Request, services: Parts, operator: Operator, turn: TurnOf
+    request: Request, services: Parts, operator: Operator, run: RunnerOf
 ) -> ImportAnswer:
-    """Keep measurements that another service exported; those that are there already are passed over."""
+    """Store measurements that another service exported, except those that are stored already."""
     del operator
     lines = await request.body()
-    measurements = await turn(lambda: read_lines(lines), dear=True)
-    new = await services.probes.measurements.keep(measurements)
+    measurements = await run(lambda: read_lines(lines), large=True)
+    new = await services.probes.measurements.add(measurements)
     await services.probes.learned.refresh()
     return ImportAnswer(measurements=len(measurements), new=new)

@@ -1,10 +1,10 @@
-"""Engines and their releases."""
+"""Routes of engines and their releases."""
 
 from functools import cache
 
 from fastapi import APIRouter
 
-from service.api.schemas.engine import (
+from service.application.schemas.engine import (
     EngineDescription,
     EngineList,
     FlagAnswer,
@@ -12,7 +12,14 @@ from service.api.schemas.engine import (
     ReleaseAnswer,
     RuleAnswer,
 )
-from service.engines.releases import FLAG_SINCE, PATCHES, RELEASES, RULES, rules_for
+from service.engines.releases import (
+    FLAG_SINCE,
+    PATCHES,
+    RELEASE_FACTS,
+    RELEASES,
+    RULES,
+    rules_for,
+)
 
 router = APIRouter(tags=["engines"])
 
@@ -29,8 +36,13 @@ def _vllm() -> EngineDescription:
         name="vllm",
         newest=str(RELEASES[-1]),
         releases=[
-            ReleaseAnswer(version=str(release), kv_cache_dtypes=list(rules_for(release).kv_cache_dtypes))
-            for release in RELEASES
+            ReleaseAnswer(
+                version=str(release),
+                released=facts.released,
+                checked=sorted(facts.checked),
+                kv_cache_dtypes=list(rules_for(release).dtypes.accepted),
+            )
+            for release, facts in sorted(RELEASE_FACTS.items())
         ],
         patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],
         flags=[FlagAnswer(name=name, since=str(since)) for name, since in FLAG_SINCE.items()],

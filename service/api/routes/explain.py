@@ -1,4 +1,4 @@
-"""Startup logs, read back."""
+"""Route that compares a startup log with its plan."""
 
 from typing import Any, Final
 
@@ -6,28 +6,33 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
-from service.api.keeping import Sender, keep_log
-from service.api.logged import logged_question
-from service.api.replies import TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import HUB_TOKEN, CallersParts, TurnOf
-from service.api.schemas.explanation import ExplainBody, ExplanationAnswer
-from service.api.text.explanation import render_explanation
+from service.api.dependencies import HUB_TOKEN, CallersParts, RunnerOf
+from service.api.responses import (
+    TEXT,
+    json_response,
+    negotiated_format,
+    text_response,
+)
+from service.application.log_evidence import Sender, store_log
+from service.application.log_requests import log_request
+from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
+from service.application.text.explanation import render_explanation
 from service.startup_log.log import read_log
 
 router = APIRouter(tags=["explain"])
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "The log beside its plan; `text/plain` is for people",
+        "description": "The log compared with its plan; `text/plain` is for people",
         "content": {TEXT: {"schema": {"type": "string"}}},
     }
 }
 
 
 LONG_LOG: Final = 1 << 18
-"""Characters; most startup logs have fewer. Longer ones take some tenths of a second to read."""
+"""Characters; most startup logs have fewer. Reading a longer log takes some tenths of a second."""
 NO_TOKEN_NEEDED: Final[dict[str, Any]] = {"security": [{}]}
-"""Beside the bearer's, which OpenAPI would have required otherwise."""
+"""Says in OpenAPI that the bearer token may be left out."""
 
 
 @router.post(
@@ -41,22 +46,23 @@ async def explain_log(
     body: ExplainBody,
     services: CallersParts,
     caller: Caller,
-    turn: TurnOf,
+    run: RunnerOf,
     request: Request,
 ) -> Response:
-    """Say line by line how a real start compares with its plan, and why it failed if it did.
+    """Compare a real start with its plan, line by line, and say why it failed if it did.
 
-    Nothing of the log is kept, unless an operator asks with `keep` for its figures: later plans then learn
-    from them, if less than from probes. What looks like a secret in it is never given back.
+    Nothing of the log is stored, unless an operator asks for that with `keep`: then its figures are stored,
+    and later plans learn from them, with less weight than from probes. Text of the log that looks like a
+    secret is left out of the answer.
     """
     operator = operator_of(caller) if body.keep else None
-    log = await turn(lambda: read_log(body.log), dear=len(body.log) > LONG_LOG)
-    question = await logged_question(log, body, services)
-    explanation = await turn(lambda: question.explain(log), dear=len(body.log) > LONG_LOG)
-    kept = None
+    log = await run(lambda: read_log(body.log), large=len(body.log) > LONG_LOG)
+    start = await log_request(log, body, services)
+    explanation = await run(lambda: start.explain(log), large=len(body.log) > LONG_LOG)
+    stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
-        kept = await keep_log(explanation, body, services, sender=sender, private=private)
-    if wanted_format(request.headers.get("accept", "")) == "table":
-        return text_response(render_explanation(explanation, kept))
-    return json_response(ExplanationAnswer.of(explanation, kept))
+        stored = await store_log(explanation, body, services, sender=sender, private=private)
+    if negotiated_format(request.headers.get("accept", "")) == "table":
+        return text_response(render_explanation(explanation, stored))
+    return json_response(ExplanationAnswer.of(explanation, stored))

@@ -1,56 +1,63 @@
-"""Models: what is bundled, and what a config says."""
+"""Models: those that are bundled, and what a config and the headers of weights say."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from service.api.questions import read_model
-from service.api.replies import json_response
-from service.api.routes.parts import CallersParts, Parts, TurnOf
-from service.api.schemas.model import ExplainedModel, ModelList, WeightsAnswer
+from service.api.dependencies import CallersParts, Parts, RunnerOf
+from service.api.responses import json_response
+from service.application.plan_requests import read_model
+from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
 router = APIRouter(tags=["models"])
+
+Org = Annotated[str, Path(max_length=100, description="Organisation or user on the Hub")]
+Name = Annotated[str, Path(max_length=100, description="Name of the repository")]
+Revision = Annotated[
+    str | None, Query(max_length=128, description="Branch, tag or commit; left out: the main branch")
+]
 
 
 @router.get("/models", summary="Search the bundled models")
 async def list_models(
     services: Parts,
-    search: Annotated[str, Query(max_length=200, description="Words that ids must hold")] = "",
+    search: Annotated[str, Query(max_length=200, description="Words that ids must contain; empty: all")] = "",
 ) -> ModelList:
-    """List the models that are bundled, which need no Hub."""
+    """List the bundled models, which can be planned without the Hub."""
     return ModelList(models=list(services.snapshot.search(search)))
 
 
 @router.get("/models/{org}/{name}", response_model=ExplainedModel, summary="Read a model's architecture")
 async def get_model(
-    org: Annotated[str, Path(max_length=100)],
-    name: Annotated[str, Path(max_length=100)],
+    org: Org,
+    name: Name,
     services: CallersParts,
-    turn: TurnOf,
-    revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
+    run: RunnerOf,
+    revision: Revision = None,
 ) -> Response:
-    """Say what a model's config says, layer by layer, and what a token takes by cache dtype."""
+    """Describe a model by its config, layer by layer, with the bytes of a cached token by cache dtype."""
     fetched = await services.models.resolve(f"{org}/{name}", revision)
-    return await turn(lambda: json_response(ExplainedModel.of(read_model(fetched))))
+    return await run(lambda: json_response(ExplainedModel.of(read_model(fetched))))
 
 
 @router.get(
     "/models/{org}/{name}/weights",
-    response_model=WeightsAnswer,
+    response_model=ModelWeightsAnswer,
     summary="Read the headers of a model's weights",
 )
 async def get_weights(  # noqa: PLR0913, PLR0917 - one for each parameter
-    org: Annotated[str, Path(max_length=100)],
-    name: Annotated[str, Path(max_length=100)],
+    org: Org,
+    name: Name,
     services: CallersParts,
-    turn: TurnOf,
-    revision: Annotated[str | None, Query(max_length=128, description="Branch, tag or commit")] = None,
+    run: RunnerOf,
+    revision: Revision = None,
     file: Annotated[
-        str | None, Query(max_length=255, description="One file, as GGUF repositories need")
+        str | None,
+        Query(max_length=255, description="Name of one file, needed for GGUF; left out: all files"),
     ] = None,
 ) -> Response:
-    """Say what tensors a model's safetensors or GGUF files hold, without the files."""
+    """Describe the tensors of a model's safetensors or GGUF files by the headers of those files alone."""
     model_id = f"{org}/{name}"
     commit, weights = await services.models.weights(model_id, revision, file)
-    return await turn(lambda: json_response(WeightsAnswer.of(model_id, commit, weights)))
+    return await run(lambda: json_response(ModelWeightsAnswer.of(model_id, commit, weights)))

@@ -1,4 +1,4 @@
-"""What operates the service: probes, metrics, and the kinds of problems."""
+"""Routes for operating the service: health, metrics, problem types."""
 
 from typing import Annotated, Any, Final
 
@@ -7,12 +7,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from service import __version__
-from service.api.faults import ProblemTypeNotFound
-from service.api.kind import Kind
-from service.api.problem_kinds import ALL_KINDS
-from service.api.routes.parts import Counts, Parts
-from service.api.schemas.health import Health
-from service.api.schemas.problem import ProblemType, ProblemTypeList
+from service.api.dependencies import Counts, Parts
+from service.api.errors import ProblemTypeNotFound
+from service.api.problems.http_problem_types import PROBLEM_TYPES
+from service.application.problems.problem_type import ProblemType
+from service.application.schemas.health import Health
+from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
 
 router = APIRouter(tags=["operations"])
 
@@ -26,13 +26,13 @@ METRICS: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.get("/livez", summary="Is the process alive")
 async def livez() -> Health:
-    """Answer without touching anything."""
+    """Answer while the process runs."""
     return Health(status="ok", version=__version__)
 
 
 @router.get("/readyz", summary="Can plans be made")
 async def readyz(services: Parts) -> Health:
-    """Answer once the bundled data is loaded; the Hub is not asked, since plans can do without it."""
+    """Answer once the bundled data is loaded. The Hub is not checked: plans can be made without it."""
     services.snapshot.ids()
     return Health(status="ok", version=__version__)
 
@@ -45,26 +45,28 @@ async def health(services: Parts) -> Health:
 
 @router.get("/metrics", response_class=Response, responses=METRICS, summary="Counters for Prometheus")
 async def get_metrics(metrics: Counts) -> Response:
-    """Write all counters."""
+    """Return all metrics."""
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/problems", summary="List the kinds of problems")
+@router.get("/problems", summary="List the problem types")
 async def list_problems() -> ProblemTypeList:
-    """Explain every kind of fault."""
-    return ProblemTypeList(problems=[_described(kind) for kind in ALL_KINDS])
+    """List every problem type with its explanation."""
+    return ProblemTypeList(problems=[_described(kind) for kind in PROBLEM_TYPES])
 
 
-@router.get("/problems/{slug}", summary="Explain a kind of problem")
+@router.get("/problems/{slug}", summary="Explain a problem type")
 async def get_problem(
-    slug: Annotated[str, Path(max_length=64)],
-) -> ProblemType:
-    """Explain the kind of fault that a problem's `type` names."""
-    for kind in ALL_KINDS:
+    slug: Annotated[str, Path(max_length=64, description="Name of the problem type")],
+) -> ProblemTypeAnswer:
+    """Explain the problem type that a problem's `type` names."""
+    for kind in PROBLEM_TYPES:
         if kind.slug == slug:
             return _described(kind)
     raise ProblemTypeNotFound(slug)
 
 
-def _described(kind: Kind) -> ProblemType:
-    return ProblemType(type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation)
+def _described(kind: ProblemType) -> ProblemTypeAnswer:
+    return ProblemTypeAnswer(
+        type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation
+    )

@@ -1,4 +1,4 @@
-"""Plans: by body, and the same by query string."""
+"""Plans, asked for by body or by query string."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,19 +7,24 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from service.advisor.answer import Plan
-from service.advisor.request import PlanRequest
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
+from service.api.dependencies import CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
-from service.api.questions import answer_question, plan_request, read_body
-from service.api.replies import JSON, TEXT, json_response, text_response, wanted_format
-from service.api.routes.parts import CallersParts, Counts, TurnOf
-from service.api.schemas.brief import BriefPlanAnswer
-from service.api.schemas.plan import GpuPlanAnswer, PlanAnswer
-from service.api.schemas.question import Format, PlanBody, PlanQuery
-from service.api.services import Services
-from service.api.text.commands import COMMANDS
-from service.api.text.table import render_plan
-from service.api.turns import Turn
+from service.api.responses import (
+    JSON,
+    TEXT,
+    json_response,
+    negotiated_format,
+    text_response,
+)
+from service.api.work_lanes import Runner
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.schemas.brief import BriefPlanAnswer
+from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
+from service.application.schemas.question import Format, PlanBody, PlanQuery
+from service.application.services import Services
+from service.application.text.plan_text import plan_text
 
 router = APIRouter(tags=["plan"])
 
@@ -32,7 +37,7 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 
 NO_PLANS: Final = '"plans":[]'
 DETAILED_GPUS: Final = 8
-"""More GPU types than this are answered in short, unless details are asked for."""
+"""Plans for more GPU types are answered in short, unless the request asks for details."""
 
 Accept = Annotated[str, Header(include_in_schema=False)]
 
@@ -44,11 +49,11 @@ async def create_plan(
     body: PlanBody,
     services: CallersParts,
     metrics: Counts,
-    turn: TurnOf,
+    run: RunnerOf,
     accept: Accept = "",
 ) -> Response:
-    """Say what `vllm serve` would do with a model on GPUs: nothing is started, nothing is changed."""
-    return await _answer(body, services, metrics, turn, wanted_format(accept))
+    """Say what `vllm serve` would do with a model on each GPU type. Nothing is started or changed."""
+    return await _answer(body, services, metrics, run, negotiated_format(accept))
 
 
 @router.get(
@@ -61,44 +66,42 @@ async def get_plan(
     query: Annotated[PlanQuery, Query()],
     services: CallersParts,
     metrics: Counts,
-    turn: TurnOf,
+    run: RunnerOf,
     accept: Accept = "",
 ) -> Response:
-    """Answer the same as a POST does, by flat parameters."""
-    body = read_body(query.document())
-    return await _answer(body, services, metrics, turn, query.format or wanted_format(accept))
+    """Answer as POST does, by flat parameters; left out, each means what it means left out of the body."""
+    body = read_plan_body(query.document())
+    return await _answer(body, services, metrics, run, query.format or negotiated_format(accept))
 
 
-async def _answer(body: PlanBody, services: Services, metrics: Metrics, turn: Turn, form: Format) -> Response:
-    question = await plan_request(body, services)
+async def _answer(
+    body: PlanBody, services: Services, metrics: Metrics, run: Runner, form: Format
+) -> Response:
+    request = await plan_request(body, services)
 
     def answer() -> Response:
-        plan = answer_question(question, services)
+        plan = answer_plan_request(request, services)
         _count(plan, metrics)
         return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
 
-    return await turn(answer, dear=_dear(question))
+    return await run(answer, large=_is_large(request))
 
 
-def _dear(question: PlanRequest) -> bool:
-    """Whether a question takes some tenths of a second or more of one core."""
-    return len(question.gpus) > DETAILED_GPUS or len(question.engine.compared) > 1
+def _is_large(request: PlanRequest) -> bool:
+    """Whether a request takes some tenths of a second or more of one core."""
+    return len(request.gpus) > DETAILED_GPUS or len(request.engine.compared) > 1
 
 
 def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
-    match form:
-        case "table":
-            return text_response(render_plan(plan))
-        case "json":
-            return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
-        case "command" | "docker" | "kubernetes":
-            return text_response(COMMANDS[form](plan))
+    if form != "json":
+        return text_response(plan_text(plan, form))
+    return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
 
 
 def _whole(plan: Plan) -> Response:
-    """Write a plan with every candidate, one GPU type at a time.
+    """Return a plan with every candidate, written one GPU type at a time.
 
-    The writer of JSON lets no other thread run before it has ended; the whole catalog takes it half a second.
+    Pydantic's JSON writer lets no other thread run until it ends: half a second for the whole catalog.
     """
     before, empty, after = PlanAnswer.of(replace(plan, plans=())).model_dump_json().partition(NO_PLANS)
     gpus = ",".join(GpuPlanAnswer.model_validate(gpu).model_dump_json() for gpu in plan.plans)

@@ -1,4 +1,4 @@
-"""Probes: asked for, looked at, followed, cancelled."""
+"""Routes of operators: ask for a probe, look at it, follow it, cancel it."""
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -8,20 +8,22 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
-from service.api.probing import spec_of
-from service.api.replies import json_response
-from service.api.routes.parts import AllTurns, Parts, TurnOf
-from service.api.schemas.probe import ProbeAnswer, ProbeBody, ProbeList, ProbeQuery
-from service.probe.life import Job
-from service.probe.measurements import digest
+from service.api.dependencies import Lanes, Parts, RunnerOf
+from service.api.responses import json_response
+from service.application import probe_jobs
+from service.application.schemas.probe import (
+    ProbeAnswer,
+    ProbeBody,
+    ProbeList,
+    ProbeQuery,
+)
+from service.probes.lifecycle import Job
 
 router = APIRouter(tags=["probes"])
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-POLL_SECONDS: Final = 1.0
-"""How long a change by another replica may go unseen."""
 
-ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32)]
+ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32, description="Id of the probe")]
 Key = Annotated[
     str | None,
     Header(
@@ -29,7 +31,8 @@ Key = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]+$",
-        description="The same key with the same body asks for one probe, however often it is sent",
+        description="A key of your choice. Requests with the same key and the same body make one probe. "
+        "Left out: every request makes a probe",
     ),
 ]
 
@@ -40,35 +43,32 @@ async def create_probe(
 ) -> ProbeAnswer:
     """Queue a probe for a worker on a node that has the GPU."""
     del operator
-    spec = await spec_of(body, services)
-    job, new = await services.probes.jobs.add(spec, key, digest(body.model_dump(mode="json")))
-    if new:
-        services.probes.bell.ring()
+    job = await probe_jobs.queue_probe(body, key, services)
     response.headers["Location"] = f"/probes/{job.id}"
     return ProbeAnswer.of(job)
 
 
 @router.get("/probes", response_model=ProbeList, summary="List probes")
 async def list_probes(
-    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], turn: TurnOf
+    services: Parts, reader: Reader, query: Annotated[ProbeQuery, Query()], run: RunnerOf
 ) -> Response:
     """List probes, the newest first."""
     del reader
     last = None if query.before is None else await services.probes.jobs.get(query.before)
     found = await services.probes.jobs.latest(query.state, query.limit, last)
-    return await turn(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
+    return await run(lambda: json_response(ProbeList(probes=[ProbeAnswer.of(job) for job in found])))
 
 
 @router.get("/probes/{probe_id}", summary="Look at a probe")
 async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> ProbeAnswer:
-    """Say where a probe stands, and what it measured."""
+    """Describe a probe: its state, and what it measured."""
     del reader
     return ProbeAnswer.of(await services.probes.jobs.get(probe_id))
 
 
-async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllTurns) -> AsyncIterator[Job]:
-    # Asked before the stream begins, while there still can be a problem in place of it.
-    with turns.streams.taken("" if reader is None else reader.id):
+async def _found(probe_id: ProbeId, services: Parts, reader: Reader, lanes: Lanes) -> AsyncIterator[Job]:
+    # Read before the stream begins: after that no problem can be answered any more.
+    with lanes.streams.hold("" if reader is None else reader.id):
         yield await services.probes.jobs.get(probe_id)
 
 
@@ -78,22 +78,13 @@ async def _found(probe_id: ProbeId, services: Parts, reader: Reader, turns: AllT
 async def follow_probe(
     services: Parts, job: Annotated[Job, Depends(_found)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send the probe whenever it changes; the last event is its end, unless the service ends before it."""
-    told = None
-    while True:
-        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != told:
-            told = current
-            yield ServerSentEvent(event="probe", data=ProbeAnswer.of(job))
-        if job.ended or services.probes.bell.closed:
-            return
-        await services.probes.bell.heard(POLL_SECONDS)
-        job = await services.probes.jobs.get(job.id)
+    """Send the probe now and after each change, until it has ended or the service stops."""
+    async for changed in probe_jobs.follow_probe(job, services.probes):
+        yield ServerSentEvent(event="probe", data=ProbeAnswer.of(changed))
 
 
 @router.delete("/probes/{probe_id}", status_code=HTTPStatus.ACCEPTED, summary="Cancel a probe")
 async def cancel_probe(probe_id: ProbeId, services: Parts, operator: Operator) -> ProbeAnswer:
-    """Cancel a probe in the queue at once; a worker that has it is told with its next heartbeat."""
+    """Cancel a queued probe at once; its worker learns it from the answer to its next heartbeat."""
     del operator
-    job = await services.probes.jobs.cancel(probe_id)
-    services.probes.bell.ring()
-    return ProbeAnswer.of(job)
+    return ProbeAnswer.of(await probe_jobs.cancel_probe(probe_id, services.probes))

@@ -1,4 +1,4 @@
-"""The files that say what a model in Mistral's format is."""
+"""The files that describe a model in Mistral's format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelFiles:
-    """What a repository that has a params.json holds; which file counts is for the release to say."""
+    """The files of a repository with a params.json; the release decides which one counts."""
 
     params: Mapping[str, Any]
     """``params.json``."""
     config: Mapping[str, Any] | None = None
-    """``config.json``, where there is one beside it."""
+    """``config.json``, where the repository has one."""
     quantization: Mapping[str, Any] | None = None
     """ModelOpt's ``hf_quant_config.json``."""
     consolidated: bool = True
-    """Whether weights lie in Mistral's own files (``consolidated*.safetensors``)."""
+    """Whether weights are in Mistral's own files (``consolidated*.safetensors``)."""
 
 
 def is_params(document: Mapping[str, Any]) -> bool:

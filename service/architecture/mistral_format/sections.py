@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from service.architecture.config import Config
-from service.architecture.mistral_format.parts import Dialect, Part, RefusedParams
+from service.architecture.mistral_format.dialect import Dialect, DialectPart, RefusedParams
 
 Fields = dict[str, Any]
 
@@ -36,29 +36,29 @@ def windows(params: Config, dialect: Dialect) -> Fields:
 
     Source: vLLM 0.16.0, configs/mistral.py _remap_mistral_sliding_window; 0.14.1, MistralConfigParser.parse.
     """
-    told = params.fields.get("sliding_window")
-    if not told:
+    specified = params.fields.get("sliding_window")
+    if not specified:
         return {}
-    if isinstance(told, list):
-        return _pattern(params, told, dialect)
+    if isinstance(specified, list):
+        return _pattern(params, specified, dialect)
     window = params.integer("sliding_window")
-    if not dialect.reads(Part.WINDOW_TYPES):
+    if not dialect.reads(DialectPart.WINDOW_TYPES):
         return {"sliding_window": window}
     if "layer_types" in params:
         raise RefusedParams("/sliding_window", f"Unsupported sliding_window type: {window}")
     return {"sliding_window": window, "layer_types": ["sliding_attention"] * _layers(params)}
 
 
-def _pattern(params: Config, told: list[Any], dialect: Dialect) -> Fields:
-    if not dialect.reads(Part.WINDOW_LISTS):
+def _pattern(params: Config, specified: list[Any], dialect: Dialect) -> Fields:
+    if not dialect.reads(DialectPart.WINDOW_LISTS):
         detail = "the release reads no list of windows"
         raise RefusedParams("/sliding_window", "", type="TypeError", building=True, detail=detail)
-    kinds = [width for width in told if width is not None]
+    kinds = [width for width in specified if width is not None]
     widths = Config({"sliding_window": kinds}, params.pointer).counts("sliding_window")
-    if len(set(widths)) > 1 and dialect.reads(Part.WINDOW_TYPES):
-        raise RefusedParams("/sliding_window", str(told))
-    repeats = _layers(params) // len(told)
-    types = ["full_attention" if width is None else "sliding_attention" for width in told] * repeats
+    if len(set(widths)) > 1 and dialect.reads(DialectPart.WINDOW_TYPES):
+        raise RefusedParams("/sliding_window", str(specified))
+    repeats = _layers(params) // len(specified)
+    types = ["full_attention" if width is None else "sliding_attention" for width in specified] * repeats
     return {"sliding_window": next(filter(None, widths), None), "layer_types": types}
 
 
@@ -78,19 +78,19 @@ def quantization(params: Config, dialect: Dialect) -> Fields:
         scheme = _activation_scheme(section, dialect)
         return {"quantization_config": {"quant_method": "fp8", "activation_scheme": scheme}}
     method = str(section.fields.get("quant_method") or "").lower().replace("_", "-")
-    if method != "compressed-tensors" or not dialect.reads(Part.COMPRESSED_TENSORS):
+    if method != "compressed-tensors" or not dialect.reads(DialectPart.COMPRESSED_TENSORS):
         raise RefusedParams(section.pointer, f"Found unknown quantization='{dict(section.fields)}' in config")
     return {"quantization_config": {**section.fields, "quant_method": method}}
 
 
 def _activation_scheme(section: Config, dialect: Dialect) -> str:
-    if not dialect.reads(Part.ACTIVATION_SCALES):
+    if not dialect.reads(DialectPart.ACTIVATION_SCALES):
         return "static"
-    told = section.fields.get("qscheme_act")
-    if told not in ("NO_SCALES", "TENSOR", None):
+    specified = section.fields.get("qscheme_act")
+    if specified not in ("NO_SCALES", "TENSOR", None):
         words = "Only NO_SCALES and TENSOR (default) are supported for qscheme_act"
         raise RefusedParams(section.at("qscheme_act"), words)
-    return "dynamic" if told == "NO_SCALES" else "static"
+    return "dynamic" if specified == "NO_SCALES" else "static"
 
 
 def mixture(experts: Config) -> Fields:
@@ -122,7 +122,7 @@ def check_length_scaling(params: Config, dialect: Dialect, *, needed: bool) -> N
     if needed and "llama_4_scaling" not in params.fields:
         raise RefusedParams(params.at("llama_4_scaling"), "MistralLarge3 expect llama4 scaling config.")
     section = params.section("llama_4_scaling")
-    if section is None or not dialect.reads(Part.CHECKED_SCALING):
+    if section is None or not dialect.reads(DialectPart.CHECKED_SCALING):
         return
     if (needed or section.fields) and any(key not in section.fields for key in LENGTH_SCALING):
         words = f"llama_4_scaling config should define the keys: {','.join(LENGTH_SCALING)}"
@@ -135,11 +135,11 @@ def scaling(params: Config, dialect: Dialect) -> Fields:
     if section is None or not section.fields:
         return {}
     unread = {key: value for key, value in section.fields.items() if key not in {*SCALING, "apply_scale"}}
-    if unread and dialect.reads(Part.CHECKED_SCALING):
+    if unread and dialect.reads(DialectPart.CHECKED_SCALING):
         raise RefusedParams(section.pointer, f"Unparsed yarn config: {unread}")
-    told = {usual: section.fields[key] for key, usual in SCALING.items() if key in section.fields}
+    specified = {usual: section.fields[key] for key, usual in SCALING.items() if key in section.fields}
     base = params.fields.get("rope_theta")
-    return {"rope_parameters": {"rope_type": "yarn", **told, **({"rope_theta": base} if base else {})}}
+    return {"rope_parameters": {"rope_type": "yarn", **specified, **({"rope_theta": base} if base else {})}}
 
 
 def media(params: Config, fields: Fields, dialect: Dialect) -> Fields:
@@ -166,9 +166,9 @@ def media(params: Config, fields: Fields, dialect: Dialect) -> Fields:
 
 def _audio_class(encoder: Config, dialect: Dialect) -> str:
     if encoder.boolean("causal"):
-        if dialect.reads(Part.REALTIME_AUDIO):
+        if dialect.reads(DialectPart.REALTIME_AUDIO):
             return "VoxtralRealtimeGeneration"
-        if dialect.reads(Part.STREAMING_AUDIO):
+        if dialect.reads(DialectPart.STREAMING_AUDIO):
             return "VoxtralStreamingGeneration"
     return "VoxtralForConditionalGeneration"
 

@@ -1,14 +1,14 @@
-"""From a params.json to the config that the engine makes of it.
+"""Translates a params.json into the config that the engine makes of it.
 
 Source: vLLM 0.10.2 to 0.33.0, transformers_utils/configs/mistral.py adapt_config_dict and
-transformers_utils/config.py MistralConfigParser. What differs by release is told by a `Dialect`.
+transformers_utils/config.py MistralConfigParser. A `Dialect` holds the differences between releases.
 """
 
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig, read_document
+from service.architecture.mistral_format.dialect import Dialect, DialectPart, RefusedParams
 from service.architecture.mistral_format.files import ModelFiles
-from service.architecture.mistral_format.parts import Dialect, Part, RefusedParams
 from service.architecture.mistral_format.sections import (
     Fields,
     check_length_scaling,
@@ -30,7 +30,7 @@ NAMES: Final = {
     "n_heads": "num_attention_heads",
     "hidden_dim": "intermediate_size",
 }
-"""By Mistral's name of a field: the usual one."""
+"""The usual name of a field, by Mistral's name."""
 _WRITTEN: Final = {
     **{usual: name for name, usual in NAMES.items()},
     "quantization_config": "quantization",
@@ -84,7 +84,7 @@ def translate(files: ModelFiles, dialect: Dialect) -> Fields:
     fields.update(scaling(params, dialect))
     check_length_scaling(params, dialect, needed=False)
     whole = media(params, fields, dialect)
-    if files.config is not None and dialect.reads(Part.CONFIG_FILLS):
+    if files.config is not None and dialect.reads(DialectPart.CONFIG_FILLS):
         whole = {**files.config, **whole}
     _check_needed(whole, dialect)
     return whole
@@ -97,7 +97,7 @@ def _general(params: Config, files: ModelFiles, dialect: Dialect) -> Fields:
         if name in fields:
             fields[usual] = fields.pop(name)
     length = params.optional_integer("max_position_embeddings") or _length_beside(files)
-    follows = dialect.reads(Part.LENGTH_OF_POSITIONS)
+    follows = dialect.reads(DialectPart.LENGTH_OF_POSITIONS)
     fields["max_position_embeddings"] = length
     fields.setdefault("max_seq_len", length if follows else DEFAULT_LENGTH)
     fields["model_type"] = params.text("model_type", default="transformer")
@@ -106,26 +106,26 @@ def _general(params: Config, files: ModelFiles, dialect: Dialect) -> Fields:
 
 
 def _length_beside(files: ModelFiles) -> int:
-    """Return the length that config.json tells. Source: _maybe_retrieve_max_pos_from_hf."""
+    """Return the length in config.json. Source: _maybe_retrieve_max_pos_from_hf."""
     if files.config is None:
         return DEFAULT_LENGTH
     try:
-        told = text_part(read_document(files.config)).optional_integer("max_position_embeddings")
+        specified = text_part(read_document(files.config)).optional_integer("max_position_embeddings")
     except InvalidConfig:
         return DEFAULT_LENGTH
-    return told or DEFAULT_LENGTH
+    return specified or DEFAULT_LENGTH
 
 
 def _class(params: Config, fields: Fields, dialect: Dialect) -> Fields:
     """Name the class of the text model, and its experts."""
     experts = params.section("moe") or Config({}, params.at("moe"))
-    latent = bool(params.fields.get("qk_nope_head_dim"))
-    if latent and not experts.fields and dialect.reads(Part.LATENT_EXPERTS):
+    mla = bool(params.fields.get("qk_nope_head_dim"))
+    if mla and not experts.fields and dialect.reads(DialectPart.MLA_WITHOUT_EXPERTS):
         experts = Config(no_experts(fields), params.at("moe"))
-    if fields["model_type"] == "mamba" and dialect.reads(Part.MAMBA):
+    if fields["model_type"] == "mamba" and dialect.reads(DialectPart.MAMBA):
         return {"architectures": ["Mamba2ForCausalLM"]}
     shared = experts.count("num_shared_experts", default=0, minimum=0)
-    if shared and dialect.reads(Part.SHARED_EXPERTS):
+    if shared and dialect.reads(DialectPart.SHARED_EXPERTS):
         check_length_scaling(params, dialect, needed=True)
         names = {"architectures": ["MistralLarge3ForCausalLM"], "model_type": "deepseek_v3"}
         return {**mixture(experts), **names}

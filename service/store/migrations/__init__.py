@@ -1,1 +1,1 @@
-"""How the tables came to be, step by step."""
+"""The migrations that create and change the tables, one after another."""

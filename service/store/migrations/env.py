@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that the database hands over."""
+"""Runs the migrations on the connection that `service.store.database` passes in."""
 
 from alembic import context
 

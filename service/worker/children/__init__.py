@@ -1,5 +1,5 @@
-"""Programs that run in processes of their own, by the Python of whoever has torch or the engine.
+"""Programs that run as child processes, with the Python of an environment that has torch or the engine.
 
-They import the standard library, torch and vllm alone, and talk through files of one folder: ``job.json``
-in, ``phase`` meanwhile, ``result.json`` out.
+They import only the standard library, torch and vllm. They communicate through files in one folder: they read
+``job.json``, write ``phase`` while they run, and write ``result.json`` at the end.
 """

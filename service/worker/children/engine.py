@@ -1,4 +1,4 @@
-"""Starts the real engine on weights that are made up, and asks each of its workers for its numbers."""
+"""Starts the real engine with dummy weights and collects the memory figures of each of its workers."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ def main() -> None:
     (model / "config.json").write_text(json.dumps(job["config"]), "utf-8")
     _phase("importing the engine")
     started = time.monotonic()
-    import torch  # noqa: PLC0415 - in the environment of the node alone
+    import torch  # noqa: PLC0415 - only the node's environment has it
     import vllm  # noqa: PLC0415 - as torch
     from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415 - as torch
     from vllm.usage.usage_lib import UsageContext  # noqa: PLC0415 - as torch
@@ -50,7 +50,7 @@ def _arguments(args_class: Any, job: dict[str, Any], model: Path) -> dict[str, A
     flags = {name: value for name, value in job["flags"].items() if value is not None}
     if missing := sorted(flags.keys() - known.keys()):
         raise SystemExit(f"this engine has no flags {', '.join(missing)}")
-    wanted = flags.get("gpu_memory_utilization", known["gpu_memory_utilization"].default)
+    requested = flags.get("gpu_memory_utilization", known["gpu_memory_utilization"].default)
     return {
         **flags,
         "model": str(model.resolve()),
@@ -59,7 +59,7 @@ def _arguments(args_class: Any, job: dict[str, Any], model: Path) -> dict[str, A
         "trust_remote_code": False,
         "disable_log_stats": True,
         "worker_extension_cls": "probe_extension.ProbeExtension",
-        "gpu_memory_utilization": min(wanted, job["max_utilization"]),
+        "gpu_memory_utilization": min(requested, job["max_utilization"]),
         "num_gpu_blocks_override": job["blocks"],
     }
 

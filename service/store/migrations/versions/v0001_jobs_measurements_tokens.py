@@ -1,4 +1,4 @@
-"""Jobs, measurements and tokens."""
+"""Creates the tables of jobs, measurements and tokens."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ down_revision: Final = None
 
 
 def upgrade() -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(32), primary_key=True),
@@ -61,6 +61,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop these tables."""
     for table in ("tokens", "measurements", "jobs"):
         op.drop_table(table)

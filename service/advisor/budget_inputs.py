@@ -1,0 +1,89 @@
+"""The inputs of a start's memory budget."""
+
+from service.advisor.engine_start import Start
+from service.advisor.plan_request import Model, PlanRequest
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import layer_cache_dtype
+from service.engine_config.cache_dtype import is_turboquant
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.offload_checks import fetches
+from service.engines.flags import ServeFlags
+from service.gpus.gpu_type import GpuType
+from service.memory.budget_estimator import BudgetInputs
+from service.memory.budget_types import MemoryBudget
+from service.memory.calibration import Circumstances
+from service.memory.device import device_total
+from service.memory.offloading import Offload
+from service.units import GIB
+
+
+def calibrated(
+    request: PlanRequest, budget: MemoryBudget, start: Start, flags: ServeFlags, gpu: GpuType
+) -> MemoryBudget:
+    """Return the budget with its terms corrected by measurements of similar starts."""
+    if not request.calibration:
+        return budget
+    return request.calibration.applied(budget, circumstances_of(request, start, flags, gpu))
+
+
+def circumstances_of(request: PlanRequest, start: Start, flags: ServeFlags, gpu: GpuType) -> Circumstances:
+    """Return the circumstances of a start, by which similar measurements are found."""
+    inputs = budget_inputs(request.model, start, flags, gpu, request.free_memory_bytes)
+    return Circumstances(start.architecture, inputs, gpu.name, start.stored_dtype, start.layout.block_size)
+
+
+def budget_inputs(
+    model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+) -> BudgetInputs:
+    """Return what the budget of a start depends on."""
+    engine_config = start.engine_config
+    capability = engine_config.compute_capability
+    return BudgetInputs(
+        release=engine_config.release,
+        total=device_total(gpu),
+        compute_capability=(capability.major, capability.minor),
+        gpu_memory_utilization=engine_config.gpu_memory_utilization,
+        max_num_batched_tokens=engine_config.max_num_batched_tokens,
+        max_num_seqs=engine_config.max_num_seqs,
+        max_model_len=engine_config.max_model_len,
+        tensor_parallel_size=engine_config.tensor_parallel_size,
+        pipeline_parallel_size=engine_config.pipeline_parallel_size,
+        data_parallel_size=flags.data_parallel_size,
+        enable_expert_parallel=engine_config.enable_expert_parallel,
+        enforce_eager=engine_config.enforce_eager,
+        max_cudagraph_capture_size=flags.max_cudagraph_capture_size,
+        speculative_tokens=engine_config.speculative_tokens,
+        v2_model_runner=engine_config.v2_model_runner,
+        unified_memory=gpu.unified_memory,
+        language_model_only=flags.language_model_only,
+        free_memory_bytes=free_memory_bytes,
+        kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
+        dtype=engine_config.dtype,
+        quantization=flags.quantization,
+        turboquant_layers=_turboquant_layers(start.architecture, engine_config),
+        checkpoint_bytes=model.checkpoint_bytes,
+        offload=_offload(flags),
+    )
+
+
+def _offload(flags: ServeFlags) -> Offload | None:
+    if fetches(flags):
+        return Offload(
+            group_size=flags.offload_group_size,
+            moved_in_group=flags.offload_num_in_group,
+            fetched_ahead=flags.offload_prefetch_step,
+            names=frozenset(flags.offload_params),
+        )
+    if not flags.cpu_offload_gb:
+        return None
+    return Offload(max_bytes=int(flags.cpu_offload_gb * GIB), names=frozenset(flags.cpu_offload_params))
+
+
+def _turboquant_layers(architecture: ModelArchitecture, engine_config: EngineConfig) -> frozenset[int]:
+    if not is_turboquant(engine_config.kv_cache_dtype):
+        return frozenset()
+    return frozenset(
+        index
+        for index, mixer in architecture.attention_layers
+        if is_turboquant(layer_cache_dtype(index, mixer, engine_config))
+    )

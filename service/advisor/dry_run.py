@@ -1,0 +1,161 @@
+"""A dry run: the engine's steps for one set of flags on one GPU type, in the engine's order.
+
+``start_engine``: configuration, model and attention backends, then block size, cache specs and groups.
+``dry_run``: memory budget, checks of memory, startup check and size of the cache, graph capture, admission.
+"""
+
+from dataclasses import dataclass
+
+from service.advisor.budget_inputs import budget_inputs, calibrated
+from service.advisor.engine_start import Start, build_model, resolved
+from service.advisor.engine_steps import (
+    UNMODELLED,
+    Configuration,
+    EngineSteps,
+    FailedStart,
+    StartedEngine,
+)
+from service.advisor.outcome import (
+    Outcome,
+    after_capture,
+    refused_at_setup,
+    refused_for_memory,
+    sized,
+    with_admission,
+    with_quantization_warning,
+    with_release_doubt,
+)
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate
+from service.architecture.model import ModelArchitecture
+from service.backends.backend import Backends
+from service.engine_config.model_dtype import check_supported
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.capacity import CacheSizing, lay_out
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_types import MemoryBudget
+
+
+def dry_run(
+    request: PlanRequest,
+    flags: ServeFlags,
+    rules: EngineRules,
+    gpu: GpuType,
+    steps: EngineSteps | None = None,
+) -> Candidate:
+    """Return what the engine does with these flags on this GPU type.
+
+    ``steps`` are those of the request's model under these rules; without them every step is calculated.
+    """
+    steps = steps or PlainSteps(request.model, rules)
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
+        return started.on(gpu)
+    budget = steps.budget(started, gpu, request.free_memory_bytes)
+    budget = calibrated(request, budget, started.start, flags, gpu)
+    outcome = (
+        refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
+    )
+    outcome = after_capture(outcome, started, budget)
+    outcome = with_admission(outcome, started.start, request.workload)
+    outcome = with_quantization_warning(outcome, request.model.architecture)
+    outcome = with_release_doubt(outcome, rules)
+    return _candidate(request.model, rules, started, budget, outcome)
+
+
+def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine:
+    """Return the start up to the cache layout, which is as far as the engine goes before it needs memory.
+
+    Raises:
+        EngineRefusal: the engine refuses to start.
+        UnmodelledSpeculation: what the engine stores for draft tokens is not known.
+        UnmodelledCacheDtype: what the engine stores in this cache dtype is not known.
+    """
+    configuration = steps.configure(flags, gpu)
+    check_supported(configuration.engine_config.dtype, gpu)
+    backends = steps.build_model(configuration)
+    sizing = steps.lay_out(configuration, backends)
+    start = Start(configuration.architecture, configuration.engine_config, backends, sizing.layout)
+    return StartedEngine.of(flags, start, sizing)
+
+
+def start_or_failure(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine | FailedStart:
+    """Return the start up to the cache layout, or why there is none."""
+    try:
+        return start_engine(flags, gpu, steps)
+    except (EngineRefusal, *UNMODELLED) as failure:
+        return FailedStart.of(steps.model, steps.rules, flags, failure)
+
+
+def dry_start(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType) -> Start:
+    """Return the start of a model up to its cache layout.
+
+    Raises:
+        EngineRefusal: the engine refuses to start.
+        UnmodelledSpeculation: what the engine stores for draft tokens is not known.
+        UnmodelledCacheDtype: what the engine stores in this cache dtype is not known.
+    """
+    model = Model(architecture.class_name, None, "inline", architecture)
+    return start_engine(flags, gpu, PlainSteps(model, rules)).start
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSteps:
+    """Steps that calculate every result."""
+
+    model: Model
+    rules: EngineRules
+
+    def under(self, rules: EngineRules) -> "PlainSteps":
+        """Return the steps of the same model under other rules."""
+        return PlainSteps(self.model, rules)
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
+        """Return the start up to the cache layout, or why there is none."""
+        return start_or_failure(flags, gpu, self)
+
+    def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
+        """Return the flags with every default filled in."""
+        return Configuration(flags, *resolved(self.model.architecture, flags, self.rules, gpu))
+
+    def build_model(self, configuration: Configuration) -> Backends:
+        """Return the attention backend of each layer."""
+        return build_model(configuration.architecture, configuration.engine_config)
+
+    def lay_out(self, configuration: Configuration, backends: Backends) -> CacheSizing:
+        """Lay out the cache and return what turns an amount of memory into blocks."""
+        engine_config = configuration.engine_config
+        return CacheSizing.of(lay_out(configuration.architecture, engine_config, backends), engine_config)
+
+    def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
+        """Return the memory budget of the rank with the least memory left for the cache."""
+        inputs = budget_inputs(self.model, started.start, started.flags, gpu, free_memory_bytes)
+        return estimate_budget(started.start.architecture, inputs)
+
+
+def _candidate(
+    model: Model, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
+) -> Candidate:
+    flags = started.flags
+    return Candidate(
+        model=model,
+        rules=rules,
+        flags=flags,
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        resolved_kv_cache_dtype=started.stored_format,
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        block_size=started.start.layout.block_size,
+        attention_backends=started.backends,
+        verdict=outcome.verdict,
+        error=outcome.error,
+        memory=budget,
+        kv_cache=outcome.cache,
+        admission=outcome.admission,
+        doubts=outcome.doubts,
+        fails=outcome.fails,
+        start=started.start,
+    )

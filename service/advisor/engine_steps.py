@@ -1,0 +1,138 @@
+"""The steps of one start of the engine, as an interface: a step calculates its result or looks it up."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from service.advisor.engine_start import Start
+from service.advisor.plan_request import Model
+from service.advisor.plan_types import Candidate, Refusal
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import count_backends
+from service.backends.backend import Backends
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.speculation import UnmodelledSpeculation
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.capacity import CacheSizing
+from service.kv_cache.formats import UnmodelledCacheDtype
+from service.memory.budget_types import MemoryBudget
+
+UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
+"""Raised where the engine may start, but what it does is not modelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The result of the first step: the flags with every default filled in, and the model that they build."""
+
+    flags: ServeFlags
+    architecture: ModelArchitecture
+    """As the release reads the config, with the draft model if there is one."""
+    engine_config: EngineConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StartedEngine:
+    """A start up to its cache layout, and what follows from it for any amount of memory.
+
+    It holds for all GPU types with which the release starts alike. Two instances are equal only where they
+    are one object, so that an instance can be a key.
+    """
+
+    flags: ServeFlags
+    start: Start
+    sizing: CacheSizing
+    backends: tuple[str, ...]
+    """Names of the attention backends, the one of most layers first."""
+    stored_format: str
+    """Cache dtype that most attention layers store."""
+    doubts: tuple[str, ...]
+    """What may go wrong, whatever the memory."""
+    failures: tuple[EngineRefusal, ...]
+    """What is sure to fail after the cache is set up, whatever the memory."""
+
+    @classmethod
+    def of(cls, flags: ServeFlags, start: Start, sizing: CacheSizing) -> "StartedEngine":
+        """Return a start with what follows from it."""
+        return cls(
+            flags=flags,
+            start=start,
+            sizing=sizing,
+            backends=count_backends(start.backends),
+            stored_format=start.stored_format,
+            doubts=(*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt),
+            failures=start.failures_when_run,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStart:
+    """A start that ends before its memory is known, on all GPU types with which the release starts alike."""
+
+    candidate: Candidate
+    refusal: EngineRefusal | None
+    """``None`` where the engine may start, but what it does is not modelled."""
+
+    @classmethod
+    def of(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> "FailedStart":
+        """Return the failed start of an exception, which loses its traceback."""
+        refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
+        return cls(Candidate.without_start(model, rules, flags, failure), refusal)
+
+    def on(self, gpu: GpuType) -> Candidate:
+        """Return the candidate on one of the GPU types, whose name a few refusals contain."""
+        if self.refusal is None or self.refusal.device in {"", gpu.name}:
+            return self.candidate
+        return replace(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
+
+
+class EngineSteps(Protocol):
+    """The steps of the starts of one model under one release's rules.
+
+    ``dry_run`` calls them in the engine's order. ``PlainSteps`` calculates each result; ``CachedSteps`` looks
+    it up first. Both give equal results.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The model that is started."""
+
+    @property
+    def rules(self) -> EngineRules:
+        """The release's rules, patches included."""
+
+    def under(self, rules: EngineRules) -> "EngineSteps":
+        """Return the steps of the same model under other rules."""
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
+        """Return the start up to the cache layout, or why there is none: the next three steps in order."""
+
+    def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
+        """Return the flags with every default filled in.
+
+        Raises:
+            EngineRefusal: the engine refuses the flags or the model's config.
+            UnmodelledSpeculation: what the engine would store for draft tokens is not known.
+        """
+
+    def build_model(self, configuration: Configuration) -> Backends:
+        """Return the attention backend of each layer, after the checks of the model's own code.
+
+        Raises:
+            EngineRefusal: stages ``model``, ``backend`` and ``dtype``.
+        """
+
+    def lay_out(self, configuration: Configuration, backends: Backends) -> CacheSizing:
+        """Lay out the cache: block size, specs and groups. Return what turns an amount of memory into blocks.
+
+        Raises:
+            EngineRefusal: stages ``block_size``, ``page_size`` and ``grouping``.
+        """
+
+    def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
+        """Return the memory budget of the rank with the least memory left for the cache.
+
+        ``free_memory_bytes`` is what is free on each GPU before the start; ``None`` to estimate it.
+        """

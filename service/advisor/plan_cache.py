@@ -1,0 +1,240 @@
+"""A cache of the engine's steps: results that many candidates, and the next requests, have in common.
+
+A step's result is stored by what it depends on, which is less than the flags and the GPU type. GPU types with
+one compute capability and one default batch start alike, so they share a start. Starts that differ only in
+what the memory budget ignores share a budget. A stored result never changes, and equals what ``PlainSteps``
+calculates.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from itertools import count
+from threading import Lock
+from typing import Final, Generic, TypeVar
+
+from service.advisor.budget_inputs import budget_inputs
+from service.advisor.dry_run import start_or_failure
+from service.advisor.engine_start import before_backends, build_model, read_by_release
+from service.advisor.engine_steps import Configuration, FailedStart, StartedEngine
+from service.advisor.plan_request import Model
+from service.architecture.model import ModelArchitecture
+from service.backends.assignment import assign_backends, backend_inputs
+from service.backends.backend import Backends
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.resolution import DeviceTerms, batch_defaults, configure
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import rules_for
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.alignment import gpu_alignment_inputs
+from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
+from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
+from service.memory.budget_types import Basis, Estimate, MemoryBudget
+from service.memory.device import device_total
+
+Result = TypeVar("Result")
+
+NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
+"""Memory of a device, where what a start takes of it is calculated for any device."""
+
+
+class Memo(Generic[Result]):
+    """Results of one step by what they depend on. A refusal is a result too."""
+
+    def __init__(self) -> None:
+        self._stored: dict[Hashable, Result | EngineRefusal] = {}
+
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return len(self._stored)
+
+    def of(self, key: Hashable, calculate: Callable[[], Result]) -> Result:
+        """Return the result stored for a key, calculated if there is none.
+
+        Threads may calculate one result at the same time; all get the result that was stored first.
+
+        Raises:
+            EngineRefusal: this is the result.
+        """
+        found = self._stored.get(key)
+        if found is None:
+            try:
+                found = calculate()
+            except EngineRefusal as refusal:
+                found = refusal
+            found = self._stored.setdefault(key, found)
+        if isinstance(found, EngineRefusal):
+            raise found.with_traceback(None)
+        return found
+
+
+class Numbers:
+    """Small integers that stand for values: equal values get the same number. A number is the faster key."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._next = count()
+
+    def of(self, value: Hashable) -> int:
+        """Return the number of a value; no two threads give one number to different values."""
+        return self._numbers.setdefault(value, next(self._next))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryTaken:
+    """What a start takes of the memory of a device, whatever its total. An instance can be a key."""
+
+    inputs: BudgetInputs
+    budget: MemoryBudget
+    """For a device without memory; ``on_device`` makes it that of a real one."""
+
+
+class CachedSteps:
+    """``EngineSteps`` that look up a result before they calculate it."""
+
+    def __init__(self, model: Model, rules: EngineRules) -> None:
+        self.model, self.rules = model, rules
+        self._others: dict[EngineRules, CachedSteps] = {}
+        self._numbers = Numbers()
+        self._flags: dict[ServeFlags, ServeFlags] = {}
+        self._devices = Memo[int]()
+        self._started = Memo[StartedEngine | FailedStart]()
+        self._read = Memo[ModelArchitecture]()
+        self._terms = Memo[DeviceTerms]()
+        self._configured = Memo[EngineConfig]()
+        self._assigned = Memo[Backends]()
+        self._built = Memo[Backends]()
+        self._pagings = Memo[int]()
+        self._layouts = Memo[CacheLayout]()
+        self._sizings = Memo[CacheSizing]()
+        self._taken = Memo[MemoryTaken]()
+        self._taken_by = Memo[MemoryTaken]()
+        self._budgets = Memo[MemoryBudget]()
+
+    @property
+    def size(self) -> int:
+        """How many results are stored whose number grows with the requests."""
+        own = len(self._started) + len(self._taken_by) + len(self._devices) + len(self._budgets)
+        return own + sum(other.size for other in tuple(self._others.values()))
+
+    def known(self, flags: ServeFlags) -> ServeFlags:
+        """Return one object for all equal flags, because a key that is the same object is found faster."""
+        return self._flags.setdefault(flags, flags)
+
+    def under(self, rules: EngineRules) -> "CachedSteps":
+        """Return the steps of the same model under other rules, which fixes and levers try."""
+        if rules is self.rules:
+            return self
+        found = self._others.get(rules)
+        return found or self._others.setdefault(rules, CachedSteps(self.model, rules))
+
+    def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
+        """Return the start, shared by all GPU types with equal compute capability and default batch."""
+        device = self._devices.of(gpu, lambda: self._device(gpu))
+        return self._started.of((flags, device), lambda: start_or_failure(flags, gpu, self))
+
+    def _device(self, gpu: GpuType) -> int:
+        return self._numbers.of((gpu.compute_capability, batch_defaults(self.rules.batches, gpu)))
+
+    def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
+        """Return the configuration, shared by all GPU types with equal terms."""
+        rules = self.rules
+        read = self._read.of((), lambda: read_by_release(self.model.architecture, rules))
+        terms = self._terms.of(
+            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+        )
+        configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
+        configured = configured.on(terms.name, terms.compute_capability)
+        return Configuration(flags, *before_backends(read, configured))
+
+    def build_model(self, configuration: Configuration) -> Backends:
+        """Return the backends, shared by all default batches."""
+        capability = configuration.engine_config.compute_capability
+        return self._built.of(
+            (*_model_key(configuration), capability),
+            lambda: build_model(configuration.architecture, configuration.engine_config, self._assign),
+        )
+
+    def _assign(self, architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
+        drafted = (
+            None
+            if engine_config.speculation is None
+            else (engine_config.speculation, engine_config.tensor_parallel_size)
+        )
+        key = (drafted, backend_inputs(architecture, engine_config))
+        return self._assigned.of(key, lambda: assign_backends(architecture, engine_config))
+
+    def lay_out(self, configuration: Configuration, backends: Backends) -> CacheSizing:
+        """Return the sizing of a layout, shared by all compute capabilities whose backends page alike."""
+        architecture, engine_config = configuration.architecture, configuration.engine_config
+        paging = self._pagings.of(
+            (backends, engine_config.compute_capability),
+            lambda: self._numbers.of(_paging(backends, engine_config)),
+        )
+        key = (*_model_key(configuration), paging)
+        layout = self._layouts.of(key, lambda: lay_out(architecture, engine_config, backends))
+        batch = (engine_config.max_num_batched_tokens, engine_config.encoder_tokens)
+        return self._sizings.of((*key, *batch), lambda: CacheSizing.of(layout, engine_config))
+
+    def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
+        """Return the budget; devices share what a start takes, and differ in what is left of their total."""
+        taken = self._taken_by.of(
+            (started, gpu.unified_memory, free_memory_bytes),
+            lambda: self._take(started, gpu, free_memory_bytes),
+        )
+        return self._budgets.of(
+            (taken, gpu),
+            lambda: on_device(taken.budget, replace(taken.inputs, total=device_total(gpu))),
+        )
+
+    def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
+        start, flags = started.start, started.flags
+        inputs = replace(budget_inputs(self.model, start, flags, gpu, free_memory_bytes), total=NO_TOTAL)
+        key = (inputs, flags.speculative_config)
+        return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
+
+
+def _model_key(configuration: Configuration) -> tuple[Hashable, ...]:
+    """Return what the built model depends on beside the GPU; all other terms follow from the flags."""
+    engine_config = configuration.engine_config
+    return (
+        configuration.flags,
+        engine_config.dtype,
+        engine_config.kv_cache_dtype,
+        engine_config.block_size,
+    )
+
+
+def _paging(backends: Backends, engine_config: EngineConfig) -> Hashable:
+    """Return what a layout depends on of its backends and of the GPU."""
+    return (
+        gpu_alignment_inputs(engine_config),
+        tuple(backend.paging for backend in backends.distinct),
+        tuple(backends.places.values()),
+    )
+
+
+class PlanCache:
+    """The cached steps of the models and releases of the last requests, for the requests that come next."""
+
+    def __init__(self, models: int = 4, results: int = 12_000) -> None:
+        """Store the steps of ``models`` models at most, each until it holds more than ``results`` results."""
+        self._most, self._results = models, results
+        self._stored: OrderedDict[tuple[Model, str], CachedSteps] = OrderedDict()
+        self._lock = Lock()
+
+    def steps(self, model: Model, rules: EngineRules) -> CachedSteps:
+        """Return the steps of a model under the rules of a release, or new ones for rules with patches."""
+        if rules is not rules_for(rules.release):
+            return CachedSteps(model, rules)
+        key = (model, str(rules.release))
+        with self._lock:
+            steps = self._stored.pop(key, None)
+            if steps is None or steps.size > self._results:
+                steps = CachedSteps(model, rules)
+            self._stored[key] = steps
+            if len(self._stored) > self._most:
+                self._stored.popitem(last=False)
+        return steps

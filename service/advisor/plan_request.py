@@ -1,0 +1,108 @@
+"""A resolved request for a plan: which model, which engine, which GPU types, which flags."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from service.architecture.model import ModelArchitecture
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.releases import resolve_release, rules_for
+from service.gpus.gpu_type import GpuType
+from service.memory.calibration import NOTHING_LEARNED, Calibration
+
+
+class Objective(StrEnum):
+    """By what candidates are ranked."""
+
+    ACCURACY = "accuracy"
+    """Never a lossy cache if a lossless one starts."""
+    TOKENS = "tokens"
+    """The most capacity."""
+    BALANCED = "balanced"
+    """The least lossy cache that serves the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The requests that the engine is to serve."""
+
+    prompt_tokens: int
+    output_tokens: int = 0
+    concurrent_requests: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine release with patches on top, and its rules: nothing behind it parses a version again."""
+
+    rules: EngineRules = field(repr=False)
+    """Rules of the release, with the patches laid over it."""
+    patches: tuple[str, ...] = ()
+    """Names of the patches, in the order in which they are laid over the release."""
+    name: str = "vllm"
+    compared: tuple[EngineRules, ...] = field(default=(), repr=False)
+    """Rules of the releases to compare, in this order, with the same patches laid over each."""
+
+    @classmethod
+    def of(
+        cls, version: str | None = None, patches: Iterable[str] = (), compared: Iterable[str] = ()
+    ) -> Self:
+        """Resolve versions and patches; without a version the newest release that is modelled.
+
+        Raises:
+            UnknownRelease: a version names no release that is modelled.
+            UnknownPatch: no patch has such a name.
+        """
+        patches = tuple(patches)
+        rules, *others = (rules_for(resolve_release(each), patches) for each in (version, *compared))
+        return cls(rules, patches, compared=tuple(others))
+
+    @property
+    def version(self) -> str:
+        """The release, such as ``0.19.0``."""
+        return str(self.rules.release)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the plan may not hold for the version that was given; ``None`` where there is no doubt."""
+        return self.rules.doubt or None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model, read."""
+
+    id: str
+    revision: str | None
+    """Commit sha, where known."""
+    source: str
+    """``hub``, ``bundled`` or ``inline``."""
+    architecture: ModelArchitecture
+    checkpoint_bytes: int | None = None
+    """Bytes of all tensors of the checkpoint, if the Hub or the snapshot gives them."""
+    note: str | None = None
+    requested_revision: str | None = None
+    """The branch, tag or commit of the request; ``None`` for the engine's default."""
+    stale: bool = False
+    """Whether the Hub did not answer, so that an earlier answer of the Hub is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """One dry run."""
+
+    model: Model
+    gpus: tuple[GpuType, ...]
+    engine: EngineChoice = field(default_factory=EngineChoice.of)
+    serve: ServeFlags = field(default_factory=ServeFlags)
+    """Flags that the release has; whoever reads a request checks that (``check_flags``)."""
+    workload: Workload | None = None
+    objective: Objective = Objective.BALANCED
+    free_memory_bytes: int | None = None
+    """Bytes free on every GPU when the engine starts; ``None`` for all memory except the CUDA context."""
+    with_levers: bool = False
+    """Whether to find levers, which takes about thirty dry runs for each GPU type."""
+    calibration: Calibration = NOTHING_LEARNED
+    """What real GPUs measured, to correct estimates."""

@@ -1,0 +1,281 @@
+"""The types of a plan: every candidate with its verdict, best first."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from service.advisor.command import serve_command
+from service.advisor.engine_start import Start
+from service.advisor.plan_request import EngineChoice, Model
+from service.advisor.runtime_headroom import little_room_for_steps
+from service.advisor.warnings import warnings
+from service.engines.cache_quality import CacheQuality, quality_of
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.admission import GroupAdmission
+from service.kv_cache.kv_cache import KvCache
+from service.kv_cache.waste import Waste, waste_of
+from service.memory.budget_types import MemoryBudget
+
+
+class Verdict(StrEnum):
+    """Whether the engine starts."""
+
+    STARTS = "starts"
+    REFUSED = "does_not_start"
+    UNCERTAIN = "uncertain"
+    """It depends on what is not known: memory within an interval, or a given cache larger than the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a candidate does not start, in the engine's own words."""
+
+    type: str
+    message: str
+    stage: Stage
+    detail: str
+    """The numbers that the engine's message leaves out."""
+    fix: tuple[str, ...]
+
+    @classmethod
+    def of(cls, refusal: EngineRefusal) -> "Refusal":
+        """Return a refusal of the engine, without fixes."""
+        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail, ())
+
+
+class Waiting(StrEnum):
+    """What the next request of a workload waits for."""
+
+    NOTHING = "nothing"
+    """All requests of the workload are admitted."""
+    BLOCKS = "blocks"
+    """The scheduler asks for more blocks than are free."""
+    MAX_NUM_SEQS = "max_num_seqs"
+    """As many requests run as the flag allows."""
+    MAX_MODEL_LEN = "max_model_len"
+    """The engine refuses it: its prompt leaves no room for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many requests of the workload are admitted at once, by the release's own scheduler."""
+
+    prompt_tokens: int
+    groups: tuple[GroupAdmission, ...]
+    blocks: int
+    """Blocks of all groups that must be free before a request is admitted."""
+    whole_prompt_blocks: int
+    """Blocks that a scheduler without a cap on sliding windows would ask for."""
+    sliding_window_blocks: int
+    """Of ``blocks``, those of the sliding-window groups."""
+    whole_sliding_window_blocks: int
+    """Of ``whole_prompt_blocks``, those of the sliding-window groups."""
+    peak_prefill_blocks: int
+    """Most blocks that one request holds during prefill."""
+    blocks_after_prefill: int
+    """Blocks that it holds after prefill."""
+    peak_decode_blocks: int
+    """Most blocks that it holds while its answer is generated."""
+    free_blocks: int
+    """Blocks of an idle engine; one is the null block."""
+    admitted_at_once: int
+    """Requests admitted one after the other, each after the prefill of the one before."""
+    admitted_by_whole_prompts: int
+    """The same, if the scheduler asked for the whole prompt in sliding windows too."""
+    completed_without_preemption: int
+    """Requests that all finish without one of them being preempted."""
+    waits_for: Waiting
+    explanation: str
+    hazards: tuple[str, ...]
+    """What goes wrong with such requests in this release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to serve the model on one GPU type."""
+
+    model: Model = field(repr=False)
+    rules: EngineRules = field(repr=False, compare=False)
+    """Of the planned release, patches included."""
+    flags: ServeFlags
+    """The flags of the dry run."""
+    kv_cache_dtype: str
+    resolved_kv_cache_dtype: str | None
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    block_size: int | None
+    attention_backends: tuple[str, ...]
+    """Attention backends of the layers with a cache, that of most layers first."""
+    verdict: Verdict
+    error: Refusal | None
+    memory: MemoryBudget | None
+    kv_cache: KvCache | None
+    admission: Admission | None
+    doubts: tuple[str, ...]
+    """Why the verdict is uncertain, and what goes wrong with the workload."""
+    start: Start | None = field(default=None, repr=False, compare=False)
+    """The start up to its cache layout, if the engine gets that far."""
+    fails: bool = False
+    """Whether the engine is sure to fail after its cache is set up; ``doubts`` say how."""
+
+    @classmethod
+    def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
+        """Return a candidate that fails before its memory is known, or that is not modelled."""
+        refused = isinstance(failure, EngineRefusal)
+        return cls(
+            model=model,
+            rules=rules,
+            flags=flags,
+            kv_cache_dtype=flags.kv_cache_dtype or "auto",
+            resolved_kv_cache_dtype=None,
+            tensor_parallel_size=flags.tensor_parallel_size or 1,
+            pipeline_parallel_size=flags.pipeline_parallel_size,
+            block_size=None,
+            attention_backends=(),
+            verdict=Verdict.REFUSED if refused else Verdict.UNCERTAIN,
+            error=Refusal.of(failure) if isinstance(failure, EngineRefusal) else None,
+            memory=None,
+            kv_cache=None,
+            admission=None,
+            doubts=(*rules.doubts, *(() if refused else (str(failure),))),
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about it, the most important first."""
+        if self.start is None or self.kv_cache is None or self.memory is None:
+            return self.doubts
+        under_load = little_room_for_steps(self.kv_cache, self.memory)
+        ranks = self.flags.data_parallel_size
+        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache, ranks))
+
+    @property
+    def command(self) -> str:
+        """The ``vllm serve`` line that starts it."""
+        return serve_command(self.model.id, self.flags, self.rules, self.model.requested_revision)
+
+    @property
+    def quality(self) -> CacheQuality:
+        """What is published about the dtype in which the cache is stored."""
+        start = self.start
+        return quality_of(
+            self.resolved_kv_cache_dtype,
+            is_misread=self.is_misread,
+            is_published=start is not None and start.is_published,
+        )
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether the engine reads the cache as another type than it writes."""
+        return self.start is not None and self.start.is_misread
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether it may start, and nothing is known that stops it from giving the model's own answers."""
+        return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
+
+    @property
+    def waste(self) -> Waste | None:
+        """What one request of the maximum length takes of the first pipeline stage without using it."""
+        if self.start is None or self.kv_cache is None:
+            return None
+        demand = self.start.engine_config.demand(self.kv_cache.max_model_len)
+        return waste_of(self.start.layout.stages[0], self.kv_cache.bytes_per_block, demand)
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change to the recommended candidate: its gain and its cost, found by a dry run.
+
+    Every figure is the changed start's minus the candidate's.
+    """
+
+    change: str
+    """In words, as a flag where it is one."""
+    flag: str | None
+    value: str | int | float | bool | None
+    version: str | None
+    """The release that it changes to, if it changes the release."""
+    patch: str | None
+    """The pull request that it adds, if it adds one."""
+    verdict: Verdict
+    """Of the start with the change."""
+    tokens: int
+    """Releases count tokens in different ways."""
+    available_bytes: int
+    max_concurrency: float
+    estimated_max_model_len: int
+    admitted_at_once: int | None
+    """Requests of the workload; ``None`` without a workload."""
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """All candidates on one GPU type."""
+
+    gpu: GpuType
+    recommended: Candidate | None
+    candidates: tuple[Candidate, ...]
+    reason: str
+    """Why this candidate is recommended, or why none is."""
+    levers: tuple[Lever, ...] = ()
+    """Single changes to the recommended candidate, the largest gain first; empty unless requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeOutcome:
+    """What the engine of one release does with the flags."""
+
+    version: str
+    verdict: Verdict
+    error: str | None
+    """Type and message of the refusal, if it refuses."""
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int | None
+    block_size: int | None
+    blocks_per_request: int | None
+    """Blocks of all groups that one request of the maximum length takes."""
+    attention_backends: tuple[str, ...]
+    available_kv_bytes: int | None
+    doubt: str | None = None
+    """Why this may not hold for the version that was given; ``None`` where there is no doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeCause:
+    """A rule whose change alone changes the outcome."""
+
+    rule: str
+    summary: str
+    source: str
+    """Release and function, or pull request, of the new behaviour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """One step from a release to a later (or earlier) one on one GPU type."""
+
+    gpu: str
+    before: UpgradeOutcome
+    after: UpgradeOutcome
+    changed: tuple[str, ...]
+    """Names of the outcome's fields that differ."""
+    causes: tuple[UpgradeCause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to a plan request."""
+
+    verdict: str
+    """In one sentence: on how many of the GPU types it starts, or that it starts on none."""
+    model: Model
+    engine: EngineChoice
+    plans: tuple[GpuPlan, ...]
+    upgrades: tuple[Upgrade, ...] = ()
+    """What changes between the versions of the request, step by step."""

@@ -1,0 +1,51 @@
+"""Memory for what the engine needs after the cache is set up: CUDA graphs, and steps at full length."""
+
+from service.kv_cache.kv_cache import KvCache
+from service.memory.budget_types import MemoryBudget
+from service.units import gib_text
+
+
+def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return why a cache given in bytes or blocks does not fit beside the weights, if it does not."""
+    taken = budget.weights.low + cache.num_blocks * cache.largest_bytes_per_block
+    if taken <= budget.total.high:
+        return ()
+    words = (
+        f"The weights of one rank and the given cache take {taken:,} bytes together, more than the "
+        f"{budget.total.high:,} bytes of the device. The figures describe the given cache, which fits only "
+        "beside smaller weights."
+    )
+    return (words,)
+
+
+def no_room_for_graphs(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return a doubt if CUDA graphs may not fit beside the weights and the cache."""
+    taken = _allocated(cache, budget)
+    if not budget.captured_graphs.bytes or taken <= budget.free.bytes:
+        return ()
+    words = (
+        f"Weights, cache and CUDA graphs take about {gib_text(taken)} GiB, and about "
+        f"{gib_text(budget.free.bytes)} GiB are free: the engine may run out of memory when it captures the "
+        "graphs, after it has set up the cache. With --enforce-eager it captures none."
+    )
+    return (words,)
+
+
+def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return a warning if a step at full length may have less memory than the profile run had."""
+    allocated = _allocated(cache, budget)
+    taken = allocated + budget.activation.bytes
+    if not allocated <= budget.free.bytes < taken:
+        return ()
+    words = (
+        f"Weights, cache, CUDA graphs and the activations of a full step take about {gib_text(taken)} GiB, "
+        f"and about {gib_text(budget.free.bytes)} GiB are free: the engine may start and then run out of "
+        "memory under load. A lower --gpu-memory-utilization leaves more memory beside the cache."
+    )
+    return (words,)
+
+
+def _allocated(cache: KvCache, budget: MemoryBudget) -> int:
+    """Return the bytes that are allocated before the first request."""
+    other = budget.weights.bytes + budget.non_torch.bytes + budget.captured_graphs.bytes
+    return other + cache.num_blocks * cache.largest_bytes_per_block

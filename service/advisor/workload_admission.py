@@ -1,0 +1,138 @@
+"""How many requests of a workload are admitted at once, and what the next one waits for."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import assert_never
+
+from service.advisor.engine_start import Start
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Admission, Waiting
+from service.engines.engine_rules import EngineRules
+from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit, most_draft_blocks
+from service.kv_cache.kv_cache import KvCache
+from service.kv_cache.specs import WINDOWED_KINDS
+
+
+def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
+    """Return how the release's scheduler admits a workload, in an idle engine with this cache."""
+    engine_config, prompt, length = start.engine_config, workload.prompt_tokens, cache.max_model_len
+    request = admit(start.layout.groups, engine_config, length, min(prompt, length), workload.output_tokens)
+    free = cache.num_blocks - 1
+    # A prompt of the maximum length is refused, because it leaves no room for an answer.
+    limit = engine_config.max_num_seqs if prompt < length else 0
+    at_once, completed = min(request.at_once(free), limit), min(request.to_the_end(free), limit)
+    waiting = _waits_for(workload, at_once, engine_config.max_num_seqs, readable=prompt < length)
+    windowed = _windowed(start, request)
+    sentences = (
+        _needs(request, prompt, free),
+        _why(request, workload, at_once, free, waiting),
+        *_preempted(workload, at_once, completed),
+    )
+    return Admission(
+        prompt_tokens=prompt,
+        groups=request.groups,
+        blocks=request.blocks,
+        whole_prompt_blocks=request.whole_prompt_blocks,
+        sliding_window_blocks=sum(group.blocks for group in windowed),
+        whole_sliding_window_blocks=sum(group.whole_prompt_blocks for group in windowed),
+        peak_prefill_blocks=request.peak_prefill_blocks,
+        blocks_after_prefill=request.blocks_after_prefill,
+        peak_decode_blocks=request.peak_decode_blocks,
+        free_blocks=free,
+        admitted_at_once=at_once,
+        admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit),
+        completed_without_preemption=completed,
+        waits_for=waiting,
+        explanation=" ".join(sentences),
+        hazards=(*_hazards(engine_config.rules, request), *_draft_tokens(start)),
+    )
+
+
+def _windowed(start: Start, request: RequestAdmission) -> tuple[GroupAdmission, ...]:
+    """Return the groups of sliding windows."""
+    return tuple(
+        counted
+        for group, counted in zip(start.layout.groups, request.groups, strict=True)
+        if group.spec.kind in WINDOWED_KINDS
+    )
+
+
+def _waits_for(workload: Workload, at_once: int, limit: int, *, readable: bool) -> Waiting:
+    if not readable:
+        return Waiting.MAX_MODEL_LEN
+    if at_once >= workload.concurrent_requests:
+        return Waiting.NOTHING
+    return Waiting.MAX_NUM_SEQS if at_once == limit else Waiting.BLOCKS
+
+
+def _needs(request: RequestAdmission, prompt: int, free: int) -> str:
+    alike = Counter((group.blocks, group.kind) for group in request.groups)
+    groups = ", ".join(
+        f"{f'{times} x ' if times > 1 else ''}{blocks:,} {kind}" for (blocks, kind), times in alike.items()
+    )
+    return (
+        f"A prompt of {prompt:,} tokens is admitted if {request.blocks:,} blocks are free ({groups}); "
+        f"an idle engine has {free:,}. The request holds up to {request.peak_prefill_blocks:,} blocks during "
+        f"prefill, {request.blocks_after_prefill:,} after prefill, and up to {request.peak_decode_blocks:,} "
+        "while its answer is generated."
+    )
+
+
+def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int, waiting: Waiting) -> str:
+    wanted = workload.concurrent_requests
+    left = max(0, free - at_once * request.blocks_after_prefill)
+    match waiting:
+        case Waiting.MAX_MODEL_LEN:
+            return "The engine refuses it: a prompt of max_model_len tokens leaves no room for an answer."
+        case Waiting.NOTHING:
+            return f"All {wanted:,} requests run at once; up to {at_once:,} could."
+        case Waiting.MAX_NUM_SEQS:
+            return f"{at_once:,} of {wanted:,} requests run at once: max_num_seqs allows no more."
+        case Waiting.BLOCKS if at_once == 0:
+            return (
+                f"It is never admitted: 0 of {wanted:,} requests run, and the engine waits without an error."
+            )
+        case Waiting.BLOCKS:
+            return (
+                f"{at_once:,} of {wanted:,} requests run at once; the next one finds {left:,} free blocks "
+                "and waits."
+            )
+    assert_never(waiting)
+
+
+def _preempted(workload: Workload, at_once: int, completed: int) -> Iterator[str]:
+    """Say how many requests are preempted while their answers grow."""
+    running = min(at_once, workload.concurrent_requests)
+    if completed < running:
+        yield (
+            f"Only {completed:,} of these {running:,} finish without preemption: while the answers grow, "
+            "the engine runs out of blocks, preempts requests and computes them again later."
+        )
+
+
+def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:
+    """Yield what goes wrong with such requests after they are admitted."""
+    if rules.admission.bounds_steps and request.blocks < request.whole_prompt_blocks:
+        yield (
+            f"vLLM {rules.release} limits the blocks that it counts for a sliding window, in every step. "
+            "Such a prompt takes more blocks than are counted, and if the pool is full, the engine ends with "
+            "ValueError: Cannot get 1 free blocks from the pool. vLLM 0.20.2 fixes this."
+        )
+    if request.states_left_behind:
+        yield (
+            f"vLLM {rules.release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
+            "until the request ends, one for each step that reads several blocks. --no-async-scheduling "
+            "avoids this; vLLM 0.30.0 fixes it."
+        )
+
+
+def _draft_tokens(start: Start) -> Iterator[str]:
+    """Yield how many blocks draft tokens add to the counts."""
+    engine_config = start.engine_config
+    draft_tokens, ranks = engine_config.speculative_tokens, engine_config.decode_context_parallel_size
+    more = most_draft_blocks(start.layout.groups, draft_tokens, ranks)
+    if more:
+        yield (
+            f"Draft tokens are not counted here: with {draft_tokens} of them a request holds up to {more:,} "
+            f"more block{'s' if more > 1 else ''}."
+        )

@@ -1,0 +1,51 @@
+"""Errors that only HTTP requests have."""
+
+from collections.abc import Iterable
+
+from service.nearest_names import quoted
+
+
+class MalformedJson(ValueError):
+    """The body is not JSON."""
+
+
+class UnsupportedMediaType(ValueError):
+    """The body is not sent as JSON."""
+
+    def __init__(self, given: str) -> None:
+        shown = quoted(given) if given else "no type"
+        super().__init__(f"the body is sent as {shown}: send application/json, as `curl --json` does")
+
+
+class ProblemTypeNotFound(LookupError):
+    """No problem type has this name."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"there is no problem type {quoted(slug)}")
+
+
+class Unauthorized(Exception):
+    """The request has no token, or one that the service does not know."""
+
+    def __init__(self) -> None:
+        super().__init__("this needs a valid token")
+
+
+class Forbidden(Exception):
+    """The scope of the request's token does not allow this."""
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        super().__init__(f"this needs a token of scope: {', '.join(scopes)}")
+
+
+class TooManyConnections(Exception):
+    """There are more connections than the service accepts.
+
+    Attributes:
+        retry_after: seconds after which to repeat the request.
+    """
+
+    retry_after = 5
+
+    def __init__(self) -> None:
+        super().__init__("too many connections are open: repeat the request later, on fewer connections")

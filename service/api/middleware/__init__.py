@@ -1,0 +1,1 @@
+"""ASGI middleware: request log, limits on sizes and connections."""

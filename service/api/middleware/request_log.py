@@ -1,0 +1,81 @@
+"""Gives every request an id, a log line and a duration, and answers errors that nothing else handles."""
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.metrics import Metrics
+from service.api.responses import problem_response
+
+REQUEST_ID: Final = "X-Request-ID"
+UNMATCHED: Final = "unmatched"
+PROBES: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+_ACCEPTABLE: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+_log = structlog.stdlib.get_logger("dryserve.http")
+
+
+class RequestLog:
+    """Outermost middleware of the application."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and log it when it has been answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+            await send(message)
+
+        started = self._clock()
+        self._metrics.active_requests.inc()
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            _log.exception("request failed", request_id=request_id, route=_route(scope))
+            if status:
+                raise
+            await problem_response(Request(scope), error)(scope, receive, watched)
+        finally:
+            self._metrics.active_requests.dec()
+            self._record(scope, request_id, status, self._clock() - started)
+
+    def _record(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
+        if scope["path"] in PROBES:
+            return
+        route = _route(scope)
+        self._metrics.observe_request(scope["method"], route, status, seconds)
+        fields: dict[str, Any] = {"method": scope["method"], "route": route, "status": status}
+        level = _log.error if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _log.info
+        level("request", **fields, duration_ms=round(seconds * 1000, 3), request_id=request_id)
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get(REQUEST_ID, "")
+    return given if _ACCEPTABLE.fullmatch(given) else str(uuid.uuid4())
+
+
+def _route(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", UNMATCHED)

@@ -1,0 +1,1 @@
+"""Problem types that only HTTP has, and the handlers that turn errors into problems."""

@@ -1,0 +1,125 @@
+"""Problem types that only HTTP has, and the problem types of all errors that routes raise."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from starlette.exceptions import HTTPException
+
+from service.api.errors import (
+    Forbidden,
+    MalformedJson,
+    ProblemTypeNotFound,
+    TooManyConnections,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+from service.api.work_lanes import TooBusy
+from service.application.problems import problem_types
+from service.application.problems.problem_type import ProblemType
+from service.application.problems.problem_types import INTERNAL_ERROR
+
+NOT_FOUND: Final = ProblemType(
+    "not-found", HTTPStatus.NOT_FOUND, "No such path", "No route of this service has this path."
+)
+METHOD_NOT_ALLOWED: Final = ProblemType(
+    "method-not-allowed",
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "The path does not have this method",
+    "The path has other methods, which the Allow header lists.",
+)
+BODY_TOO_LARGE: Final = ProblemType(
+    "body-too-large",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "The body is too large",
+    "A body has at most 4 MiB, 262,144 values, and 100,000 objects and lists, its config.json included.",
+)
+ADDRESS_TOO_LONG: Final = ProblemType(
+    "address-too-long",
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    "The address is too long",
+    "An address with its query has at most 32 KiB and 2,048 parameters. Send longer requests by POST.",
+)
+HEADERS_TOO_LARGE: Final = ProblemType(
+    "headers-too-large",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "The headers are too large",
+    "The headers of a request have at most 64 KiB together.",
+)
+
+TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
+    **problem_types.TYPE_BY_ERROR,
+    MalformedJson: ProblemType(
+        "malformed-json",
+        HTTPStatus.BAD_REQUEST,
+        "The body is not JSON",
+        "The body could not be parsed. Send one JSON object.",
+    ),
+    UnsupportedMediaType: ProblemType(
+        "unsupported-media-type",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body is not sent as JSON",
+        "Send `Content-Type: application/json`, as `curl --json` does.",
+    ),
+    Unauthorized: ProblemType(
+        "unauthorized",
+        HTTPStatus.UNAUTHORIZED,
+        "A token is needed",
+        "Send `Authorization: Bearer TOKEN`. `dryserve token create` makes tokens. Reading needs none on the "
+        "service's own host, if the service listens on loopback alone and the request passes no proxy.",
+    ),
+    Forbidden: ProblemType(
+        "forbidden",
+        HTTPStatus.FORBIDDEN,
+        "The token does not allow this",
+        "Tokens are for operators, readers or workers. Only operators change what others "
+        "see, and only workers "
+        "take jobs.",
+    ),
+    ProblemTypeNotFound: ProblemType(
+        "unknown-problem",
+        HTTPStatus.NOT_FOUND,
+        "No such problem type",
+        "GET /problems lists all problem types.",
+    ),
+    TooBusy: ProblemType(
+        "too-busy",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many requests wait",
+        "Requests are answered one after another, and too many wait already. "
+        "`Retry-After` says when to repeat "
+        "the request; one for eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how many "
+        "large requests may wait.",
+    ),
+    TooManyConnections: ProblemType(
+        "too-many-connections",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Too many connections are open",
+        "Repeat the request after `Retry-After` seconds. DRYSERVE_MAX_CONNECTIONS sets how many connections "
+        "there may be.",
+    ),
+}
+"""Problem types by exception: those of the use cases, and those of HTTP."""
+
+TYPE_BY_STATUS: Final[Mapping[int, ProblemType]] = {
+    HTTPStatus.BAD_REQUEST: TYPE_BY_ERROR[MalformedJson],
+    HTTPStatus.NOT_FOUND: NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
+    HTTPStatus.SERVICE_UNAVAILABLE: TYPE_BY_ERROR[TooBusy],
+    HTTPStatus.REQUEST_URI_TOO_LONG: ADDRESS_TOO_LONG,
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: HEADERS_TOO_LARGE,
+}
+"""Problem types of the framework's own refusals, by their status."""
+
+PROBLEM_TYPES: Final = tuple(
+    sorted({*TYPE_BY_ERROR.values(), *TYPE_BY_STATUS.values(), INTERNAL_ERROR}, key=lambda kind: kind.slug)
+)
+"""Every problem type, by slug."""
+
+
+def problem_type_of(error: Exception) -> ProblemType:
+    """Return the problem type of an error; ``INTERNAL_ERROR`` for one that is not foreseen."""
+    if isinstance(error, HTTPException):
+        return TYPE_BY_STATUS.get(error.status_code, INTERNAL_ERROR)
+    return problem_types.problem_type_of(error, TYPE_BY_ERROR)

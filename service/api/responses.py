@@ -1,0 +1,75 @@
+"""Builds HTTP responses: JSON, text and problems."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.api.problems.handlers import MEDIA_TYPE, problem_of
+from service.application.schemas.question import Format
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+
+
+def json_response(document: BaseModel) -> Response:
+    """Return a document as JSON; equal documents give equal bytes."""
+    return Response(document.model_dump_json(), media_type=JSON)
+
+
+def text_response(text: str) -> Response:
+    """Return a response with plain text."""
+    return Response(text, media_type=TEXT)
+
+
+def problem_response(request: Request, error: Exception) -> Response:
+    """Return an error as a problem."""
+    problem = problem_of(error, instance(request))
+    headers = {}
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _allowed(request)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    content = problem.model_dump_json(exclude_none=True)
+    return Response(content, problem.status, headers, media_type=MEDIA_TYPE)
+
+
+def _allowed(request: Request) -> str:
+    # FastAPI names only the methods of the first route with this path.
+    operations = request.app.openapi()["paths"].get(getattr(request.scope.get("route"), "path", ""), {})
+    return ", ".join(method.upper() for method in operations)
+
+
+def instance(request: Request) -> str:
+    """Return the URI that names a request."""
+    return f"urn:dryserve:request:{request.state.request_id}"
+
+
+def negotiated_format(accept: str) -> Format:
+    """Choose between JSON and a table by an Accept header; JSON where both suit it."""
+    text, other = _preference(accept, TEXT), _preference(accept, JSON)
+    return "table" if text > other and text[0] > 0 else "json"
+
+
+def _preference(accept: str, offer: str) -> tuple[float, int]:
+    """Rate an offer by the most specific range that covers it (RFC 9110, section 12.5.1)."""
+    covering = {offer: 2, f"{offer.partition('/')[0]}/*": 1, "*/*": 0}
+    specificity, weight = -1, 0.0
+    for text in accept.split(",") if accept.strip() else ["*/*"]:
+        name, *parameters = (part.strip().lower() for part in text.split(";"))
+        if covering.get(name, -1) > specificity:
+            specificity, weight = covering[name], _weight(parameters)
+    return weight, specificity
+
+
+def _weight(parameters: Sequence[str]) -> float:
+    given = next((part.removeprefix("q=") for part in parameters if part.startswith("q=")), "1")
+    try:
+        return float(given)
+    except ValueError:
+        return 0.0

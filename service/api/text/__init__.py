@@ -1,1 +1,0 @@
-"""Plans as text for people."""

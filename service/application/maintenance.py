@@ -1,0 +1,32 @@
+"""Work that the service repeats in the background."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from service.application.services import Probes
+from service.store.database import Database, StoreUnavailable
+
+INTERVAL_SECONDS: Final = 15
+
+_log: Final = structlog.stdlib.get_logger("dryserve.maintenance")
+
+
+async def run_maintenance(database: Database, probes: Probes, retention_seconds: float) -> None:
+    """Until it is cancelled: end leases that ran out, delete old jobs, learn from new measurements.
+
+    ``retention_seconds``: age at which jobs that have ended are deleted; 0 deletes none.
+    """
+    while True:
+        if database.exists:
+            try:
+                await probes.jobs.sweep()
+                if retention_seconds:
+                    await probes.jobs.prune(retention_seconds)
+                await probes.learned.refresh()
+            except StoreUnavailable:
+                _log.warning("maintenance failed: the database cannot be used now")
+            except Exception:  # noqa: BLE001 - the next round may be a better one
+                _log.exception("maintenance failed")
+        await asyncio.sleep(INTERVAL_SECONDS)

@@ -1,0 +1,236 @@
+"""Problem types of the use cases, by the exceptions that they describe."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from service.application.errors import (
+    GpuNotModelled,
+    InvalidRequest,
+    UnknownCacheDtype,
+    UnknownFlag,
+    UnknownSpeculativeMethod,
+)
+from service.application.problems.probe_problem_types import PROBE_TYPE_BY_ERROR
+from service.application.problems.problem_type import ProblemType
+from service.architecture.config import InvalidConfig
+from service.architecture.reading import UnknownArchitecture
+from service.backends.backend_rules import UnknownBackend
+from service.engines.releases import UnavailableFlag, UnknownPatch, UnknownRelease
+from service.gpus.catalog import UnknownGpu
+from service.gpus.gpu_type import InvalidGpu
+from service.hub.errors import (
+    ConfigNotFound,
+    ConfigNotJson,
+    ConfigTooDeep,
+    ConfigTooLarge,
+    HubRateLimited,
+    HubTimedOut,
+    HubTokenRefused,
+    HubUnreachable,
+    InvalidHubToken,
+    InvalidModelId,
+    InvalidRevision,
+    ModelGated,
+    ModelNotFound,
+    NotATextModel,
+    RevisionNotFound,
+)
+
+INVALID_REQUEST: Final = ProblemType(
+    "invalid-request",
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    "The request is not valid",
+    "A value is missing, of the wrong type or out of range; `errors` points to each.",
+)
+INTERNAL_ERROR: Final = ProblemType(
+    "internal-error",
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "The service failed",
+    "This is an error of the service. Report it with the value of `instance`, which its log names too.",
+)
+
+TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
+    InvalidRequest: INVALID_REQUEST,
+    UnknownFlag: ProblemType(
+        "unknown-flag",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The flag is not modelled",
+        "`serve` takes the engine's flags that change memory or the cache, by the engine's own names. Other "
+        "flags are refused and not ignored, since ignoring a flag could make the answer wrong.",
+    ),
+    UnknownGpu: ProblemType(
+        "unknown-gpu",
+        HTTPStatus.NOT_FOUND,
+        "No GPU type has this id",
+        "GET /gpus lists the known ids. Describe a GPU of your own by an object with its name, its memory in "
+        "bytes and its compute capability.",
+    ),
+    GpuNotModelled: ProblemType(
+        "gpu-not-modelled",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The GPU type is known, but not modelled",
+        "Its memory is known, but not what the engine does on it, so no plan is made.",
+    ),
+    InvalidGpu: ProblemType(
+        "invalid-gpu",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No GPU has such a value",
+        "A value of your GPU is outside of what any GPU has; often the unit is wrong: memory is in bytes.",
+    ),
+    UnknownRelease: ProblemType(
+        "unknown-release",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release of the engine is not modelled",
+        "Engines change from release to release, so no plan is made for an unknown one. "
+        "GET /engines lists the known ones.",
+    ),
+    UnknownPatch: ProblemType(
+        "unknown-patch",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The patch is not known",
+        "GET /engines lists the pull requests that can be laid over a release.",
+    ),
+    UnknownBackend: ProblemType(
+        "unknown-attention-backend",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release has no such attention backend",
+        "`detail` lists those that the release has for this kind of model.",
+    ),
+    UnavailableFlag: ProblemType(
+        "flag-not-in-release",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release does not have this flag",
+        "A later release of the engine added the flag; GET /engines says which one.",
+    ),
+    UnknownCacheDtype: ProblemType(
+        "unknown-kv-cache-dtype",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No release has such a cache dtype",
+        "GET /engines lists what each release accepts for --kv-cache-dtype. A dtype that only other releases "
+        "have is not a problem: the plan answers with the engine's refusal.",
+    ),
+    UnknownSpeculativeMethod: ProblemType(
+        "unknown-speculative-method",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No release has such a method of speculative decoding",
+        "`nearest` lists methods that are spelt alike. A method that only other releases have is not a "
+        "problem: the plan answers with the engine's refusal.",
+    ),
+    UnknownArchitecture: ProblemType(
+        "unknown-architecture",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The model's architecture is not modelled",
+        "Its config names a class that is not known, so no plan is made.",
+    ),
+    InvalidConfig: ProblemType(
+        "invalid-config",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The config cannot be read as a model",
+        "A field of the config.json is missing, of the wrong type or out of range.",
+    ),
+    InvalidModelId: ProblemType(
+        "invalid-model-id",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No model can have this id",
+        "An id has the form `organisation/name`.",
+    ),
+    InvalidRevision: ProblemType(
+        "invalid-revision",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No model can have this revision",
+        "A revision is a branch, a tag or a commit.",
+    ),
+    InvalidHubToken: ProblemType(
+        "invalid-hub-token",
+        HTTPStatus.BAD_REQUEST,
+        "This is no token of the Hub",
+        "The header X-Hub-Token does not have the form of an access token of the Hub; the Hub was not asked.",
+    ),
+    HubTokenRefused: ProblemType(
+        "hub-token-refused",
+        HTTPStatus.FORBIDDEN,
+        "The Hub does not accept the token",
+        "The token in the header X-Hub-Token is expired, revoked or mistyped.",
+    ),
+    NotATextModel: ProblemType(
+        "not-a-text-model",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The model does not generate text",
+        "The model exists, but the engine does not serve models of its task, such as making images.",
+    ),
+    ModelNotFound: ProblemType(
+        "model-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such model",
+        "The Hub has no such model that this service may read, or the service works "
+        "offline and has no copy of "
+        "it. GET /models lists the bundled models; send the config.json of any other model in `config`.",
+    ),
+    ConfigNotFound: ProblemType(
+        "config-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The model has no config.json",
+        "Its repository exists, but has no config.json, which describes the model; GGUF repositories often "
+        "have none.",
+    ),
+    RevisionNotFound: ProblemType(
+        "revision-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The model has no such revision",
+        "The model exists, but has no such branch, tag or commit.",
+    ),
+    ModelGated: ProblemType(
+        "model-gated",
+        HTTPStatus.FORBIDDEN,
+        "The model's owner must grant access first",
+        "Request access on the model's page. Then send a token that has access in the "
+        "header X-Hub-Token, run "
+        "the service with such a token, or send the config.json in `config`.",
+    ),
+    ConfigTooLarge: ProblemType(
+        "config-too-large",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is too large",
+        "The Hub's answer is longer than any config, and was not read to its end.",
+    ),
+    ConfigTooDeep: ProblemType(
+        "config-too-deep",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is nested too deeply",
+        "The Hub's answer is nested deeper, or has more parts, than any config.",
+    ),
+    ConfigNotJson: ProblemType(
+        "config-not-json",
+        HTTPStatus.BAD_GATEWAY,
+        "The model's config is not JSON",
+        "The Hub answered, but not with a JSON object.",
+    ),
+    HubRateLimited: ProblemType(
+        "hub-rate-limited",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The Hub's quota is used up",
+        "Repeat the request after `retry_after` seconds, or send the config.json in `config`.",
+    ),
+    HubTimedOut: ProblemType(
+        "hub-timed-out",
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "The Hub did not answer in time",
+        "Repeat the request later, or send the config.json in `config`.",
+    ),
+    HubUnreachable: ProblemType(
+        "hub-unreachable",
+        HTTPStatus.BAD_GATEWAY,
+        "The Hub could not be reached",
+        "Repeat the request later, or send the config.json in `config`.",
+    ),
+    **PROBE_TYPE_BY_ERROR,
+}
+"""Problem types by exception; an exception that is not listed has the type of its nearest base class."""
+
+
+def problem_type_of(
+    error: Exception, types: Mapping[type[Exception], ProblemType] = TYPE_BY_ERROR
+) -> ProblemType:
+    """Return the problem type of an error; ``INTERNAL_ERROR`` for one that ``types`` does not foresee."""
+    return next((types[cls] for cls in type(error).__mro__ if cls in types), INTERNAL_ERROR)

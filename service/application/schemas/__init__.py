@@ -1,0 +1,1 @@
+"""Schemas of requests and answers: inputs refuse unknown members, outputs have all of their members."""

@@ -1,0 +1,40 @@
+"""Base classes of requests and answers."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+UNKNOWN_NAMES: Final = "unknown_names"
+"""Type of the single error for more than ``MOST_UNKNOWN`` unknown names."""
+MOST_UNKNOWN: Final = 32
+NAMES_SHOWN: Final = 10
+
+
+class Input(BaseModel):
+    """A part of a request: unknown members are refused, and text is not converted to numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown_names(cls, document: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        """Refuse very many unknown names with one error, since Pydantic makes an error for each."""
+        if isinstance(document, Mapping) and len(document) > len(cls.model_fields) + MOST_UNKNOWN:
+            first = tuple(islice(cls._unknown(document), NAMES_SHOWN))
+            count = sum(1 for _ in cls._unknown(document))
+            words = "{count} names are not known, of which the first are in `names`"
+            raise PydanticCustomError(UNKNOWN_NAMES, words, {"count": count, "names": first})
+        return document
+
+    @classmethod
+    def _unknown(cls, document: Mapping[Any, Any]) -> Iterator[str]:
+        return (str(name) for name in document if name not in cls.model_fields)
+
+
+class Output(BaseModel):
+    """A part of an answer, read from the core's values. No member has a default, so all are required."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)

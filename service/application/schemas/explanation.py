@@ -1,0 +1,277 @@
+"""Requests to explain a log, and the explanation."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import ConfigDict, Field
+
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Verdict
+from service.application.schemas.base import Input, Output
+from service.application.schemas.plan import EngineAnswer, ErrorAnswer
+from service.application.schemas.question import (
+    MAX_PATCHES,
+    GpuChoice,
+    GpuId,
+    ModelId,
+    Revision,
+)
+from service.application.schemas.serve import FlagsInput, Name, ServeInput
+from service.calibration.from_logs import StoredLog
+from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
+from service.startup_log.lines import MAX_CHARACTERS
+
+
+class LoggedEngineInput(Input):
+    """The engine that wrote the log."""
+
+    version: Name | None = Field(
+        default=None, description="Release that wrote the log; left out: as the log says"
+    )
+    patches: Annotated[list[Name], Field(max_length=MAX_PATCHES)] = Field(
+        default_factory=list, description="Pull requests that were laid over the release"
+    )
+
+
+class ExplainBody(Input):
+    """A startup log, and what it does not say. What is given beside it is used in place of what it says."""
+
+    log: Annotated[str, Field(max_length=MAX_CHARACTERS)] = Field(
+        description="What the engine printed, whole or in part; of several starts the last is explained"
+    )
+    model: ModelId | None = Field(default=None, description="Id on the Hub; left out: as the log says")
+    revision: Revision | None = Field(
+        default=None, description="Branch, tag or commit of the model; left out: its main branch"
+    )
+    config: dict[str, Any] | None = Field(
+        default=None, description="A config.json, used in place of the model's own; left out: the model's own"
+    )
+    draft_config: dict[str, Any] | None = Field(
+        default=None,
+        description="The config.json of the draft model that `serve.speculative_config.model` names; left "
+        "out: the draft model's own",
+    )
+    engine: LoggedEngineInput = Field(
+        default_factory=LoggedEngineInput, description="The release that wrote the log"
+    )
+    gpu: GpuChoice | None = Field(
+        default=None, description="Id of the GPU type or a GPU of your own; left out: as the log says"
+    )
+    serve: ServeInput = Field(default_factory=ServeInput, description="Flags that the log does not say")
+    keep: bool = Field(
+        default=False,
+        description="Store its figures, never its text, as evidence for later plans; needs an operator's "
+        "token",
+    )
+
+
+class ExplainParameters(FlagsInput):
+    """What is given beside a log, as flat parameters of a command line."""
+
+    model_config = ConfigDict(strict=False)
+
+    model: ModelId | None = Field(default=None, description="Id on the Hub; left out: as the log says")
+    revision: Revision | None = Field(
+        default=None, description="Branch, tag or commit of the model; left out: its main branch"
+    )
+    gpu: GpuId | None = Field(default=None, description="Id of the GPU type; left out: as the log says")
+    engine_version: Name | None = Field(
+        default=None, description="Release that wrote the log; left out: as the log says"
+    )
+    patch: Annotated[list[Name], Field(max_length=MAX_PATCHES)] | None = Field(
+        default=None, description="Pull request laid over the release, repeatable; left out: none"
+    )
+
+    def document(self) -> dict[str, Any]:
+        """Return the same as the body of a POST, without the log."""
+        specified = self.model_dump(exclude_none=True)
+        engine = {"version": specified.pop("engine_version", None), "patches": specified.pop("patch", [])}
+        own: dict[str, Any] = {
+            name: specified.pop(name) for name in ("model", "revision", "gpu") if name in specified
+        }
+        return {**own, "engine": engine, "serve": specified, "log": ""}
+
+
+class ReadingAnswer(Output):
+    """One value that the engine logged."""
+
+    name: str = Field(description="What the value is, by the names that findings use")
+    value: float | str = Field(description="The value in the log's own unit, or its words")
+    line: int = Field(description="Line of the log, counted from 1")
+
+
+class LogAnswer(Output):
+    """What the log says."""
+
+    lines: int = Field(description="Number of lines of the log")
+    release: str | None = Field(description="The release that the log names; null where it names none")
+    model: str | None = Field(description="The model that the log names; null where it names none")
+    milestone: str = Field(description="The last step that the start reached; empty before the first")
+    readings: list[ReadingAnswer] = Field(
+        description="Values that the engine logged; where ranks log different values, the one that decides"
+    )
+
+
+class PlannedStartAnswer(Output):
+    """The start that was planned beside the log."""
+
+    model: str = Field(description="Id of the model")
+    engine: EngineAnswer = Field(description="The release that was planned")
+    gpu: str = Field(description="Id of the GPU type")
+    command: str = Field(description="The command that starts it")
+
+    @classmethod
+    def of(cls, request: PlanRequest, command: str) -> Self:
+        """Describe the start that a request plans."""
+        return cls(
+            model=request.model.id,
+            engine=EngineAnswer.model_validate(request.engine),
+            gpu=request.gpus[0].id,
+            command=command,
+        )
+
+
+class AssumptionAnswer(Output):
+    """A value that the log does not say, and that the member `field` of the request could give."""
+
+    field: str = Field(
+        description="Member of the request that would say it, as a path such as `engine.version`"
+    )
+    taken: str = Field(description="What was assumed; empty where nothing could be")
+    why: str = Field(description="Why that was assumed, or why nothing could be")
+
+
+class FindingAnswer(Output):
+    """One value of the log, compared with the plan."""
+
+    name: str = Field(description="What the value is, such as `num_blocks`")
+    line: int = Field(description="Line of the log, counted from 1")
+    logged: float | str = Field(description="The logged value in the log's own unit, or its words")
+    planned: float | str | None = Field(
+        description="The planned value in the same unit; null where the plan has none"
+    )
+    low: float | None = Field(
+        description="The least value that the plan allows, in the same unit; null for words and where "
+        "nothing is compared"
+    )
+    high: float | None = Field(
+        description="The greatest value that the plan allows, in the same unit; null for words and where "
+        "nothing is compared"
+    )
+    agreement: Agreement = Field(description="How the two compare")
+    why: str = Field(description="Why they agree, differ or are not compared")
+
+
+class FixAnswer(Output):
+    """A change with which the planned start gets past the failure."""
+
+    words: str = Field(description="The change in words")
+    verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
+    tokens: int | None = Field(
+        description="Tokens of its cache, as the release logs them; null without a cache"
+    )
+    max_concurrency: float | None = Field(
+        description="Requests of the maximum length that fit at once; null without a cache"
+    )
+    command: str = Field(description="The command that starts it")
+
+
+class EndingAnswer(Output):
+    """Why the start failed."""
+
+    cause: str | None = Field(
+        description="A short name of the cause, the same for all logs with this cause; null where the words "
+        "are not known"
+    )
+    basis: CauseBasis = Field(description="Where the cause is known from")
+    stage: str = Field(description="The step of the start that failed; empty where it is not known")
+    type: str = Field(description="Name of the exception; empty where the log has none")
+    message: str = Field(description="The engine's own words")
+    line: int = Field(description="Line of the log, counted from 1")
+    reached: str = Field(description="The last step that the start reached; empty before the first")
+    means: str = Field(description="What the failure means; empty where the cause is not known")
+    remedy: str = Field(description="What helps against this cause in general; empty where it is not known")
+    source: str = Field(
+        description="Where the engine raises it: release and function; empty where the cause is not known"
+    )
+    planned: ErrorAnswer | None = Field(
+        description="What the plan refuses the same start with; null where it does not refuse or nothing "
+        "was planned"
+    )
+    foreseen: bool | None = Field(
+        description="Whether the plan refuses the same start for the same reason; null where nothing was "
+        "planned"
+    )
+    fixes: list[FixAnswer] = Field(
+        description="Changes that get past the failure, each planned, with the logged memory where that is "
+        "known; empty where none was found"
+    )
+
+
+class StoredLogAnswer(Output):
+    """What was stored of the log, as evidence for later plans."""
+
+    digest: str | None = Field(
+        description="SHA-256 of the log's figures and of the start they belong to; null where nothing was "
+        "stored"
+    )
+    new: bool = Field(description="Whether the same figures of the same start were not stored before")
+    why: str = Field(description="Why nothing was stored, or why nothing is learned from it; empty otherwise")
+
+
+class ExplanationAnswer(Output):
+    """The explanation of a log."""
+
+    log: LogAnswer = Field(description="What the log says")
+    start: PlannedStartAnswer | None = Field(
+        description="The start that was planned beside the log; null where too little is known to plan one"
+    )
+    verdict: Verdict | None = Field(
+        description="Whether the planned start starts, with the memory that the log reports; null where "
+        "nothing was planned"
+    )
+    assumptions: list[AssumptionAnswer] = Field(description="What the log does not say and was assumed")
+    missing: list[AssumptionAnswer] = Field(
+        description="What would have been needed to plan the start; empty where it was planned"
+    )
+    findings: list[FindingAnswer] = Field(
+        description="Values of the log beside those of the plan, in the order of the log"
+    )
+    ending: EndingAnswer | None = Field(
+        description="Why the start failed; null where the log shows no failure"
+    )
+    unmodelled: list[str] = Field(
+        description="Flags of the start that change memory and that no plan takes into account"
+    )
+    notes: list[str] = Field(description="What a person should know about the planned start")
+    kept: StoredLogAnswer | None = Field(
+        description="What was stored of the log; null unless `keep` asked for it"
+    )
+
+    @classmethod
+    def of(cls, explanation: Explanation, kept: StoredLog | None = None) -> Self:
+        """Read an explanation from the core's values."""
+        log = explanation.log
+        return cls(
+            log=LogAnswer(
+                lines=log.lines,
+                release=log.release,
+                model=log.model,
+                milestone=log.milestone,
+                readings=[ReadingAnswer.model_validate(each) for each in log.named.values()],
+            ),
+            start=_start(explanation),
+            verdict=explanation.verdict,
+            assumptions=[AssumptionAnswer.model_validate(each) for each in explanation.assumptions],
+            missing=[AssumptionAnswer.model_validate(each) for each in explanation.missing],
+            findings=[FindingAnswer.model_validate(each) for each in explanation.findings],
+            ending=None if explanation.ending is None else EndingAnswer.model_validate(explanation.ending),
+            unmodelled=list(explanation.unmodelled),
+            notes=list(explanation.notes),
+            kept=None if kept is None else StoredLogAnswer.model_validate(kept),
+        )
+
+
+def _start(explanation: Explanation) -> PlannedStartAnswer | None:
+    if explanation.request is None or explanation.command is None:
+        return None
+    return PlannedStartAnswer.of(explanation.request, explanation.command)

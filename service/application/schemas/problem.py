@@ -1,0 +1,52 @@
+"""Problems (RFC 9457): answers about errors."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FieldError(BaseModel):
+    """One value at fault."""
+
+    pointer: str = Field(
+        description="JSON pointer to the value in the body of a POST; for a GET, to its place in that body"
+    )
+    detail: str = Field(description="What is wrong with the value")
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["type", "title", "status", "detail", "instance"]}
+    )
+
+    type: str = Field(description="URI reference of the problem type; GET answers it with an explanation")
+    title: str = Field(description="The problem type in a few words")
+    status: int = Field(description="The HTTP status")
+    detail: str = Field(description="What is wrong with this request")
+    instance: str = Field(description="URI of this request, which holds the value of its X-Request-ID header")
+    errors: list[FieldError] | None = Field(
+        default=None, description="Values at fault, at most ten; left out where no single value is"
+    )
+    nearest: list[str] | None = Field(
+        default=None,
+        description="Known names that are spelt like the one at fault; left out where there are none",
+    )
+    retry_after: int | None = Field(
+        default=None,
+        description="Seconds after which to repeat the request; left out where repeating it does not help",
+    )
+
+
+class ProblemTypeAnswer(BaseModel):
+    """A problem type."""
+
+    type: str = Field(description="URI reference of the problem type")
+    title: str = Field(description="The problem type in a few words")
+    status: int = Field(description="HTTP status that it is answered with")
+    explanation: str = Field(description="What it means, and what a caller can do about it")
+
+
+class ProblemTypeList(BaseModel):
+    """All problem types."""
+
+    problems: list[ProblemTypeAnswer] = Field(description="All problem types, by name")

@@ -1,0 +1,304 @@
+"""Vision encoders followed by an adapter between their width and the decoder's."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
+from service.architecture.encoders.audio import muse_spark_audio
+from service.architecture.encoders.media import IMAGE_CHANNELS
+from service.architecture.encoders.tower import (
+    Projection,
+    Split,
+    Tower,
+    attention_projections,
+    biased_block,
+    feed_forward_projections,
+)
+
+COSMOS_VISION: Final[Mapping[str, Any]] = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 27,
+    "num_channels": 3,
+    "patch_size": 16,
+    "num_patches": 256,
+    "spatial_merge_size": 2,
+}
+"""transformers 5.19, Cosmos3EdgeVisionConfig."""
+
+
+def muse_glimmer(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Muse Glimmer (vLLM 0.32.0, MuseGlimmerVisionEncoder and MuseGlimmerVisionAdapter)."""
+    vision = config.section("vision_config")
+    if vision is None or config.fields.get("has_vision") is False:
+        return ()
+    text = config.section("text_config") or config
+    width, inner = (
+        vision.integer("hidden_size", default=1536),
+        vision.integer("intermediate_size", default=8960),
+    )
+    patch = (
+        IMAGE_CHANNELS
+        * vision.count("patch_temporal", default=2)
+        * vision.integer("patch_size", default=14) ** 2
+    )
+    positions = vision.count("pos_emb_height", default=32) * vision.count("pos_emb_width", default=32)
+    outputs, adapter = (
+        vision.integer("output_dim", default=6144),
+        vision.integer("adapter_dim", default=4096),
+    )
+    whole = Split.REPLICATED
+    return (
+        Tower(
+            name="vision_encoder",
+            depth=vision.integer("num_hidden_layers", default=50, maximum=MAX_LAYERS),
+            layers="transformer",
+            block=(
+                *attention_projections(("attn.qkv_proj", "attn.o_proj"), width, bias=True, output_bias=True),
+                Projection("mlp.c_fc", width, (inner,), whole, bias=True),
+                Projection("mlp.c_proj", inner, (width,), whole, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_adapter.c_fc", outputs, (adapter,), whole),
+                Projection("vision_adapter.c_proj", adapter, (adapter,), whole),
+                Projection("vision_projection", adapter, (text.integer("hidden_size", default=6656),), whole),
+            ),
+            frame_elements=(patch + positions + 4) * width,
+            quantizable=False,
+        ),
+    )
+
+
+def minimax_m3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of MiniMax M3 (vLLM 0.24.0 to 0.33.0, MiniMaxVLVisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    text = config.section("text_config") or config
+    compression = vision.section("img_token_compression_config") or vision
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    hidden = text.integer("hidden_size", default=6144)
+    between = config.integer("projector_hidden_size", default=hidden)
+    merged = hidden * compression.count("spatial_merge_size", default=2) ** 2
+    frames = compression.count("temporal_patch_size", default=2)
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * frames * vision.integer("patch_size") ** 2
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("num_hidden_layers"),
+            layers="vision_model.encoder.layers",
+            block=(
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("fc1", "fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                *_pair(
+                    "multi_modal_projector",
+                    width,
+                    between,
+                    hidden,
+                    bias=_biased(vision, "multimodal_projector_bias"),
+                ),
+                *_pair("patch_merge_mlp", merged, between, hidden, bias=_biased(vision, "patch_merge_bias")),
+            ),
+            frame_elements=(patch + 2) * width,
+        ),
+    )
+
+
+def _biased(vision: Config, name: str) -> bool:
+    return vision.boolean(name, default=True)
+
+
+def _pair(name: str, inputs: int, between: int, outputs: int, *, bias: bool) -> tuple[Projection, ...]:
+    return (
+        Projection(f"vision_tower.{name}.linear_1", inputs, (between,), Split.COLUMN, bias),
+        Projection(f"vision_tower.{name}.linear_2", between, (outputs,), Split.ROW, bias),
+    )
+
+
+def deepseek_v4(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of DeepSeek V4, whose fields are among those of the text model.
+
+    Source: vLLM 0.30.0 to 0.33.0, deepseek_v4/common/vision.py and vl_model.py.
+    """
+    depth = config.integer("vision_n_layers", default=0, minimum=0, maximum=MAX_LAYERS)
+    if not depth:
+        return ()
+    width, inner = config.integer("vision_dim"), config.integer("vision_inter_dim")
+    hidden = config.integer("hidden_size")
+    patch = IMAGE_CHANNELS * config.integer("vision_patch_size") ** 2
+    merged = width * config.count("vision_downsample_ratio") ** 2
+    # Four vectors that mark the borders of images and rows; their 32-bit elements count as two.
+    marks = 4 * 2 * hidden
+    return (
+        Tower(
+            name="vision",
+            depth=depth,
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.wqkv", "attn.wo"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.w1", "mlp.w2"), width, inner, gated=True, bias=False),
+            ),
+            block_elements=2 * width,
+            frame=(
+                Projection("aligner.w1", merged, (hidden,), Split.COLUMN, bias=True),
+                Projection("aligner.w2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=(patch + 2) * width + marks,
+            quantizable=False,
+        ),
+    )
+
+
+def cosmos_edge(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Cosmos 3 Edge and its merger of patches (vLLM 0.33.0, Cosmos3EdgeVisionModel).
+
+    Configs up to 0.32.0 have a section for the merger.
+    """
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = Config({**COSMOS_VISION, **specified.fields}, specified.pointer)
+    merger = config.section("projector_config") or Config({}, config.at("projector_config"))
+    width = vision.integer("hidden_size")
+    inner = merger.integer(
+        "merger_intermediate_size", default=config.integer("projector_hidden_size", default=11_520)
+    )
+    patch = vision.count("num_channels") * vision.integer("patch_size") ** 2
+    merged = width * merger.count("spatial_merge_size", default=vision.count("spatial_merge_size")) ** 2
+    text = config.section("text_config") or config
+    outputs = text.integer("hidden_size", default=2048)
+    return (
+        Tower(
+            name="visual.encoder",
+            depth=vision.layers("num_hidden_layers"),
+            layers="encoder.layers",
+            block=biased_block(width, vision.integer("intermediate_size")),
+            block_elements=4 * width,
+            frame=(
+                Projection("visual.projector.linear_fc1", merged, (inner,), Split.COLUMN, bias=True),
+                Projection("visual.projector.linear_fc2", inner, (outputs,), Split.ROW, bias=True),
+            ),
+            frame_elements=(patch + 1 + vision.integer("num_patches") + 2 + 2) * width,
+        ),
+    )
+
+
+def pixtral(config: Config) -> tuple[Tower, ...]:
+    """Read the tower and projector of Mistral 3 (vLLM 0.24.0, PixtralHFVisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    text = config.section("text_config") or config
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    hidden = text.integer("hidden_size")
+    merge = config.count("spatial_merge_size", default=2) ** 2
+    bias = config.boolean("multimodal_projector_bias")
+    patch = (
+        vision.count("num_channels", default=IMAGE_CHANNELS) * vision.integer("patch_size", default=14) ** 2
+    )
+    names = "multi_modal_projector"
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("num_hidden_layers"),
+            layers="transformer.layers",
+            block=(
+                *attention_projections(
+                    ("attention.qkv_proj", "attention.o_proj"), width, bias=False, output_bias=False
+                ),
+                *feed_forward_projections(
+                    ("feed_forward.gate_up_proj", "feed_forward.down_proj"),
+                    width,
+                    inner,
+                    gated=True,
+                    bias=False,
+                ),
+            ),
+            block_elements=2 * width,
+            frame=(
+                Projection(f"{names}.linear_1", width, (hidden,), Split.COLUMN, bias),
+                Projection(f"{names}.linear_2", hidden, (hidden,), Split.ROW, bias),
+            ),
+            frame_elements=(patch + 1) * width + width + width * width * merge,
+        ),
+    )
+
+
+def llama4(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    hidden = (config.section("text_config") or config).integer("hidden_size")
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    size = vision.integer("patch_size", default=14)
+    positions = (vision.integer("image_size", default=448) // size) ** 2 + 1
+    first = vision.integer("projector_input_dim", default=4096)
+    last = vision.integer("projector_output_dim", default=first)
+    patch = vision.count("num_channels", default=IMAGE_CHANNELS) * size * size
+    adapter = "vision_model.vision_adapter.mlp"
+    return (
+        Tower(
+            name="vision_model",
+            depth=vision.layers("num_hidden_layers"),
+            layers="model.layers",
+            block=(
+                *attention_projections(
+                    ("self_attn.qkv_proj", "self_attn.o_proj"), width, bias=True, output_bias=True
+                ),
+                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("vision_model.patch_embedding.linear", patch, (width,), Split.COLUMN),
+                Projection(f"{adapter}.fc1", inner, (first,), Split.COLUMN),
+                Projection(f"{adapter}.fc2", first, (last,), Split.ROW),
+                Projection("multi_modal_projector.linear_1", last, (hidden,), Split.COLUMN),
+            ),
+            frame_elements=(positions + 1 + 4) * width,
+        ),
+    )
+
+
+def muse_spark(config: Config) -> tuple[Tower, ...]:
+    """Read both towers (vLLM 0.33.0, models/muse_spark/common: NaViT and AutoEncoder)."""
+    vision, audio, text = (
+        _section(config, name) for name in ("vision_config", "audio_config", "text_config")
+    )
+    return _muse_spark_images(config, vision, text), muse_spark_audio(audio)
+
+
+def _section(config: Config, name: str) -> Config:
+    section = config.section(name)
+    if section is None:
+        raise InvalidConfig(config.at(name), "is missing")
+    return section
+
+
+def _muse_spark_images(config: Config, vision: Config, text: Config) -> Tower:
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    patch = IMAGE_CHANNELS * vision.count("patch_temporal") * vision.integer("patch_size") ** 2
+    merged, adapted = width * vision.count("merge_size") ** 2, config.integer("projector_hidden_size")
+    positions = vision.count("pos_emb_height") * vision.count("pos_emb_width")
+    return Tower(
+        name="vision_model",
+        depth=vision.layers("num_hidden_layers"),
+        layers="encoder.layers",
+        block=(
+            *attention_projections(("attn.qkv_proj", "attn.out_proj"), width, bias=True, output_bias=True),
+            *feed_forward_projections(("mlp.c_fc", "mlp.c_proj"), width, inner, gated=False, bias=True),
+        ),
+        block_elements=4 * width,
+        frame=(
+            Projection("vision_model.conv1_linear", patch, (width,), Split.COLUMN),
+            Projection("vision_model.adapter.c_fc", merged, (adapted,), Split.COLUMN),
+            Projection("vision_model.adapter.c_proj", adapted, (adapted,), Split.ROW),
+            Projection("vision_projection", adapted, (text.integer("hidden_size"),), Split.ROW),
+        ),
+        frame_elements=(positions + 4) * width,
+        quantizable=False,
+    )

@@ -1,0 +1,196 @@
+"""Vision encoders that merge squares of patches by two projections: Qwen-VL, Kimi and variants."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any, Final
+
+from service.architecture.config import Config
+from service.architecture.encoders.media import (
+    IMAGE_CHANNELS,
+    QWEN3_VIDEO_TOKENS,
+    patch_elements,
+    patched_media,
+)
+from service.architecture.encoders.tower import (
+    Projection,
+    Split,
+    Tower,
+    attention_projections,
+    feed_forward_projections,
+)
+
+QWEN2_RATIO: Final = 4.0
+"""transformers, Qwen2VLVisionConfig.mlp_ratio."""
+
+
+def _merger(name: str, first: str, second: str, merged: int, outputs: int) -> tuple[Projection, ...]:
+    return (
+        Projection(f"{name}.{first}", merged, (merged,), Split.COLUMN, bias=True),
+        Projection(f"{name}.{second}", merged, (outputs,), Split.ROW, bias=True),
+    )
+
+
+def qwen2_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Qwen2-VL (vLLM 0.24.0, Qwen2VisionTransformer)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    width = vision.integer("embed_dim")
+    merged = width * vision.count("spatial_merge_size", default=2) ** 2
+    inner = max(1, int(width * vision.number("mlp_ratio", QWEN2_RATIO)))
+    return (
+        Tower(
+            name="visual",
+            depth=vision.layers("depth"),
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("hidden_size")),
+            frame_elements=patch_elements(vision) * width + 2 * width,
+            media=patched_media(vision, width, vision.integer("hidden_size")),
+        ),
+    )
+
+
+def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Qwen2.5-VL (vLLM 0.24.0, Qwen2_5_VisionTransformer)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    width = vision.integer("hidden_size")
+    inner = vision.integer("intermediate_size")
+    merged = width * vision.count("spatial_merge_size", default=2) ** 2
+    return (
+        Tower(
+            name="visual",
+            depth=vision.layers("depth"),
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(
+                    ("mlp.gate_up_proj", "mlp.down_proj"), width, inner, gated=True, bias=True
+                ),
+            ),
+            block_elements=2 * width,
+            frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("out_hidden_size")),
+            frame_elements=patch_elements(vision) * width + width,
+            media=patched_media(vision, width, vision.integer("out_hidden_size")),
+        ),
+    )
+
+
+def qwen3_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Qwen3-VL and Qwen3.5 (vLLM 0.24.0, Qwen3_VisionTransformer)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    width = vision.integer("hidden_size")
+    inner = vision.integer("intermediate_size")
+    merged = width * vision.count("spatial_merge_size", default=2) ** 2
+    outputs = vision.integer("out_hidden_size")
+    deep = len(vision.counts("deepstack_visual_indexes"))
+    mergers = ("visual.merger", *(f"visual.deepstack_merger_list.{index}" for index in range(deep)))
+    fixed = patch_elements(vision) + 1 + vision.integer("num_position_embeddings", default=2304) + 2
+    return (
+        Tower(
+            name="visual",
+            depth=vision.layers("depth"),
+            layers="blocks",
+            block=(
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(
+                    ("mlp.linear_fc1", "mlp.linear_fc2"), width, inner, gated=False, bias=True
+                ),
+            ),
+            block_elements=4 * width,
+            frame=tuple(
+                projection
+                for name in mergers
+                for projection in _merger(name, "linear_fc1", "linear_fc2", merged, outputs)
+            ),
+            frame_elements=fixed * width + deep * 2 * merged,
+            deep_features=deep,
+            media=patched_media(vision, width, outputs * (1 + deep), QWEN3_VIDEO_TOKENS),
+        ),
+    )
+
+
+def moonvit(config: Config) -> tuple[Tower, ...]:
+    """Read the tower and projector of Kimi K2.5 (vLLM 0.24.0, MoonViT3dPretrainedModel)."""
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    text = config.section("text_config") or config
+    width, inner = vision.integer("vt_hidden_size"), vision.integer("vt_intermediate_size")
+    kernel = vision.counts("merge_kernel_size")[:2] or (2, 2)
+    merged = width * max(1, prod(kernel))
+    positions = vision.integer("init_pos_emb_height", default=64) * vision.integer(
+        "init_pos_emb_width", default=64
+    )
+    patch = IMAGE_CHANNELS * vision.integer("patch_size", default=14) ** 2
+    hidden = vision.integer("text_hidden_size", default=text.integer("hidden_size"))
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("vt_num_hidden_layers"),
+            layers="encoder.blocks",
+            block=(
+                *attention_projections(("wqkv", "wo"), width, bias=True, output_bias=True),
+                *feed_forward_projections(("mlp.fc0", "mlp.fc1"), width, inner, gated=False, bias=True),
+            ),
+            block_elements=4 * width,
+            frame=(
+                Projection("mm_projector.linear_1", merged, (merged,), Split.REPLICATED, bias=True),
+                Projection("mm_projector.linear_2", merged, (hidden,), Split.REPLICATED, bias=True),
+            ),
+            frame_elements=(patch + 1 + positions + 2 + 2) * width,
+            quantizable=False,
+        ),
+    )
+
+
+COMPASS_VISION: Final[Mapping[str, Any]] = {
+    "depth": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_heads": 16,
+    "in_channels": 3,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 3584,
+    "num_position_embeddings": 2304,
+    "deepstack_visual_indexes": [8, 16, 24],
+}
+"""transformers 5.19, CohereCompassVisionConfig."""
+
+
+def cohere_compass(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Cohere Compass, which is that of Qwen3-VL (vLLM 0.32.0, Cohere_VisionTransformer)."""
+    specified = config.section("vision_config")
+    vision = {**COMPASS_VISION, **(specified.fields if specified is not None else {})}
+    towers = qwen3_vl(replace(config, fields={**config.fields, "vision_config": vision}))
+    return tuple(replace(tower, media=None) for tower in towers)
+
+
+def ling3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Ling 3: Qwen3-VL's with another merger (vLLM 0.33.0, BailingMoeV3VLProjector)."""
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = {**COMPASS_VISION, **specified.fields, "deepstack_visual_indexes": []}
+    text = config.section("text_config") or config
+    hidden = text.integer("hidden_size", default=2048)
+    return tuple(
+        replace(
+            tower,
+            frame=(
+                replace(tower.frame[0], name="linear_proj.linear_fc1", outputs=(hidden,)),
+                Projection("linear_proj.linear_fc2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            media=None,
+        )
+        for tower in qwen3_vl(Config({**config.fields, "vision_config": vision}, config.pointer))
+    )

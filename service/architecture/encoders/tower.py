@@ -1,0 +1,83 @@
+"""The weights of an encoder of images or sound: projections of its layers, and modules around them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.architecture.encoders.media import PatchedMedia
+
+
+class Split(StrEnum):
+    """How tensor parallelism divides a projection."""
+
+    COLUMN = "column"
+    ROW = "row"
+    REPLICATED = "replicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One linear layer of a tower."""
+
+    name: str
+    inputs: int
+    outputs: tuple[int, ...]
+    """Widths of the projections that the engine fuses into this one."""
+    split: Split
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """The weights of one encoder: equal layers, and modules around them."""
+
+    name: str
+    """Module name below the model."""
+    depth: int
+    block: tuple[Projection, ...]
+    """Projections of one layer, named below ``<layers>.<index>``."""
+    layers: str
+    """Module that holds the layers, e.g. ``blocks``."""
+    block_elements: int
+    """Elements of norms and other small weights of one layer, on every rank in full."""
+    frame: tuple[Projection, ...]
+    """Projections outside the layers: mergers, projectors, named below the model."""
+    frame_elements: int
+    """Elements of patch and position embeddings and norms outside the layers, on every rank in full."""
+    position_elements: int = 0
+    """Elements of learned positions, which some releases shard."""
+    quantizable: bool = True
+    """Whether the engine passes the quantization to the tower."""
+    deep_features: int = 0
+    """Inner layers whose features the decoder reads too; each has a buffer for the tokens of one step."""
+    media: PatchedMedia | None = None
+    """Sizes of its inputs, where they are known."""
+
+
+def attention_projections(
+    names: tuple[str, str], width: int, *, bias: bool, output_bias: bool
+) -> tuple[Projection, ...]:
+    """Return the fused and the last projection of an encoder's attention."""
+    return (
+        Projection(names[0], width, (width, width, width), Split.COLUMN, bias),
+        Projection(names[1], width, (width,), Split.ROW, output_bias),
+    )
+
+
+def feed_forward_projections(
+    names: tuple[str, str], width: int, inner: int, *, gated: bool, bias: bool
+) -> tuple[Projection, ...]:
+    """Return the projections of an encoder's feed-forward network."""
+    return (
+        Projection(names[0], width, (inner, inner) if gated else (inner,), Split.COLUMN, bias),
+        Projection(names[1], inner, (width,), Split.ROW, bias),
+    )
+
+
+def biased_block(width: int, inner: int) -> tuple[Projection, ...]:
+    """Return the projections of a layer that all have biases, under the usual names."""
+    return (
+        *attention_projections(
+            ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
+        ),
+        *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+    )

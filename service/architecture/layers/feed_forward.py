@@ -1,0 +1,19 @@
+"""Feed-forward networks without routing."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFeedForward:
+    """A gated or plain feed-forward network."""
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+    output_bias: bool = False
+    """Only the last projection has a bias."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoFeedForward:
+    """A layer whose feed-forward network was pruned (Nemotron-NAS)."""

@@ -1,0 +1,75 @@
+"""The engine's config classes: other names of a field, and defaults of absent fields.
+
+A config.json may name a field in another way (``n_embd``) or omit it where the class has a default. A
+`ConfigClass` returns the config under the usual names, so that readers need one name for each field.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final, Self
+
+from service.architecture.config import Config
+
+DATA: Final = "config_classes.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigClass:
+    """Names and defaults in the configs of one ``model_type``."""
+
+    names: Mapping[str, str]
+    """Name of a field in these configs, by its usual name."""
+    defaults: Mapping[str, Any]
+    """Values of absent fields, by their usual names."""
+    text: str | None = None
+    """``model_type`` of the text part of a multimodal config, where that part does not name its own."""
+    architecture: str | None = None
+    """Architecture class of the model where it is the text part of another model."""
+    within: tuple[str, ...] = ()
+    """Nested sections that hold the text part, where present."""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
+        """Read one entry of the data."""
+        return cls(
+            raw.get("names", {}),
+            raw.get("defaults", {}),
+            raw.get("text"),
+            raw.get("architecture"),
+            tuple(raw.get("within", ())),
+        )
+
+    def view(self, config: Config) -> Config:
+        """Return the config under the usual names, with the class's defaults.
+
+        A field that is ``null`` stays unset: defaults apply to absent fields only.
+        """
+        fields = dict(self.defaults)
+        fields.update(config.fields)
+        for usual, written in self.names.items():
+            if written in config.fields:
+                fields[usual] = config.fields[written]
+        return replace(config, fields=fields, written={**config.written, **self.names})
+
+
+UNKNOWN: Final = ConfigClass({}, {})
+
+
+@cache
+def config_classes() -> Mapping[str, ConfigClass]:
+    """Return the bundled classes by ``model_type``."""
+    text = resources.files("service.architecture.readers").joinpath(DATA).read_text("utf-8")
+    return {name: ConfigClass.parse(raw) for name, raw in tomllib.loads(text)["classes"].items()}
+
+
+def class_of(config: Config) -> ConfigClass:
+    """Return the class that the engine reads a config with."""
+    return UNKNOWN if config.plain else config_class(config.text("model_type"))
+
+
+def config_class(model_type: str) -> ConfigClass:
+    """Return the class of a ``model_type``; of an unknown one, a class without defaults."""
+    return config_classes().get(model_type, UNKNOWN)

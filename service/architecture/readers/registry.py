@@ -1,0 +1,66 @@
+"""The reader of each architecture class, and why some of the engine's classes have none."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from service.architecture.readers import (
+    block_sparse,
+    compressed_attention,
+    dense,
+    encoder_decoder,
+    expert_variants,
+    gated_delta_net,
+    group_sparse,
+    heterogeneous,
+    interleaved_windows,
+    kimi_delta,
+    learned_positions,
+    linear_attention,
+    looped,
+    mla,
+    moe,
+    region_sparse,
+    short_convolutions,
+    sparse_mla,
+    state_space,
+)
+from service.architecture.readers.family import Family, Wrapper
+from service.architecture.readers.wrappers import WRAPPERS
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    **block_sparse.FAMILIES,
+    **compressed_attention.FAMILIES,
+    **dense.FAMILIES,
+    **encoder_decoder.FAMILIES,
+    **expert_variants.FAMILIES,
+    **gated_delta_net.FAMILIES,
+    **group_sparse.FAMILIES,
+    **heterogeneous.FAMILIES,
+    **interleaved_windows.FAMILIES,
+    **kimi_delta.FAMILIES,
+    **learned_positions.FAMILIES,
+    **linear_attention.FAMILIES,
+    **looped.FAMILIES,
+    **mla.FAMILIES,
+    **moe.FAMILIES,
+    **region_sparse.FAMILIES,
+    **short_convolutions.FAMILIES,
+    **sparse_mla.FAMILIES,
+    **state_space.FAMILIES,
+}
+KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
+
+
+@cache
+def unmodelled_classes() -> Mapping[str, str]:
+    """Return the engine's classes without a reader, each with the reason (``unmodelled.toml``)."""
+    text = resources.files("service.architecture.readers").joinpath("unmodelled.toml").read_text("utf-8")
+    return {name: entry["reason"] for entry in tomllib.loads(text)["unmodelled"] for name in entry["classes"]}
+
+
+def unmodelled(class_name: str) -> str | None:
+    """Return why a class that the engine runs has no reader; ``None`` for any other class."""
+    return unmodelled_classes().get(class_name)

@@ -1,0 +1,231 @@
+"""Multimodal classes: encoders of images or sound before a text model with a class of its own."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from service.architecture.config import Config, InvalidConfig
+from service.architecture.encoders import adapted_patches, merged_patches, pooled_patches
+from service.architecture.readers.family import Wrapper
+
+_THINKER: Final = ("thinker_config", "text_config")
+_AS_DECLARED: Final = Wrapper()
+"""The text part names its own class, or its ``model_type`` does."""
+_LLAMA: Final = Wrapper("LlamaForCausalLM")
+_QWEN2: Final = Wrapper("Qwen2ForCausalLM")
+_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER)
+_QWEN3: Final = Wrapper("Qwen3ForCausalLM")
+_QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
+_KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=merged_patches.moonvit)
+
+
+def _minicpm_v_text(text: Config) -> str:
+    """Return MiniCPM-V's class of the text model: vLLM 0.33.0, minicpmv.get_version_by_config."""
+    if "version" in text or text.integer("hidden_size") != MINICPM_V2_HIDDEN:
+        return _of_version(text, MINICPM_V_TEXTS, "2.5")
+    is_first = text.integer("query_num") == MINICPM_V2_QUERIES
+    return _of_version(text, MINICPM_V_TEXTS, "2.0" if is_first else "2.5")
+
+
+def _minicpm_o_text(text: Config) -> str:
+    """Return the class of the text model of MiniCPM-o. Source: vLLM 0.33.0, minicpmo.MiniCPMO.__new__."""
+    return _of_version(text, MINICPM_O_TEXTS, "2.6")
+
+
+def _of_version(text: Config, texts: Mapping[str, str], unset: str) -> str:
+    version = str(text.fields.get("version") or unset)
+    if version not in texts:
+        raise InvalidConfig(text.at("version"), f"is none of {', '.join(texts)}, which the engine knows")
+    return texts[version]
+
+
+MINICPM_V2_HIDDEN: Final = 2304
+MINICPM_V2_QUERIES: Final = 64
+MINICPM_V_TEXTS: Final = {
+    "2.0": "MiniCPMForCausalLM",
+    "2.5": "LlamaForCausalLM",
+    "2.6": "Qwen2ForCausalLM",
+    "4.0": "LlamaForCausalLM",
+    "4.5": "Qwen3ForCausalLM",
+}
+"""vLLM 0.10.2 to 0.33.0, minicpmv._SUPPORT_VERSION and the ``init_llm`` of each version."""
+MINICPM_O_TEXTS: Final = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
+"""vLLM 0.33.0, minicpmo._MINICPMO_SUPPORT_VERSION."""
+_MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
+"""vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
+_NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
+"""vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
+
+WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "Alpamayo2Super": Wrapper(
+        "Qwen3ForCausalLM",
+        ("vlm_config", "text_config"),
+        model_type="qwen3_vl_text",
+        towers=lambda config: merged_patches.qwen3_vl(config.section("vlm_config") or config),
+    ),
+    "AriaForConditionalGeneration": Wrapper(
+        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True, supports_pipeline=False
+    ),
+    "AudioFlamingo3ForConditionalGeneration": _QWEN2,
+    "AyaVisionForConditionalGeneration": Wrapper(
+        "Cohere2ForCausalLM", model_type="cohere2", splits_media_heads=True
+    ),
+    "BagelForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", ("llm_config",), bidirectional_media=lambda _: True
+    ),
+    "BailingMoeV3VLForConditionalGeneration": Wrapper(
+        "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
+    ),
+    "BeeForConditionalGeneration": _AS_DECLARED,
+    "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
+    "Cheers": _QWEN2,
+    "CheersForConditionalGeneration": _QWEN2,
+    "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2", splits_media_heads=True),
+    "CohereCompassForConditionalGeneration": Wrapper(
+        "CohereCompassTextModel",
+        model_type="cohere_compass_text",
+        splits_media_heads=True,
+        towers=merged_patches.cohere_compass,
+    ),
+    "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekV4ForConditionalGeneration": Wrapper(
+        "DeepseekV4ForCausalLM", towers=adapted_patches.deepseek_v4
+    ),
+    "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DotsOCRForCausalLM": _QWEN2,
+    "Eagle2_5_VLForConditionalGeneration": _AS_DECLARED,
+    "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
+    "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
+    "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM", splits_media_heads=True),
+    "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
+    "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
+    "FunAudioChatForConditionalGeneration": _QWEN3,
+    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
+    "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
+    "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
+    "Glm4vForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
+    "Glm4vMoeForConditionalGeneration": Wrapper("Glm4MoeForCausalLM", splits_media_heads=True),
+    "Glm5NextForConditionalGeneration": Wrapper(
+        "Glm5NextForCausalLM", model_type="glm5_next_text", splits_media_heads=True
+    ),
+    "GlmAsrForConditionalGeneration": _LLAMA,
+    "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
+    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
+    "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
+    "Granite4VisionForConditionalGeneration": Wrapper(
+        "GraniteForCausalLM", model_type="granite", splits_media_heads=True
+    ),
+    "H2OVLChatModel": _AS_DECLARED,
+    "HCXVisionForCausalLM": _AS_DECLARED,
+    "HCXVisionV2ForCausalLM": _AS_DECLARED,
+    "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
+    "Idefics3ForConditionalGeneration": Wrapper(
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
+    ),
+    "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
+    "InternS1ForConditionalGeneration": _AS_DECLARED,
+    "InternS1ProForConditionalGeneration": Wrapper(
+        "Qwen3MoeForCausalLM", splits_media_heads=True, towers=merged_patches.qwen3_vl
+    ),
+    "InternVLChatModel": _AS_DECLARED,
+    "InternVLForConditionalGeneration": _AS_DECLARED,
+    "IsaacForConditionalGeneration": _QWEN3,
+    "KananaVForConditionalGeneration": _LLAMA,
+    "KeyeForConditionalGeneration": _QWEN3,
+    "KeyeVL1_5ForConditionalGeneration": _QWEN3,
+    "KimiK3ForConditionalGeneration": Wrapper("KimiLinearForCausalLM", model_type="kimi_linear"),
+    "KimiVLForConditionalGeneration": _KIMI_VL,
+    "Lfm2VlForConditionalGeneration": Wrapper(model_type="lfm2", splits_media_heads=True),
+    "LightOnOCRForConditionalGeneration": _QWEN3,
+    "Llama4ForConditionalGeneration": Wrapper(
+        "Llama4ForCausalLM", splits_media_heads=True, towers=adapted_patches.llama4
+    ),
+    "Llama_Nemotron_Nano_VL": _AS_DECLARED,
+    "LlavaForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(model_type="qwen2", splits_media_heads=True),
+    "LlavaOnevision2ForConditionalGeneration": _QWEN3,
+    "MantisForConditionalGeneration": Wrapper(model_type="llama"),
+    "MiDashengLMModel": _QWEN2,
+    "MiniCPMOcrForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniCPMO": Wrapper(inner_of=_minicpm_o_text),
+    "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
+    "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxM3SparseForConditionalGeneration": Wrapper(
+        "MiniMaxM3SparseForCausalLM",
+        model_type="minimax_m3_text",
+        splits_media_heads=True,
+        towers=adapted_patches.minimax_m3,
+    ),
+    "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
+    "MoonshotKimiaForCausalLM": _QWEN2,
+    "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
+    "MossTranscribeDiarizeForConditionalGeneration": _QWEN3,
+    "MuseGlimmerForConditionalGeneration": Wrapper(
+        "MuseGlimmerForCausalLM",
+        model_type="muse_glimmer_text",
+        towers=adapted_patches.muse_glimmer,
+    ),
+    "MusicFlamingoForConditionalGeneration": _QWEN2,
+    "NVLM_D": _AS_DECLARED,
+    **dict.fromkeys(
+        (
+            "NemotronH_Nano_Omni_Reasoning_V3",
+            "NemotronH_Nano_VL",
+            "NemotronH_Nano_VL_V2",
+            "NemotronH_Omni_Reasoning_V3",
+            "NemotronH_Super_Omni_Reasoning_V3",
+        ),
+        _NEMOTRON_H,
+    ),
+    "OpenCUAForConditionalGeneration": _QWEN2,
+    "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
+    "OpenVLAForActionPrediction": Wrapper(model_type="llama"),
+    "Ovis": Wrapper(sections=("llm_config",)),
+    "Ovis2_5": Wrapper(sections=("llm_config",)),
+    "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
+    "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
+    "PaddleOCRVLForConditionalGeneration": Wrapper(
+        "Ernie4_5ForCausalLM", splits_media_heads=True, supports_pipeline=False
+    ),
+    "PaliGemmaForConditionalGeneration": Wrapper(
+        model_type="gemma", bidirectional_media=lambda _: True, splits_media_heads=True
+    ),
+    "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
+    "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
+    "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
+    "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
+    "QianfanOCRForConditionalGeneration": _AS_DECLARED,
+    "Qwen2AudioForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
+    "Qwen2_5OmniForConditionalGeneration": _QWEN2_OMNI,
+    "Qwen2_5OmniModel": _QWEN2_OMNI,
+    "Qwen3ASRForConditionalGeneration": _QWEN3_THINKER,
+    "Qwen3ASRRealtimeGeneration": _QWEN3_THINKER,
+    "Qwen3OmniMoeForConditionalGeneration": Wrapper("Qwen3MoeForCausalLM", _THINKER),
+    "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
+    "RForConditionalGeneration": _AS_DECLARED,
+    "SkyworkR1VChatModel": _AS_DECLARED,
+    "SmolVLMForConditionalGeneration": Wrapper(
+        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
+    ),
+    "Step3VLForConditionalGeneration": Wrapper(
+        "Step3TextForCausalLM",
+        model_type="step3_text",
+        splits_media_heads=True,
+        towers=pooled_patches.step3,
+    ),
+    "Step3p7ForConditionalGeneration": _AS_DECLARED,
+    "Step5ForConditionalGeneration": Wrapper("Step5ForCausalLM", model_type="step5"),
+    "StepVLForConditionalGeneration": _AS_DECLARED,
+    "Tarsier2ForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", splits_media_heads=True, towers=merged_patches.qwen2_vl
+    ),
+    "TarsierForConditionalGeneration": Wrapper(model_type="llama"),
+    "UltravoxModel": Wrapper(model_type="llama"),
+    "UnlimitedOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "VibeVoiceAsrForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
+    "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
+}

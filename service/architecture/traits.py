@@ -1,0 +1,76 @@
+"""Groups of facts about a model that only some parts of a plan need."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.architecture.encoders.tower import Tower
+from service.architecture.layers.recurrence import Recurrence
+
+DEFAULT_STATE_CHUNK: Final = 2048
+"""vLLM 0.11.1 to 0.31.0, ModelConfig.get_mamba_chunk_size, where a config names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaInputs:
+    """Images, videos and sound beside the text."""
+
+    towers: tuple[Tower, ...] = ()
+    """Encoders whose weights are known."""
+    towers_known: bool = True
+    """Whether ``towers`` are all the encoders that the class builds."""
+    bidirectional: bool = False
+    """Image tokens attend to each other both ways, which only some attention backends can do."""
+    largest_item: int | None = None
+    """Tokens of the largest image or video that the engine's own processor makes."""
+    heads: int | None = None
+    """Attention heads of the vision tower, where tensor parallelism splits them."""
+    width: int | None = None
+    """Width of that tower's feed-forward networks, which are split too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLimits:
+    """What the engine's class for the model can be run with."""
+
+    pipeline_parallel: bool = True
+    """Whether the class can be split into pipeline stages."""
+    tensor_parallel: bool = True
+    """Whether its layers can be split over ranks."""
+    only_backend: str | None = None
+    """The attention backend that the class requires, with the cache in the model's dtype; ``None`` is any."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFields:
+    """What the config itself says, where the engine's answer depends on whether it says so."""
+
+    text_class: bool = True
+    """Whether the part that generates text names its own class."""
+    experts: bool = False
+    """Whether the config names a number of experts, by which the engine finds models with experts."""
+    tying: bool = True
+    """Whether the config says if the output is tied to the embedding."""
+    attention_layers: bool = True
+    """Whether the config (``layer_types``, say) shows the engine which layers of a hybrid attend."""
+    head_size: int | None = None
+    """``head_dim``."""
+    num_layers: int | None = None
+    """``num_hidden_layers``, which need not be the number of layers with a cache (looped models, Whisper)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFields:
+    """What the config says of recurrent states as a whole."""
+
+    dtype: str | None = None
+    """Type that the config asks for; ``None`` where it names none."""
+    chunk: int = DEFAULT_STATE_CHUNK
+    """Tokens that the kernels of recurrent layers process at a time."""
+    counted: Recurrence | None = None
+    """A state that the engine aligns blocks with, whether or not a layer has it."""
+
+
+NO_MEDIA: Final = MediaInputs()
+NO_LIMITS: Final = ClassLimits()
+NOTHING_DECLARED: Final = DeclaredFields()
+PLAIN_STATES: Final = StateFields()

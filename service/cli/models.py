@@ -1,0 +1,120 @@
+"""`dryserve models`: store files of the Hub, for sites that cannot reach it."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from service.bootstrap import endpoint_of
+from service.cli.exit_codes import ExitCode
+from service.hub.cache import HubCache
+from service.hub.errors import HubError
+from service.hub.folders import FolderModel, import_model, models_below
+from service.hub.hub_client import HubClient
+from service.hub.transfer import hub_http
+from service.settings import Settings
+
+cli: Final = typer.Typer(
+    name="models", help="Store models for sites that cannot reach the Hub.", no_args_is_help=True
+)
+
+
+@cli.command()
+def pull(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids on the Hub: organisation/name.")],
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit, of all of them.")] = None,
+) -> None:
+    """Fetch models from the Hub and store them.
+
+    Exits with 1 when not all of them could be fetched, 2 when HF_HUB_OFFLINE forbids it.
+    """
+    settings = Settings()
+    if settings.hf_hub_offline:
+        typer.echo("HF_HUB_OFFLINE is set: the Hub is not asked.", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    raise typer.Exit(asyncio.run(_pull(ids, revision, settings)))
+
+
+@cli.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(help="A cache or a download of the Hub's tools.", exists=True)],
+    model_id: Annotated[
+        str | None, typer.Option("--id", help="Id of a model whose files are in FOLDER itself.")
+    ] = None,
+) -> None:
+    """Store the models of a folder: those below `models--org--name`, or in `org/name`.
+
+    Exits with 1 when not all of them could be read, 2 when there are none.
+    """
+    found = list(models_below(folder, model_id))
+    if not found:
+        typer.echo(f"No config.json or params.json lies in {folder} or in org/name below it.", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    raise typer.Exit(asyncio.run(_import(found, Settings())))
+
+
+@cli.command()
+def verify() -> None:
+    """Check everything that is stored, and delete what is damaged.
+
+    Exits with 1 when something was damaged.
+    """
+    raise typer.Exit(asyncio.run(_verify(Settings())))
+
+
+async def _pull(ids: list[str], revision: str | None, settings: Settings) -> ExitCode:
+    whole = True
+    async with hub_http() as http:
+        client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
+        for model_id in ids:
+            whole &= await _stored(model_id, _pulled(client, model_id, revision))
+        await client.close()
+    return ExitCode.OK if whole else ExitCode.NOT_ALL
+
+
+async def _pulled(client: HubClient, model_id: str, revision: str | None) -> str | None:
+    fetched = await client.fetch(model_id, revision)
+    if fetched.stale:
+        raise HubError(model_id, fetched.note or "the Hub could not be asked anew")
+    return fetched.revision
+
+
+async def _import(found: list[FolderModel], settings: Settings) -> ExitCode:
+    cache, whole = HubCache(settings.cache_file), True
+    for model in found:
+        whole &= await _stored(model.id, _imported(model, cache))
+    await cache.close()
+    return ExitCode.OK if whole else ExitCode.NOT_ALL
+
+
+async def _imported(model: FolderModel, cache: HubCache) -> str | None:
+    await import_model(model, cache)
+    return model.commit
+
+
+async def _stored(model_id: str, keeping: Coroutine[object, object, str | None]) -> bool:
+    """Print what became of a model, and return whether it is stored."""
+    try:
+        commit = await keeping
+    except (HubError, OSError) as error:
+        typer.echo(f"{ascii(model_id)[1:-1]}: {error}", err=True)
+        return False
+    typer.echo(f"{model_id} at {commit or 'an unknown commit'}")
+    return True
+
+
+async def _verify(settings: Settings) -> ExitCode:
+    cache = HubCache(settings.cache_file)
+    entries = await cache.check()
+    await cache.close()
+    damaged = [entry for entry in entries if not entry.intact]
+    for entry in damaged:
+        key = entry.key
+        typer.echo(f"dropped, since it was damaged: {key.file} of {key.model} at {key.revision}", err=True)
+    stored = {entry.key.model for entry in entries if entry.intact}
+    size = sum(entry.size for entry in entries if entry.intact)
+    whole = len(entries) - len(damaged)
+    typer.echo(f"{whole} entries of {len(stored)} models, {size} bytes, in {cache.path or 'memory'}: whole")
+    return ExitCode.NOT_ALL if damaged else ExitCode.OK

@@ -1,0 +1,50 @@
+"""`dryserve token`: create, list and revoke the tokens of operators, readers and workers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from service.bootstrap import build_database
+from service.cli.exit_codes import ExitCode
+from service.settings import Settings
+from service.store.tokens import Scope, TokenStore
+
+cli: Final = typer.Typer(name="token", help="Tokens of operators, readers and workers.", no_args_is_help=True)
+Answer = TypeVar("Answer")
+
+
+@cli.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Name of its owner; a worker's jobs show it.")],
+    scope: Annotated[Scope, typer.Option(help="What it allows.")],
+) -> None:
+    """Create a token and print it; it cannot be shown again."""
+    typer.echo(_with_tokens(lambda tokens: tokens.create(name, scope)))
+
+
+@cli.command("list")
+def list_tokens() -> None:
+    """List the tokens that are valid."""
+    for token in _with_tokens(lambda tokens: tokens.all()):
+        typer.echo(f"{token.id}  {token.scope:8}  {token.name}")
+
+
+@cli.command()
+def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list` shows it.")]) -> None:
+    """Revoke a token: it is no longer accepted."""
+    if not _with_tokens(lambda tokens: tokens.revoke(token_id)):
+        typer.echo(f"no valid token {token_id}", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _with_tokens(use: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:
+    async def ask() -> Answer:
+        database = build_database(Settings())
+        try:
+            return await use(TokenStore(database))
+        finally:
+            await database.close()
+
+    return asyncio.run(ask())

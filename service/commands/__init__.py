@@ -1,1 +1,0 @@
-"""What the command line can do beside planning and serving."""

@@ -1,0 +1,164 @@
+"""Whether the release and the GPU can load a quantized checkpoint."""
+
+from typing import Final
+
+from packaging.version import Version
+
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.architecture.weight_schemes import WeightFormat
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
+from service.gpus.capability import ComputeCapability
+
+MARLIN_BITS: Final = frozenset({4, 8})
+MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
+"""GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
+
+
+def check_checkpoint(
+    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: CheckpointRules
+) -> None:
+    """Refuse a checkpoint format that this GPU or this release cannot run.
+
+    Source: vLLM 0.32.0, VllmConfig._get_quantization_config.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if quantization is None:
+        return
+    algorithms = rules.modelopt_algorithms
+    if quantization.algorithm and quantization.algorithm not in algorithms:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: ModelOpt currently only supports: {list(algorithms)} quantizations in vLLM. Please "
+            "check the `hf_quant_config.json` file for your model's quant configuration.",
+            type="ValidationError",
+        )
+    minimum = rules.quantization_min_capability.get(quantization.method)
+    current = capability.major * 10 + capability.minor
+    if minimum is not None and current < int(minimum):
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: The quantization method {quantization.method} is not supported for the current "
+            f"GPU. Minimum capability: {minimum}. Current capability: {current}.",
+            type="ValidationError",
+        )
+    if quantization.method == "gptq" and not _runs_on_marlin(quantization):
+        _check_plain_gptq(quantization, dtype, rules)
+        return
+    for types in rules.activation_types:
+        if types.checkpoint == quantization.method and dtype not in types.dtypes:
+            raise _unsupported(dtype, types.name, types.dtypes)
+
+
+def _runs_on_marlin(quantization: Quantization) -> bool:
+    return (
+        quantization.bits in MARLIN_BITS
+        and quantization.group_size in MARLIN_GROUPS
+        and quantization.symmetric
+    )
+
+
+def _check_plain_gptq(quantization: Quantization, dtype: str, rules: CheckpointRules) -> None:
+    if not rules.plain_gptq:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: Unsupported quantization config: bits={quantization.bits}, "
+            f"sym={quantization.symmetric}",
+            type="ValidationError",
+        )
+    if dtype != "float16":
+        raise _unsupported(dtype, "gptq", ("float16",))
+
+
+def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRefusal:
+    return EngineRefusal(
+        Stage.CONFIG,
+        f"VllmConfig: torch.{dtype} is not supported for quantization method {name}. "
+        f"Supported dtypes: [{', '.join(f'torch.{each}' for each in supported)}]",
+        type="ValidationError",
+    )
+
+
+def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules, release: Version) -> None:
+    """Refuse a ModelOpt checkpoint with a shared embedding in releases that cannot share it.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or not quantization.method.startswith("modelopt"):
+        return
+    if architecture.tie_word_embeddings and not rules.modelopt_ties_embeddings:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "",
+            type="NotImplementedError",
+            detail=f"vLLM {release} cannot tie the output to the embedding of a ModelOpt checkpoint.",
+        )
+
+
+def check_clamped_experts(
+    architecture: ModelArchitecture, capability: ComputeCapability, rules: CheckpointRules
+) -> None:
+    """Refuse NVFP4 experts with a clamp where no kernel of the release clamps.
+
+    Source: vLLM 0.22.1 and 0.24.0, fused_moe/oracle/nvfp4.py NVFP4_BACKENDS_WITH_CLAMP.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    majors = rules.clamped_nvfp4_majors
+    quantization = architecture.quantization
+    scheme = None if quantization is None else quantization.expert_scheme
+    if not majors or scheme is None or scheme.format is not WeightFormat.NVFP4:
+        return
+    clamped = any(
+        isinstance(layer.feed_forward, MixtureOfExperts) and layer.feed_forward.clamped
+        for layer in architecture.layers
+    )
+    if clamped and str(capability.major) not in majors:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "No NvFp4 MoE backend supports the deployment configuration.",
+            type="NotImplementedError",
+        )
+
+
+def check_expert_blocks(
+    architecture: ModelArchitecture,
+    tensor_parallel_size: int,
+    rules: CheckpointRules,
+    *,
+    expert_parallel: bool,
+) -> None:
+    """Refuse experts whose split width is no multiple of the weights' scale blocks.
+
+    Ranks that share out whole experts split none.
+
+    Source: vLLM 0.29.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights; FusedMoEParallelConfig.make.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
+        return
+    if expert_parallel:
+        return
+    if not quantization.block_shape or quantization.expert_scheme is not None:
+        return
+    block = quantization.block_shape[0]
+    for layer in architecture.layers:
+        if not isinstance(layer.feed_forward, MixtureOfExperts):
+            continue
+        width = layer.feed_forward.intermediate_size // tensor_parallel_size
+        if width % block:
+            raise EngineRefusal(
+                Stage.MODEL,
+                f"The output_size of gate's and up's weight = {width} is not divisible by "
+                f"weight quantization block_n = {block}.",
+            )

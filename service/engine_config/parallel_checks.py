@@ -1,0 +1,276 @@
+"""Whether the model can be split over the requested tensor-parallel ranks and pipeline stages."""
+
+from typing import Final
+
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import (
+    GatedDeltaNet,
+    GroupedLinearAttention,
+    KimiDeltaAttention,
+    KimiK3DeltaAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    Recurrence,
+    ShortConvolution,
+)
+from service.architecture.model import ModelArchitecture
+from service.architecture.pipeline import model_stages
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.parallelism import ParallelismRules
+
+NGRAMS_UNSPLITTABLE: Final = (
+    "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks do not "
+    "receive the raw input_ids it needs. Please run with PP=1."
+)
+
+NO_EXPERTS: Final = (
+    "Number of experts in the model must be greater than 0 when expert parallelism is enabled."
+)
+
+
+def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
+    """Refuse a size that does not divide the query heads.
+
+    Source: vLLM 0.32.0, ModelConfig.verify_with_parallel_config.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    mixer = architecture.lead_attention
+    heads = 0 if mixer is None else mixer.num_heads
+    if heads % tensor_parallel_size:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: Total number of attention heads ({heads}) must be divisible by "
+            f"tensor parallel size ({tensor_parallel_size}).",
+            type="ValidationError",
+        )
+
+
+def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> None:
+    """Refuse to split experts of a model whose config names none.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_with_expert_parallelism.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if expert_parallel and not architecture.declared.experts:
+        raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {NO_EXPERTS}", type="ValidationError")
+
+
+def check_context_parallel(
+    architecture: ModelArchitecture, tensor_parallel_size: int, parallel: int, rules: ParallelismRules
+) -> None:
+    """Refuse decode context parallelism that the ranks cannot share.
+
+    It needs key/value heads that are repeated on several ranks, unless attention is MLA.
+
+    Source: vLLM 0.11.1 to 0.33.0, ModelConfig.verify_with_parallel_config and ParallelConfig.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if parallel == 1:
+        return
+    ranks = tensor_parallel_size
+    if ranks % parallel:
+        error, words = rules.uneven_ranks_refusal
+        raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
+    mixer = architecture.lead_attention
+    if not rules.context_parallel_refusals:
+        return
+    if mixer is None:
+        detail = "The engine divides the ranks by the model's key/value heads, and it has none."
+        words = "integer division or modulo by zero"
+        raise EngineRefusal(Stage.CONFIG, words, type="ZeroDivisionError", detail=detail)
+    if not isinstance(mixer, Attention):
+        return
+    most, queries = ranks // mixer.num_kv_heads, mixer.num_heads // mixer.num_kv_heads
+    refused = (ranks <= mixer.num_kv_heads, parallel > most, queries % parallel != 0)
+    for template, applies in zip(rules.context_parallel_refusals, refused, strict=True):
+        if applies:
+            words = template.format(
+                ranks=ranks, kv_heads=mixer.num_kv_heads, most=most, parallel=parallel, queries=queries
+            )
+            raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
+
+
+def check_pipeline(
+    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: ParallelismRules
+) -> None:
+    """Refuse pipeline stages for a model class that cannot be split so.
+
+    Raises:
+        EngineRefusal: stages ``config`` and ``model``.
+    """
+    if pipeline_parallel_size == 1:
+        return
+    unnamed = architecture.class_name in rules.pipeline_unnamed and not architecture.declared.text_class
+    if unnamed or architecture.class_name in rules.pipeline_unsplittable:
+        raise EngineRefusal(
+            Stage.MODEL, "VllmConfig: No model architectures are specified", type="ValidationError"
+        )
+    if any(layer.before is not None for layer in architecture.layers):
+        # vLLM 0.29.0 to 0.33.0, Qwen4ExpForConditionalGenerationConfig.verify_and_update_config.
+        raise EngineRefusal(Stage.CONFIG, NGRAMS_UNSPLITTABLE, type="NotImplementedError")
+    if (
+        not architecture.class_limits.pipeline_parallel
+        or architecture.class_name in rules.pipeline_unsupported
+    ):
+        raise EngineRefusal(
+            Stage.CONFIG,
+            "Pipeline parallelism is not supported for this model. "
+            "Supported models implement the `SupportsPP` interface.",
+            type="NotImplementedError",
+        )
+
+
+def check_missing_layers(
+    architecture: ModelArchitecture, pipeline_parallel_size: int, rules: ParallelismRules
+) -> None:
+    """Refuse pipeline stages where the model's own code fails on layers that are held elsewhere.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    failure = rules.pipeline_unready.get(architecture.class_name)
+    if pipeline_parallel_size > 1 and failure is not None:
+        error, _, words = failure.partition(": ")
+        raise EngineRefusal(Stage.MODEL, words, type=error)
+
+
+def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+    """Refuse pipeline stages that part a layer from the earlier one whose cache it reads.
+
+    Source: vLLM 0.10.2 to 0.33.0, validate_kv_sharing_target.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    if pipeline_parallel_size == 1:
+        return
+    for stage in model_stages(architecture, pipeline_parallel_size):
+        for index in stage:
+            mixer = architecture.layers[index].mixer
+            source = mixer.shares_cache_of if isinstance(mixer, Attention) else None
+            if source is not None and source not in stage:
+                reader, owner = (_attention_name(architecture, layer) for layer in (index, source))
+                raise EngineRefusal(
+                    Stage.MODEL,
+                    f"Specified KV sharing target layer for {reader} is not valid: "
+                    f"target layer {owner} is not a valid Attention layer in the model.",
+                    detail=f"Pipeline stages part layer {index} from layer {source}, whose cache it reads.",
+                )
+
+
+def _attention_name(architecture: ModelArchitecture, index: int) -> str:
+    within = "language_model." if architecture.multimodal else ""
+    return f"{within}model.layers.{index}.self_attn.attn"
+
+
+def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: ParallelismRules) -> None:
+    """Refuse a size by which some layer cannot be built.
+
+    Raises:
+        EngineRefusal: what the model's own code raises (stage ``model``).
+    """
+    if not architecture.class_limits.tensor_parallel and tensor_parallel_size > 1:
+        # vLLM 0.33.0, DoryForCausalLM.__init__
+        name = architecture.class_name.removesuffix("ForCausalLM")
+        words = f"{name} currently supports tensor_parallel_size=1 only"
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
+    failure = rules.unrepeated_kv_heads.get(architecture.class_name)
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
+        if isinstance(mixer, Attention) and mixer.convolutions is not None:
+            _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
+        if isinstance(mixer, Attention) and mixer.stored_sinks:
+            _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
+        elif isinstance(mixer, Attention):
+            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
+    for recurrence in architecture.recurrences:
+        _check_state(recurrence, tensor_parallel_size)
+    if architecture.media.heads is not None:
+        _check_divisible(architecture.media.heads, tensor_parallel_size)
+    if (architecture.media.width or 0) % tensor_parallel_size:
+        # vLLM 0.19.1 and 0.33.0, MergedColumnParallelLinear: an assertion without words.
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
+    """Heads are split, or else each is repeated on as many ranks: vLLM 0.32.0, LlamaAttention."""
+    if heads < ranks and failure is not None:
+        error, _, words = failure.partition(": ")
+        raise EngineRefusal(Stage.MODEL, words.format(heads=heads, ranks=ranks), type=error)
+    if heads % ranks and ranks % heads:
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+
+
+def _check_convolved(heads: int, ranks: int) -> None:
+    """Each rank has a whole head at least: vLLM 0.26.0 to 0.33.0, InklingConvState."""
+    if heads < ranks:
+        words = f"sconv SWA cache supports tp_size <= num_kv_heads ({heads}), got {ranks}"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+
+
+def _check_sink_heads(heads: int, ranks: int) -> None:
+    """Heads with sinks in the cache are not repeated: vLLM 0.32.0, OpenPanguSinkAttention."""
+    words = ""
+    if heads < ranks:
+        words = (
+            f"Number of KV heads {heads} is less than TP size {ranks}, "
+            "KV heads replication is not support yet."
+        )
+    elif heads % ranks:
+        words = (
+            f"Number of KV heads is greater than TP size, but total_num_kv_heads {heads} "
+            f"is not divisible by tp_size {ranks}."
+        )
+    if words:
+        raise EngineRefusal(Stage.MODEL, words, type="ValueError")
+
+
+def _check_state(mixer: Recurrence, ranks: int) -> None:
+    """Refuse to split heads or channels of a state: vLLM 0.32.0, MambaStateShapeCalculator, MambaMixer2."""
+    match mixer:
+        case GatedDeltaNet():
+            _check_divisible(mixer.num_key_heads, ranks)
+            _check_divisible(mixer.num_value_heads, ranks)
+        case KimiDeltaAttention() | KimiK3DeltaAttention() | LinearAttention():
+            if mixer.num_heads % ranks:
+                raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+        case GroupedLinearAttention():
+            _check_groups(mixer, ranks)
+        case Mamba2():
+            _check_mamba2(mixer, ranks)
+        case Mamba():
+            _check_divisible(mixer.intermediate_size, ranks)
+        case ShortConvolution():
+            _check_divisible(mixer.channels, ranks)
+
+
+def _check_groups(mixer: GroupedLinearAttention, ranks: int) -> None:
+    """Each rank normalizes whole groups: vLLM 0.32.0, bailing_linear_attn.py BailingMoELinearAttention."""
+    words = ""
+    if ranks > mixer.norm_groups:
+        words = "tp_size must be <= group_norm_size for local rms norm"
+    elif mixer.norm_groups % ranks:
+        words = "group_norm_size must be divisible by tp_size"
+    if words or mixer.num_heads % ranks:
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+
+
+def _check_mamba2(mixer: Mamba2, ranks: int) -> None:
+    words = ""
+    if mixer.num_heads % ranks:
+        words = "Tensor parallel world size must divide num heads."
+    elif mixer.num_groups % ranks and mixer.num_groups != 1:
+        words = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
+    if words:
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+
+
+def _check_divisible(count: int, ranks: int) -> None:
+    if count % ranks:
+        raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")

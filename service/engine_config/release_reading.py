@@ -1,0 +1,43 @@
+"""What some releases read of a config otherwise than the others."""
+
+from dataclasses import replace
+
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.model import ModelArchitecture
+from service.engines.rules.checkpoints import CheckpointRules
+
+
+def as_read_by(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:
+    """Return the model with the layers that the release builds of it."""
+    if architecture.class_name in rules.left_to_transformers:
+        return replace(
+            architecture,
+            layers=architecture.attending_layers,
+            ends=replace(architecture.ends, output_float32=False),
+            class_limits=replace(architecture.class_limits, pipeline_parallel=True),
+        )
+    return _with_rotary_size(architecture, rules)
+
+
+def _with_rotary_size(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:
+    """Return the model with the rotary size that the release's config class takes from ``head_dim``.
+
+    Source: transformers 5.5, GlmMoeDsaConfig.attribute_map, which 5.10 no longer has.
+    """
+    size = architecture.declared.head_size
+    if size is None or architecture.model_type not in rules.head_dim_is_rotary:
+        return architecture
+    drafts = architecture.drafts
+    if drafts.own is not None:
+        drafts = replace(drafts, own=replace(drafts.own, layers=_turned(drafts.own.layers, size)))
+    return replace(architecture, layers=_turned(architecture.layers, size), drafts=drafts)
+
+
+def _turned(layers: tuple[DecoderLayer, ...], size: int) -> tuple[DecoderLayer, ...]:
+    return tuple(
+        replace(layer, mixer=replace(layer.mixer, qk_rope_head_dim=size))
+        if isinstance(layer.mixer, MultiHeadLatentAttention)
+        else layer
+        for layer in layers
+    )

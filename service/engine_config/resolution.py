@@ -1,0 +1,400 @@
+"""Resolves a caller's flags into a start with every default filled in, or the engine's refusal."""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.recurrence import state_kind
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.engine_config import (
+    cache_dtype,
+    checkpoint_checks,
+    model_dtype,
+    offload_checks,
+    parallel_checks,
+    speculation,
+    state_caching,
+    weight_quantization,
+)
+from service.engine_config.engine_config import EngineConfig
+from service.engine_config.max_model_len import resolve_max_model_len
+from service.engine_config.model_runner import runs_on_v2_model_runner
+from service.engine_config.speculation import Speculation
+from service.engines.cases import BatchDefaults
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.model_classes import check_model_class
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.batches import AsyncScheduling, BatchRules
+from service.engines.rules.capacity import CapacityRules
+from service.engines.rules.groups import GroupRules
+from service.engines.rules.kernels import KernelRules
+from service.engines.rules.speculation import SpeculationRules
+from service.engines.rules.states import StateRules
+from service.engines.speculative_config import HIDDEN_STATE_METHODS
+from service.gpus.capability import ComputeCapability
+from service.gpus.gpu_type import GpuType
+from service.units import GIB
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTerms:
+    """What a configuration takes from a GPU type: types with equal terms are configured alike."""
+
+    dtype: str
+    """Type that the model runs in there."""
+    quantization: Quantization | None
+    """How weights are quantized once they are loaded."""
+    unloadable: EngineRefusal | None
+    """Why the checkpoint cannot be loaded there, if so."""
+    batch: BatchDefaults
+    name: str = field(compare=False)
+    compute_capability: ComputeCapability = field(compare=False)
+
+    @classmethod
+    def of(
+        cls, architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+    ) -> "DeviceTerms":
+        """Return the terms of a GPU type.
+
+        Raises:
+            EngineRefusal: the release does not have the model's class, or not in the requested type.
+            ValueError: the GPU has no compute capability.
+        """
+        if gpu.compute_capability is None:
+            raise ValueError(f"{gpu.id} has no compute capability")
+        check_model_class(architecture.class_name, rules.release)
+        dtype = model_dtype.resolve_model_dtype(architecture, flags.dtype, gpu, rules.dtypes)
+        quantization, unloadable = architecture.quantization, None
+        try:
+            quantization = weight_quantization.run_with(quantization, flags.quantization)
+            checkpoint_checks.check_checkpoint(quantization, dtype, gpu.compute_capability, rules.checkpoints)
+        except EngineRefusal as refusal:
+            unloadable = refusal
+        batch = batch_defaults(rules.batches, gpu)
+        return cls(dtype, quantization, unloadable, batch, gpu.name, gpu.compute_capability)
+
+
+def resolve_engine_config(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> EngineConfig:
+    """Fill in defaults and check what the engine checks before it builds the model, in its order.
+
+    Raises:
+        EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
+        ValueError: the GPU has no compute capability.
+    """
+    return configure(architecture, flags, rules, DeviceTerms.of(architecture, flags, rules, gpu))
+
+
+def configure(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, device: DeviceTerms
+) -> EngineConfig:
+    """Fill in defaults and check what the engine checks before it builds the model, in its order.
+
+    Source: vLLM 0.32.0, EngineArgs.create_engine_config and VllmConfig.__post_init__.
+
+    Raises:
+        EngineRefusal: the engine would not get past its configuration.
+        UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
+    """
+    tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
+    max_model_len, fit = resolve_max_model_len(
+        flags.max_model_len, architecture, rules.lengths, rules.release
+    )
+    weight_quantization.check_method(
+        architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
+    )
+    requested_cache = flags.kv_cache_dtype or "auto"
+    cache_dtype.check_cache_dtype(requested_cache, rules.dtypes, rules.release)
+    state_caching.check_state_choices(flags, rules.states)
+    offload_checks.check_flags(flags)
+    drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
+    max_model_len = _limited(max_model_len, flags, drafted, rules)
+    bidirectional = _sees_media_both_ways(architecture, flags, rules.batches)
+    batched, seqs = _batch_limits(
+        architecture, flags, rules.batches, device.batch, bidirectional, max_model_len
+    )
+    kv_cache_dtype = cache_dtype.resolve_cache_dtype(requested_cache, architecture.quantization, rules.dtypes)
+    skipped = cache_dtype.skipped_layers(
+        kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules.dtypes
+    )
+    _check_batch(architecture, flags, rules.batches, batched, max_model_len)
+    parallel_checks.check_heads(architecture, tensor_parallel)
+    parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules.parallelism)
+    parallel_checks.check_context_parallel(
+        architecture, tensor_parallel, flags.decode_context_parallel_size, rules.parallelism
+    )
+    if device.unloadable is not None:
+        raise device.unloadable.with_traceback(None)
+    cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)
+    cache_dtype.check_mla_cache_dtype(kv_cache_dtype, architecture, rules.dtypes)
+    _check_slots(drafted, batched, seqs, rules.speculation)
+    caching, mode = state_caching.resolve_state_caching(
+        architecture,
+        flags,
+        rules.states,
+        drafts_align=drafted is not None and rules.speculation.drafts_align_states,
+    )
+    _check_aligned_states(drafted, mode, rules.speculation)
+    state_caching.check_state_flags(
+        flags, rules.states, caching=caching, mode=mode, max_model_len=max_model_len
+    )
+    state_caching.check_state_dtype(architecture, flags, rules.states)
+    conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
+    v2_model_runner = runs_on_v2_model_runner(architecture, rules.batches, rules.speculation, drafted)
+    return EngineConfig(
+        rules=rules,
+        device_name=device.name,
+        compute_capability=device.compute_capability,
+        tensor_parallel_size=tensor_parallel,
+        pipeline_parallel_size=flags.pipeline_parallel_size,
+        decode_context_parallel_size=flags.decode_context_parallel_size,
+        enable_expert_parallel=flags.enable_expert_parallel,
+        dtype=dtype,
+        max_model_len=max_model_len,
+        fit_max_model_len=fit,
+        max_num_batched_tokens=batched,
+        max_num_seqs=seqs,
+        gpu_memory_utilization=_utilization(flags, rules.capacity),
+        num_gpu_blocks_override=flags.num_gpu_blocks_override,
+        kv_cache_dtype=kv_cache_dtype,
+        kv_cache_dtype_skip_layers=skipped,
+        block_size=flags.block_size,
+        attention_backend=_attention_backend(flags.attention_backend, rules.kernels),
+        enable_prefix_caching=caching,
+        concurrent_batches=_concurrent_batches(flags, rules, mode, drafted, v2_model_runner=v2_model_runner),
+        enforce_eager=flags.enforce_eager,
+        hybrid_manager=_hybrid_manager(architecture, flags, rules.groups, drafted),
+        mamba_cache_mode=mode,
+        mamba_block_size=flags.mamba_block_size,
+        conv_state_dtype=conv_state,
+        recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules.states, conv_state),
+        bidirectional_media=bidirectional,
+        encoder_tokens=_encoder_tokens(architecture, rules.batches, batched),
+        cache_method=cache_dtype.cache_method(
+            device.quantization if rules.dtypes.online_cache_scales else architecture.quantization
+        ),
+        passes_cache_dtype=cache_dtype.passes_cache_dtype(architecture, rules.dtypes),
+        speculation=drafted,
+        v2_model_runner=v2_model_runner,
+    )
+
+
+def _attention_backend(requested: str | None, rules: KernelRules) -> str | None:
+    """Return the backend that a flag names, as the engine spells it; ``None`` leaves it to the engine.
+
+    The engine compares names in upper case.
+
+    Source: vLLM 0.13.0 and 0.32.0, config/attention.py AttentionConfig.validate_backend_before.
+    """
+    name = None if requested is None else requested.upper()
+    return None if name == "AUTO" and rules.auto_backend else name
+
+
+def _encoder_tokens(architecture: ModelArchitecture, rules: BatchRules, batched: int) -> int:
+    """Return the tokens of an encoder that the engine makes room for in the cache of one request."""
+    if architecture.encoder_tokens is None:
+        return 0
+    return batched if rules.encoder_budget_is_batch else architecture.encoder_tokens
+
+
+def architecture_dtype(requested: str | None, dtype: str) -> str:
+    """Return the type of a state: the requested one, or else the model's own."""
+    return dtype if requested in (None, "auto") else model_dtype.ALIASES.get(requested, requested)
+
+
+def _recurrent_dtype(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules, conv_state: str
+) -> str:
+    """Return the type of the recurrent part of a state: the flag's, the config's, or its kind's own."""
+    kinds = {state_kind(mixer) for mixer in architecture.recurrences}
+    unset = next((rules.own_dtype[kind] for kind in kinds & rules.own_dtype.keys()), conv_state)
+    if kinds & rules.single_dtype_kinds:
+        return unset
+    if flags.mamba_ssm_cache_dtype not in (None, "auto"):
+        return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
+    default = rules.configured_dtype.get(architecture.class_name)
+    if default is not None:
+        return architecture_dtype(architecture.states.dtype or default or None, conv_state)
+    return unset
+
+
+def _limited(max_model_len: int, flags: ServeFlags, drafted: Speculation | None, rules: EngineRules) -> int:
+    """Return the context length, limited to that of a whole model that drafts.
+
+    Source: vLLM 0.33.0, VllmConfig._limit_max_model_len_to_draft.
+    """
+    draft, config = (None, None) if drafted is None else (drafted.draft, flags.speculative_config)
+    if not rules.lengths.draft_limits or draft is None or config is None or draft.whole is None:
+        return max_model_len
+    longest, _ = resolve_max_model_len(None, draft.whole, rules.lengths, rules.release)
+    return min(max_model_len, config.max_model_len or longest, longest)
+
+
+def _check_slots(drafted: Speculation | None, batched: int, seqs: int, rules: SpeculationRules) -> None:
+    """Refuse a step in which drafting leaves no token.
+
+    Source: vLLM 0.20.0, VllmConfig._set_max_num_scheduled_tokens.
+    """
+    if drafted is None or not rules.draft_slots:
+        return
+    scheduled = batched - drafted.slots * seqs
+    if scheduled <= 0:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: max_num_scheduled_tokens is set to {scheduled} based on the speculative decoding "
+            "settings, which does not allow any tokens to be scheduled. Increase max_num_batched_tokens to "
+            "accommodate the additional draft token slots, or decrease num_speculative_tokens or "
+            "max_num_seqs.",
+            type="ValidationError",
+        )
+
+
+def _check_aligned_states(drafted: Speculation | None, mode: str, rules: SpeculationRules) -> None:
+    if drafted is not None and mode == state_caching.ALIGN and rules.aligned_states_refusal:
+        words = f"VllmConfig: {rules.aligned_states_refusal}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+
+
+def _hybrid_manager(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: GroupRules, drafted: Speculation | None
+) -> bool:
+    """Whether layers of several kinds share the pool: chunks do not go with hidden states for a draft."""
+    chunked = any(
+        isinstance(mixer, Attention) and mixer.attention_chunk_size is not None
+        for _, mixer in architecture.attention_layers
+    )
+    drafts = drafted is not None and drafted.method in HIDDEN_STATE_METHODS
+    keeps = rules.chunks_keep_hybrid_manager and not drafts
+    return not flags.disable_hybrid_kv_cache_manager and (keeps or not chunked)
+
+
+def _utilization(flags: ServeFlags, rules: CapacityRules) -> float:
+    given = flags.gpu_memory_utilization
+    return rules.gpu_memory_utilization / 100 if given is None else given
+
+
+def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules) -> bool:
+    return (
+        architecture.media.bidirectional
+        and architecture.model_type in rules.bidirectional_media_types
+        and not flags.language_model_only
+    )
+
+
+def _concurrent_batches(
+    flags: ServeFlags,
+    rules: EngineRules,
+    state_mode: str,
+    drafted: Speculation | None,
+    *,
+    v2_model_runner: bool,
+) -> int:
+    """Return the batches that scheduling keeps in flight: vLLM 0.32.0, VllmConfig.max_concurrent_batches."""
+    stages = flags.pipeline_parallel_size
+    overlaps = flags.async_scheduling
+    if overlaps is None:
+        overlaps = _overlaps(rules.batches.async_scheduling, stages, state_mode) and _drafts_overlap(
+            drafted, rules.speculation
+        )
+    elif overlaps:
+        _check_overlap(drafted, rules.speculation)
+    if not overlaps:
+        return stages
+    if stages == 1:
+        return 2
+    return stages + (1 if v2_model_runner else 0)
+
+
+def _drafts_overlap(drafted: Speculation | None, rules: SpeculationRules) -> bool:
+    return drafted is None or (drafted.padded and drafted.method in rules.async_methods)
+
+
+def _check_overlap(drafted: Speculation | None, rules: SpeculationRules) -> None:
+    """Refuse requested asynchronous scheduling with a speculative method that does not support it."""
+    if drafted is None or (drafted.padded and drafted.method in rules.async_requested_methods):
+        return
+    words = rules.async_refusal.format(method=drafted.method)
+    error = "ValidationError" if words.startswith("VllmConfig") else "ValueError"
+    raise EngineRefusal(Stage.CONFIG, words, type=error)
+
+
+def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:
+    match default:
+        case AsyncScheduling.OFF:
+            return False
+        case AsyncScheduling.UNLESS_PIPELINED:
+            return stages == 1
+        case AsyncScheduling.UNLESS_STATES_ARE_CACHED:
+            return state_mode == "none"
+        case AsyncScheduling.ON:
+            return True
+    assert_never(default)
+
+
+def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on
+    architecture: ModelArchitecture,
+    flags: ServeFlags,
+    rules: BatchRules,
+    defaults: BatchDefaults,
+    bidirectional: bool,
+    max_model_len: int,
+) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs.
+
+    Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
+    """
+    seqs = flags.max_num_seqs or defaults.seqs
+    if flags.max_num_batched_tokens is not None:
+        return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
+    tokens = defaults.tokens
+    whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
+    if whole or flags.enable_chunked_prefill is False:
+        tokens = max(tokens, max_model_len)
+    if bidirectional and rules.media_item_sets_batch and architecture.media.largest_item is not None:
+        tokens = max(tokens, architecture.media.largest_item)
+    if rules.bounded_by_requests:
+        tokens = min(tokens, seqs * max_model_len)
+    return tokens, min(seqs, tokens)
+
+
+def _check_batch(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules, batched: int, max_model_len: int
+) -> None:
+    """Refuse batches smaller than ``max_num_seqs``, or than a whole prompt where prompts are not chunked.
+
+    Source: vLLM 0.32.0, SchedulerConfig.verify_max_model_len.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    whole = architecture.encoder_tokens is not None or flags.enable_chunked_prefill is False
+    if whole and rules.whole_prompts and batched < max_model_len:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) is smaller than max_model_len "
+            f"({max_model_len}). This effectively limits the maximum sequence length to "
+            "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len.",
+            type="ValidationError",
+        )
+    if flags.max_num_seqs is not None and batched < flags.max_num_seqs:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"SchedulerConfig: max_num_batched_tokens ({batched}) must be greater than or equal to "
+            f"max_num_seqs ({flags.max_num_seqs}).",
+            type="ValidationError",
+        )
+
+
+def batch_defaults(rules: BatchRules, gpu: GpuType) -> BatchDefaults:
+    """Return the default batch limits of a release on a GPU type."""
+    return next(
+        entry
+        for entry in rules.defaults
+        if entry.applies(gpu.memory_bytes / GIB, gpu.name, str(gpu.compute_capability))
+    )

@@ -1,0 +1,83 @@
+"""Whether a release takes a method of quantized weights, and ``--quantization`` the checkpoint."""
+
+from typing import Final
+
+from service.architecture.quantization import Quantization
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
+
+READ_FROM_FILE: Final = frozenset(
+    {
+        "auto_awq",
+        "auto_gptq",
+        "awq",
+        "awq_marlin",
+        "gptq",
+        "gptq_marlin",
+        "modelopt",
+        "modelopt_fp4",
+        "modelopt_mixed",
+        "modelopt_mxfp8",
+        "moe_wna16",
+    }
+)
+"""Methods that a checkpoint must describe: vLLM 0.16.0 to 0.33.0, get_config_filenames of each."""
+
+
+def check_method(
+    stored: Quantization | None, flag: str | None, model_type: str, rules: CheckpointRules
+) -> None:
+    """Refuse a method that the release does not accept, or that does not fit the checkpoint.
+
+    A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_quantization and override_quantization_method.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if stored is not None and stored.names_modelopt:
+        return
+    method, words = flag, ""
+    if stored is not None:
+        method = _runs_as(stored.method, flag, model_type, rules)
+        if flag is not None and method == stored.method != flag:
+            words = (
+                f"Quantization method specified in the model config ({stored.method}) does not match the "
+                f"quantization method specified in the `quantization` argument ({flag})."
+            )
+    if method is None:
+        return
+    if not words and method not in rules.quantization_methods:
+        known = sorted(rules.quantization_methods)
+        words = f"Unknown quantization method: {method}. Must be one of {known}."
+    elif not words and method in rules.deprecated_quantization:
+        words = (
+            f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
+            "To bypass, set `--allow-deprecated-quantization`."
+        )
+    if words:
+        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+
+
+def _runs_as(stored: str, flag: str | None, model_type: str, rules: CheckpointRules) -> str:
+    """Return the method that runs a checkpoint: the first one that claims it, or else its own."""
+    claiming = (each for each in rules.quantization_overrides if each.applies(stored, flag, model_type))
+    return next((each.runs_as for each in claiming), stored)
+
+
+def run_with(stored: Quantization | None, flag: str | None) -> Quantization | None:
+    """Return how weights are quantized once they are loaded, as far as checks go.
+
+    Raises:
+        EngineRefusal: the checkpoint lacks what the method needs (stage ``config``).
+    """
+    if stored is not None or flag is None:
+        return stored
+    if flag in READ_FROM_FILE:
+        words = f"VllmConfig: Cannot find the config file for {flag}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+    if flag == "compressed-tensors":
+        detail = "The engine builds this method's config of nothing, which misses its arguments."
+        raise EngineRefusal(Stage.CONFIG, "", type="TypeError", detail=detail)
+    return Quantization(flag)

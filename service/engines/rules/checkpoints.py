@@ -1,0 +1,62 @@
+"""Which checkpoints a release loads, and how it reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.engines.cases import ActivationTypes, QuantizationOverride
+
+
+class ParamsFile(StrEnum):
+    """When a model is read by its params.json, Mistral's own format."""
+
+    WITHOUT_CONFIG = "without_config"
+    """Where there is no config.json."""
+    FIRST = "first"
+    """Wherever there is one."""
+    WITH_CONSOLIDATED_WEIGHTS = "with_consolidated_weights"
+    """Beside weights in Mistral's own files alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRules:
+    """Which checkpoints a release loads, and how it reads them."""
+
+    params_file: ParamsFile
+    """When a model is read by its params.json and not by its config.json."""
+    params_parts: frozenset[str]
+    """What is read of a params.json."""
+    params_class: str
+    """Class of a config made of a params.json, as transformers spells it."""
+    quantization_methods: frozenset[str]
+    """Values of --quantization that the release knows."""
+    deprecated_quantization: frozenset[str]
+    """Values of --quantization that it takes with --allow-deprecated-quantization alone."""
+    quantization_overrides: tuple[QuantizationOverride, ...]
+    """Formats of checkpoints that a release runs by a method of another name, or whatever --quantization
+    says.
+    """
+    modelopt_algorithms: tuple[str, ...]
+    """Values of ModelOpt's quant_algo that the release knows, in its own order."""
+    quantization_min_capability: Mapping[str, str]
+    """Least compute capability (x10) of each checkpoint format."""
+    activation_types: tuple[ActivationTypes, ...]
+    """Types that models may run in by the format of their checkpoint; formats that are not named run in
+    any.
+    """
+    plain_gptq: bool
+    """Whether GPTQ checkpoints that Marlin cannot run are loaded by the plain kernels."""
+    modelopt_ties_embeddings: bool
+    """Whether a ModelOpt checkpoint can share its embedding with the output."""
+    expert_block_check: bool
+    """Whether split experts must be a multiple of the scale blocks of block-quantized fp8."""
+    clamped_nvfp4_majors: frozenset[str]
+    """Major compute capabilities with kernels for NVFP4 experts behind a clamp; none listed: not limited."""
+    left_to_transformers: frozenset[str]
+    """Classes with recurrent layers that transformers' own code runs instead, and keeps keys and values
+    for in every layer.
+    """
+    head_dim_is_rotary: frozenset[str]
+    """Model types whose config class takes head_dim for the rotary size (qk_rope_head_dim)."""
+    miscounted_layers: Mapping[str, str]
+    """Classes of which a release may build other layers than the config says, and why."""

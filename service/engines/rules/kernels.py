@@ -1,0 +1,21 @@
+"""Which kernels the published builds of a release have, and how backends are named."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRules:
+    """Which kernels the published builds of a release have, and how backends are named."""
+
+    auto_backend: bool
+    """Whether `--attention-backend auto` leaves the choice to the engine; before, no backend has that
+    name.
+    """
+    unbuilt_capabilities: frozenset[str]
+    """Compute capabilities that the published builds have no kernels for."""
+    deep_gemm_unbuilt_majors: frozenset[str]
+    """Major compute capabilities for which the release chooses DeepGEMM while the DeepGEMM it is built with
+    has no kernels for them.
+    """
+    deep_gemm_excluded_types: frozenset[str]
+    """Model types for which the release does not choose DeepGEMM on Blackwell."""

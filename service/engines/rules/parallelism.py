@@ -1,0 +1,34 @@
+"""Over which ranks and stages a model can be split."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelismRules:
+    """Over which ranks and stages a model can be split."""
+
+    pipeline_unsupported: frozenset[str]
+    """Classes that cannot be split into pipeline stages yet, though later releases can."""
+    pipeline_unsplittable: frozenset[str]
+    """Multimodal classes that lose their architecture name when split into pipeline stages."""
+    pipeline_unnamed: frozenset[str]
+    """Multimodal classes that are split into pipeline stages only where their text part names a class."""
+    pipeline_unready: Mapping[str, str]
+    """Classes whose own code fails on the layers that another pipeline stage holds, and what it raises."""
+    unrepeated_kv_heads: Mapping[str, str]
+    """Classes that cannot repeat a key/value head on several tensor-parallel ranks: each must have one of
+    its own; with what they raise, and say.
+    """
+    uneven_ranks_refusal: tuple[str, ...]
+    """What the engine raises, and says, when decode context parallelism does not divide tensor
+    parallelism.
+    """
+    context_parallel_refusals: tuple[str, ...]
+    """The engine's refusal of decode context parallelism that repeated key/value heads do not allow: too
+    few ranks, too large, uneven.
+    """
+    hybrid_context_parallel_failure: str | None
+    """What the scheduler asserts against decode context parallelism once it caches prefixes of several
+    groups of layers; empty: nothing.
+    """

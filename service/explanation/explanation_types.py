@@ -1,0 +1,117 @@
+"""The types of an explained log."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Refusal, Verdict
+from service.startup_log.log import StartupLog
+
+
+class Agreement(StrEnum):
+    """How a logged value compares with the planned one."""
+
+    AGREES = "agrees"
+    """The same within the digits that the log prints."""
+    WITHIN = "within_estimate"
+    """Inside the interval of an estimate."""
+    DIFFERS = "differs"
+    NOT_COMPARED = "not_compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A value that the plan needs and the log does not contain."""
+
+    field: str
+    """Field of the request that gives the value, by path."""
+    taken: str
+    why: str
+    certain: bool = False
+    """Only this value fits the log, or the caller gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One value of the log, compared with the plan."""
+
+    name: str
+    line: int
+    """Counted from 1 in the log."""
+    logged: float | str
+    planned: float | str | None
+    low: float | None
+    """Least value that the plan allows; ``None`` for words."""
+    high: float | None
+    agreement: Agreement
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change with which the start gets past the failure, tested by a dry run."""
+
+    words: str
+    verdict: Verdict
+    tokens: int | None
+    max_concurrency: float | None
+    command: str
+
+
+class CauseBasis(StrEnum):
+    """The source of a failure's cause."""
+
+    LOG = "log"
+    """The engine's own message."""
+    PARAPHRASED = "paraphrased"
+    """A person's own words in the log: more memory is needed than is left."""
+    PLAN = "plan"
+    """The log only says that the start failed; the dry run of the same start gives the refusal."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a start failed."""
+
+    cause: str | None
+    """The cause's name; ``None`` if the message is not known."""
+    basis: CauseBasis
+    stage: str
+    type: str
+    message: str
+    """The engine's own message."""
+    line: int
+    reached: str
+    """The last point that the start reached."""
+    means: str
+    remedy: str
+    """What helps in general; `fixes` were tested for this start."""
+    source: str
+    planned: Refusal | None
+    """The plan's refusal, if it refuses too."""
+    foreseen: bool | None
+    """Whether the plan refuses for the same reason; ``None`` where a plan cannot say."""
+    fixes: tuple[Fix, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to an explain request."""
+
+    log: StartupLog
+    request: PlanRequest | None
+    """The planned start; ``None`` if too little is known to plan one."""
+    command: str | None
+    """The ``vllm serve`` line that starts it."""
+    verdict: Verdict | None
+    """Of that start, with the logged memory."""
+    assumptions: tuple[Assumption, ...]
+    missing: tuple[Assumption, ...]
+    """The values without which the start cannot be planned."""
+    findings: tuple[Finding, ...]
+    ending: Diagnosis | None
+    unmodelled: tuple[str, ...]
+    """Flags of the start that plans ignore and that can make it differ from its plan."""
+    notes: tuple[str, ...]
+    """What a person should know about the planned start."""

@@ -1,0 +1,122 @@
+"""The facts that a log contains about its start, as fields of a plan request."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from service.engines.releases import RELEASES, UnknownRelease, resolve_release
+from service.explanation.explanation_types import Assumption
+from service.gpus.gpu_type import GpuType
+from service.startup_log.log import StartupLog
+from service.units import GIB
+
+HALF_DIGIT: Final = 0.005
+"""GiB: logs round to two digits."""
+FIRST_WITH_FA3: Final = 9
+"""Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
+FLASH_ATTENTION_3: Final = 3.0
+OF_READINGS: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
+"""Flags whose final values the engine logs in separate sentences."""
+
+
+def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
+    """Return the release to plan with, and what was assumed to choose it.
+
+    Raises:
+        UnknownRelease: the log names a release that is not modelled.
+    """
+    if log.release is not None:
+        return _named_release(log.release, log.releases)
+    if log.releases:
+        release = str(log.releases[-1])
+        others = ", ".join(map(str, log.releases[:-1]))
+        why = f"the log's lines come from source lines of {release}" + (f" and of {others}" if others else "")
+        return release, (Assumption("engine.version", release, why),)
+    newest = str(RELEASES[-1])
+    return newest, (Assumption("engine.version", newest, "the log does not name the release"),)
+
+
+def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tuple[Assumption, ...]]:
+    try:
+        version = Version(specified.removeprefix("v"))
+    except InvalidVersion as error:
+        raise UnknownRelease(specified) from error
+    own_build = version.is_prerelease or version.is_devrelease
+    if not own_build:
+        resolved = resolve_release(specified)
+        if resolved.release == Version(version.base_version):
+            return str(resolved.release), ()
+        return str(resolved.release), (Assumption("engine.version", str(resolved.release), resolved.doubt),)
+    if found:
+        release = found[-1]
+    elif version.micro > 0 and version.is_devrelease:
+        # A build of the main branch has the number of an unreleased patch; it precedes the next minor.
+        release = resolve_release(f"{version.major}.{version.minor + 1}.0").release
+    else:
+        release = resolve_release(version.base_version).release
+    why = f"the log is from {specified}, a build between releases"
+    return str(release), (Assumption("engine.version", str(release), why),)
+
+
+def gpus_of(log: StartupLog, types: Iterable[GpuType]) -> tuple[GpuType, ...]:
+    """Return the GPU types from which the log can be, the likeliest first; none if it does not say."""
+    name, total = log.word("gpu_name"), log.number("total_gib")
+    if name is None and total is None:
+        return ()
+    matching = [
+        gpu
+        for gpu in types
+        if gpu.modelled and _has_name(gpu, name) and _has_total(gpu, total) and _has_kernels(gpu, log)
+    ]
+    wanted = 0 if total is None else round(total * GIB)
+    return tuple(sorted(matching, key=lambda gpu: abs(gpu.memory_bytes - wanted) if wanted else 0))
+
+
+def _has_name(gpu: GpuType, name: str | None) -> bool:
+    return name is None or _plain(gpu.name) == _plain(name)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ").removesuffix(".json").removeprefix("NVIDIA ").lower()
+
+
+def _has_total(gpu: GpuType, total: float | None) -> bool:
+    if total is None:
+        return True
+    return gpu.memory_low_bytes <= (total + HALF_DIGIT) * GIB and (total - HALF_DIGIT) * GIB <= (
+        gpu.memory_high_bytes
+    )
+
+
+def _has_kernels(gpu: GpuType, log: StartupLog) -> bool:
+    if log.number("flash_attention") != FLASH_ATTENTION_3 or gpu.compute_capability is None:
+        return True
+    return gpu.compute_capability.major == FIRST_WITH_FA3
+
+
+def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
+    """Return the flags that the log contains, and the assumptions about the others."""
+    flags: dict[str, Any] = {}
+    assumed: list[Assumption] = []
+    if not log.flags_logged:
+        flags |= log.resolved
+        for name in OF_READINGS:
+            value = log.number(name)
+            if value is not None:
+                flags[name] = value if name == "gpu_memory_utilization" else int(value)
+        length = log.number("max_concurrency_len")
+        if length is not None:
+            flags["max_model_len"] = int(length)
+        if not log.resolved:
+            why = "the log contains neither the command nor its arguments"
+            assumed.append(
+                Assumption("serve", "the release's defaults for flags that the log does not contain", why)
+            )
+    flags |= log.flags
+    pinned = log.number("pinned_kv_gib")
+    if pinned is not None and pinned > 0:
+        flags.setdefault("kv_cache_memory_bytes", round(pinned * GIB))
+    flags.setdefault("kv_cache_dtype", "auto")
+    flags.setdefault("tensor_parallel_size", 1)
+    return flags, tuple(assumed)

@@ -1,0 +1,93 @@
+"""Builds a FetchedConfig from a repository's files and metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from service.hub.allowed_files import is_gguf
+from service.hub.errors import ConfigNotFound, NotATextModel
+from service.hub.fetched_config import (
+    CONFIG,
+    CONSOLIDATED_INDEX,
+    HF_QUANT_CONFIG,
+    PARAMS,
+    WEIGHTS_INDEX,
+    FetchedConfig,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.hub.model_info import ModelInfo
+
+    Files = Mapping[str, Mapping[str, Any] | None]
+
+MOST_FILES: Final = 3
+"""Files that one fetch requests at most."""
+INDEXES: Final = (WEIGHTS_INDEX, CONSOLIDATED_INDEX)
+"""Weights indexes. Only the total size is read from them; the config is usable without it."""
+_LISTED: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, *INDEXES)
+_UNLISTED: Final = (CONFIG, HF_QUANT_CONFIG)
+_BYTES_OF: Final = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+"""Bytes per element of the safetensors dtypes that hold one element each, with no packing."""
+
+
+def files_to_fetch(info: ModelInfo) -> tuple[str, ...]:
+    """Return the files to request in parallel, the most important first; at most `MOST_FILES`."""
+    if info.files is None:
+        return _UNLISTED
+    return tuple(file for file in _LISTED if file in info.files)[:MOST_FILES]
+
+
+def assemble(
+    model_id: str, provenance: str, info: ModelInfo, files: Files, stored_bytes: int | None
+) -> FetchedConfig:
+    """Return a model's config from its parsed files (None for an absent file).
+
+    `stored_bytes` is the size of all tensors from the weights index; None where unknown: it is then computed
+    from the parameter counts, if no dtype packs elements.
+
+    Raises:
+        NotATextModel: there is no config, and the repository is a pipeline or for another task than text.
+        ConfigNotFound: the repository has neither config.json nor params.json.
+    """
+    config, params = files.get(CONFIG), files.get(PARAMS)
+    if config is None and params is None:
+        raise _missing(model_id, info)
+    counts = info.parameter_counts
+    return FetchedConfig(
+        id=model_id,
+        revision=info.commit if info.stated else None,
+        source="hub",
+        config=config or {},
+        params=params,
+        consolidated=info.consolidated,
+        quantization_config=files.get(HF_QUANT_CONFIG),
+        parameter_counts=counts,
+        total_parameters=sum(counts.values()) if counts else None,
+        total_parameter_bytes=_bytes_of(counts) if stored_bytes is None else stored_bytes,
+        task=info.task,
+        provenance=provenance,
+        note=_note(model_id, info),
+    )
+
+
+def _missing(model_id: str, info: ModelInfo) -> ConfigNotFound | NotATextModel:
+    if info.pipeline or info.task is not None:
+        return NotATextModel(model_id, info.task)
+    gguf = info.files is not None and any(map(is_gguf, info.files))
+    return ConfigNotFound(model_id, CONFIG, "; its weights are GGUF files" if gguf else "")
+
+
+def _bytes_of(counts: Mapping[str, int] | None) -> int | None:
+    if counts is None or not counts.keys() <= _BYTES_OF.keys():
+        return None
+    return sum(_BYTES_OF[dtype] * count for dtype, count in counts.items())
+
+
+def _note(model_id: str, info: ModelInfo) -> str | None:
+    if info.fault is not None:
+        return f"parameter counts are not known: {info.fault}"
+    if info.gated:
+        return f"{model_id} is gated: the server that loads it needs a token with access"
+    return None

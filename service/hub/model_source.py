@@ -1,0 +1,147 @@
+"""Decides where a model's config comes from: the Hub, the cache, or the bundled snapshot.
+
+- Offline: from the cache (files pulled or imported before), else from the snapshot.
+- Online: from the Hub. If the Hub says that a model, revision or file does not exist, that is the result. If
+  it does not answer, answers with something that is not JSON, or the model is gated, a bundled model is taken
+  from the snapshot, with a note.
+
+A caller who names a revision gets that revision or an error: the snapshot is used only for the default branch
+and for the commit that was bundled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from service.hub.errors import (
+    ConfigNotJson,
+    HubError,
+    HubRateLimited,
+    HubTimedOut,
+    HubUnreachable,
+    ModelGated,
+    ModelNotFound,
+    RevisionNotFound,
+)
+from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
+
+if TYPE_CHECKING:
+    from service.hub.checkpoint_weights import Weights
+    from service.hub.credential import Credential
+    from service.hub.fetched_config import FetchedConfig
+    from service.hub.hub_client import HubClient
+    from service.hub.snapshot import BundledSnapshot
+
+FEW_FILES: Final = 4
+"""Most weight files whose headers are read during a plan, if its verdict depends on them."""
+_SNAPSHOT_ERRORS: Final = (HubUnreachable, HubTimedOut, HubRateLimited, ModelGated, ConfigNotJson)
+"""Errors after which the snapshot is used."""
+
+
+class ModelSource:
+    """Resolves a model id to its config, with the service's own credential or with a caller's."""
+
+    def __init__(
+        self,
+        client: HubClient,
+        snapshot: BundledSnapshot,
+        *,
+        offline: bool = False,
+        credential: Credential | None = None,
+    ) -> None:
+        self._client = client
+        self._snapshot = snapshot
+        self._offline = offline
+        self._credential = credential
+
+    def on_behalf_of(self, credential: Credential) -> ModelSource:
+        """Return a source that uses a caller's own credential; show its results to that caller only."""
+        return ModelSource(self._client, self._snapshot, offline=self._offline, credential=credential)
+
+    async def close(self) -> None:
+        """Close the caches."""
+        await self._client.close()
+
+    async def resolve(self, model_id: str, revision: str | None = None) -> FetchedConfig:
+        """Return the config of a model at a revision (None: the default branch).
+
+        Raises:
+            HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
+                bundled models with a similar spelling.
+        """
+        check_model_id(model_id)
+        if revision is not None:
+            check_revision(model_id, revision)
+        try:
+            if self._offline:
+                return await self._resolve_offline(model_id, revision)
+            return await self._resolve_online(model_id, revision)
+        except HubError as error:
+            error.nearest = await asyncio.to_thread(self._snapshot.nearest, model_id)
+            raise
+
+    async def weights(
+        self, model_id: str, revision: str | None = None, file: str | None = None
+    ) -> tuple[str, Weights]:
+        """Return the commit and the tensors of a model's weight files; `file` selects one file.
+
+        Raises:
+            HubError: no header could be fetched, or the service works offline.
+        """
+        check_model_id(model_id)
+        if self._offline:
+            raise ModelNotFound(model_id, f"this service works offline and has no weights of {model_id}")
+        return await self._client.weights(model_id, revision, self._credential, file=file)
+
+    async def with_weight_bytes(self, fetched: FetchedConfig) -> FetchedConfig:
+        """Return a config with `total_parameter_bytes` read from the headers of the weight files.
+
+        It is returned unchanged if there are more than `FEW_FILES` files or the headers cannot be fetched.
+        """
+        if self._offline or fetched.source != "hub" or fetched.stale or fetched.revision is None:
+            return fetched
+        try:
+            _, weights = await self._client.weights(
+                fetched.id, fetched.revision, self._credential, most_files=FEW_FILES
+            )
+        except HubError:
+            return fetched
+        return (
+            replace(fetched, total_parameter_bytes=weights.tensors.total_bytes) if weights.whole else fetched
+        )
+
+    async def _resolve_online(self, model_id: str, revision: str | None) -> FetchedConfig:
+        try:
+            return await self._client.fetch(model_id, revision, self._credential)
+        except _SNAPSHOT_ERRORS as failure:
+            bundled = await asyncio.to_thread(self._bundled_at, model_id, revision)
+            if bundled is None:
+                raise
+            return replace(bundled, note=f"this config is from the bundled snapshot: {failure}")
+
+    async def _resolve_offline(self, model_id: str, revision: str | None) -> FetchedConfig:
+        try:
+            return await self._client.fetch_cached(model_id, revision, self._credential)
+        except HubError:
+            return await asyncio.to_thread(self._bundled, model_id, revision)
+
+    def _bundled(self, model_id: str, revision: str | None) -> FetchedConfig:
+        bundled = self._bundled_at(model_id, revision)
+        if bundled is not None:
+            return replace(
+                bundled, note="this config is from the bundled snapshot: this service works offline"
+            )
+        known = self._snapshot.get(model_id)
+        if known is None or revision is None:
+            raise ModelNotFound(model_id, f"this service works offline and has no model {model_id}")
+        taken_at = f"commit {known.revision}" if known.revision else "a commit that its source does not state"
+        reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"
+        raise RevisionNotFound(model_id, revision, reason)
+
+    def _bundled_at(self, model_id: str, revision: str | None) -> FetchedConfig | None:
+        bundled = self._snapshot.get(model_id)
+        if bundled is None or revision in {None, DEFAULT_REVISION}:
+            return bundled
+        return bundled if revision == bundled.revision else None

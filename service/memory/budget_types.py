@@ -1,0 +1,96 @@
+"""The memory budget of one rank: its terms in bytes, and how certain each is."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """How a number was obtained."""
+
+    MEASURED = "measured"
+    CALIBRATED = "calibrated"
+    COMPUTED = "computed"
+    ASSUMED = "assumed"
+    GIVEN = "given"
+    """The caller gave it."""
+
+
+class Level(StrEnum):
+    """How similar the measured starts are to the planned one."""
+
+    EXACT = "exact"
+    """The same model, flags, release and GPU type."""
+    GPU = "gpu_and_release"
+    """Other models on the same GPU type with the same minor release, both on one rank or both on several."""
+    RELEASE = "release"
+    """Other GPU types with the same minor release and model runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The measurements behind a term."""
+
+    level: Level
+    count: int
+    """Number of measurements, at most one for each token and day."""
+    newest: str
+    """Day of the latest one, as in ``2026-05-01``."""
+    age_days: int
+    logs: int = 0
+    """How many of them are startup logs, which are weaker evidence than probes."""
+
+    @property
+    def by_logs_alone(self) -> bool:
+        """Whether all measurements are startup logs, none a probe."""
+        return self.logs == self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes with their 10th and 90th percentile.
+
+    Raises:
+        ValueError: the bytes are not between the percentiles.
+    """
+
+    bytes: int
+    low: int
+    high: int
+    basis: Basis
+    source: str
+    evidence: Evidence | None = field(default=None, kw_only=True)
+    """``None``: no measurement was used."""
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.bytes <= self.high:
+            raise ValueError(f"{self.bytes} is not between {self.low} and {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsEstimate(Estimate):
+    """Weights of the fullest rank, after post-load repacking."""
+
+    parameter_bytes: int = 0
+    """What the rank allocates before post-load repacking."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """Memory of one rank while the engine starts, in the order of allocation."""
+
+    total: Estimate
+    """What CUDA reports as the device's total."""
+    requested: Estimate
+    """The part of the total that ``gpu_memory_utilization`` grants to the engine."""
+    free: Estimate
+    """Free memory when the engine starts; the engine refuses to start if it is less than ``requested``."""
+    weights: WeightsEstimate
+    activation: Estimate
+    non_torch: Estimate
+    cuda_graphs: Estimate
+    """Memory set aside before the cache is sized; zero in releases that set nothing aside."""
+    captured_graphs: Estimate
+    """Memory of the captured graphs. They are captured after the cache is allocated, so a release that sets
+    nothing aside exceeds ``requested`` by them."""
+    available_kv: Estimate
+    """Memory that remains for the cache; may be negative."""

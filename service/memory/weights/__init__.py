@@ -1,0 +1,1 @@
+"""Bytes of the weights of one rank, module by module."""

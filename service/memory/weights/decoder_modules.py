@@ -1,0 +1,353 @@
+"""The modules of a decoder layer, by its kind of mixer and feed-forward network."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Self, assert_never
+
+from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.sparse_indexers import RegionIndexer
+from service.engines.rules.specs import SpecRules
+from service.memory.weights.compressed_modules import compressed_modules
+from service.memory.weights.modules import (
+    Experts,
+    Linear,
+    Modules,
+    PlainModule,
+    Shards,
+)
+from service.memory.weights.recurrent_modules import recurrent_modules
+from service.memory.weights.weight_layout import DecoderLayout
+
+FLOAT32_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Which modules of a layer a release builds on a GPU."""
+
+    shared_projections: bool
+    """Layers that read another layer's cache have key and value projections of their own."""
+    fused_indexer_keys: bool
+    """An indexer's key and weight projections are one matrix, which is never quantized."""
+    reused_selection_needs_none: bool
+    """Layers that use the tokens which another layer selected have no indexer."""
+    widened_experts: bool
+    """Experts with a least width have it on every rank that tensor parallelism splits them over."""
+    float32_routers: bool
+    """The matrix of a router that computes in 32 bits is stored in 32 bits."""
+
+    @classmethod
+    def of(cls, layout: DecoderLayout, rules: SpecRules, capability: tuple[int, int]) -> Self:
+        """Return what a release builds on GPUs of a compute capability."""
+        return cls(
+            shared_projections=layout.shared_cache_projections,
+            fused_indexer_keys=layout.fused_indexer_keys,
+            reused_selection_needs_none=rules.reused_selection_needs_no_indexer,
+            widened_experts=layout.widened_experts,
+            float32_routers=layout.float32_routers(capability),
+        )
+
+
+def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    """Yield the modules of one decoder layer called ``name``."""
+    if layer.shared is not None:
+        yield from _adapters(layer, layer.shared, hidden, name, shards)
+    if layer.shared is None or layer.shared.owns_weights:
+        yield from _block(layer, hidden, name, shards, built)
+    if layer.before is not None:
+        yield from recurrent_modules(layer.before, hidden, f"{name}.ple", shards)
+    if layer.beside is not None:
+        yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
+
+
+def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    yield PlainModule(layer.norms * hidden)
+    mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
+    yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
+    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built)
+
+
+def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield what a layer adds to a block that it shares with others: vLLM 0.32.0, models/zamba2.py."""
+    rank = shards.share(block.adapter_rank)
+    # The norm of the state space layer that runs beside the block.
+    yield PlainModule(hidden)
+    yield Linear(f"{name}.linear", hidden, (hidden,))
+    if block.attention_adapters and isinstance(layer.mixer, Attention):
+        inputs = layer.mixer.weights.input_size or hidden
+        outputs = shards.share(layer.mixer.num_heads) * layer.mixer.head_size
+        for part in ("q", "k", "v"):
+            adapter = f"{name}.linear_{part}_adapter"
+            yield Linear(f"{adapter}.A", inputs, (rank,))
+            yield Linear(f"{adapter}.B", block.adapter_rank, (outputs,))
+    if isinstance(layer.feed_forward, DenseFeedForward):
+        width = shards.share(layer.feed_forward.intermediate_size)
+        yield Linear(f"{name}.gate_up_proj_adapter.A", hidden, (rank,))
+        yield Linear(f"{name}.gate_up_proj_adapter.B", block.adapter_rank, (width, width))
+
+
+def _module_name(mixer: Mixer) -> str:
+    return "linear_attn" if isinstance(mixer, Recurrence) else "self_attn"
+
+
+def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    match mixer:
+        case Attention():
+            return _of_heads(mixer, hidden, name, shards, built)
+        case MultiHeadLatentAttention():
+            return chain(_mla(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
+        case CompressedAttention():
+            return compressed_modules(mixer, hidden, name, shards)
+        case NoAttention():
+            return iter(())
+        case _:
+            return recurrent_modules(mixer, hidden, name, shards)
+
+
+def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    if mixer.weights.low_rank is not None:
+        return _mla(mixer.weights.low_rank, hidden, name, shards)
+    if mixer.weights.linear_weights:
+        plain = LinearAttention(mixer.num_heads, mixer.head_size)
+        return recurrent_modules(plain, hidden, name, Shards())
+    return _attention(mixer, hidden, name, shards, built.shared_projections)
+
+
+def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, projects_shared: bool) -> Modules:
+    weights = mixer.weights
+    heads = shards.share(mixer.num_heads)
+    kv_heads = shards.kv_heads(mixer.num_kv_heads)
+    queries = heads * mixer.head_size * (2 if weights.output_gate else 1)
+    keys, values = kv_heads * mixer.head_size, kv_heads * mixer.head_size_v
+    if weights.shared_query is not None:
+        yield PlainModule(weights.shared_query)
+        yield Linear(f"{name}.wq", weights.shared_query, (queries,))
+        queries = weights.shared_query
+    whole = mixer.shares_cache_of is None or projects_shared
+    outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
+    parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    if weights.value_experts:
+        outputs, parts = outputs[:2], parts[:2]
+        yield from _value_experts(weights.value_experts, hidden, name, values)
+    outputs += _indexer_outputs(mixer, kv_heads)
+    inputs = weights.input_size or hidden
+    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if weights.qkv_bias else 0)
+    yield Linear(
+        f"{name}.o_proj",
+        heads * mixer.head_size_v,
+        (hidden,),
+        bias=hidden if weights.output_bias else 0,
+    )
+    yield PlainModule(_norm_elements(mixer, shards, whole=whole) + _indexer_norms(mixer))
+    if weights.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads,))
+    if mixer.region_indexer is not None:
+        yield from _region_indexer(mixer, mixer.region_indexer, hidden, name, shards)
+    yield from _convolved(mixer, keys + values, hidden, name, shards)
+    if weights.pass_gate:
+        yield Linear(f"{name}.gate_proj", mixer.head_size, (heads,), bias=heads)
+    if mixer.sinks:
+        yield PlainModule(heads)
+    if mixer.stored_sinks:
+        yield PlainModule(mixer.stored_sinks * (keys + (values if weights.sink_values else 0)))
+    if weights.token_gates:
+        yield PlainModule(heads * (1 + 2 * (queries + keys + values) * shards.tensor_parallel_size))
+
+
+def _indexer_outputs(mixer: Attention, kv_heads: int) -> tuple[int, ...]:
+    """Return the outputs that the fused matrix of queries, keys and values has for an indexer.
+
+    Source: vLLM 0.33.0, MinimaxM3QKVParallelLinearWithIndexer splits its queries as keys are and has its key
+    on every rank; Qwen4ExpQSAQKVIndexerLinear has both on every rank.
+    """
+    blocks, groups = mixer.block_indexer, mixer.group_indexer
+    if blocks is not None:
+        return kv_heads * blocks.head_dim, blocks.head_dim
+    return () if groups is None else ((groups.num_heads + 1) * groups.head_dim,)
+
+
+def _region_indexer(
+    mixer: Attention, indexer: RegionIndexer, hidden: int, name: str, shards: Shards
+) -> Modules:
+    """Yield the indexer that selects regions: its queries are split as the key heads are, its keys are not.
+
+    Source: vLLM 0.33.0, Step5FusedQKVIndexerLinear, Step5SparseIndexerIndexTPLinear and Step5Attention.
+    """
+    queries = indexer.num_heads // indexer.providers * shards.kv_heads(indexer.providers)
+    yield Linear(f"{name}.qkv_indexer_proj", hidden, ((queries + 2) * indexer.head_dim,))
+    yield PlainModule(queries * hidden)
+    yield PlainModule(mixer.num_heads, FLOAT32_BYTES)
+    yield PlainModule(3 * indexer.head_dim)
+
+
+def _indexer_norms(mixer: Attention) -> int:
+    return sum(2 * indexer.head_dim for indexer in (mixer.block_indexer, mixer.group_indexer) if indexer)
+
+
+def _convolved(mixer: Attention, cached: int, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield short convolutions and relative position scores (vLLM 0.33.0, InklingAttention)."""
+    if mixer.convolutions is not None:
+        yield PlainModule((cached + 2 * shards.share(hidden)) * mixer.convolutions.kernel)
+    relative = mixer.weights.relative
+    if relative is not None:
+        yield Linear(f"{name}.qkvr", hidden, (shards.share(mixer.num_heads) * relative.width,))
+        yield PlainModule(relative.width * relative.extent)
+
+
+def _value_experts(count: int, hidden: int, name: str, values: int) -> Modules:
+    """Yield routed value projections, with their router (vLLM 0.32.0, K2HorizonMoVAAttention)."""
+    for index in range(count):
+        yield Linear(f"{name}.v_experts.{index}", hidden, (values,))
+    yield Linear(f"{name}.v_router", hidden, (count,))
+
+
+def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
+    """Return the elements of the norms of queries and keys, in units of the model's dtype."""
+    size, heads, kv_heads = mixer.head_size, mixer.num_heads, mixer.num_kv_heads
+    return {
+        QueryKeyNorm.NONE: 0,
+        QueryKeyNorm.PER_HEAD: (2 if whole else 1) * size,
+        QueryKeyNorm.PER_HEAD_FLOAT32: 2 * 2 * size,
+        QueryKeyNorm.KEYS_PER_HEAD: size,
+        QueryKeyNorm.PER_HEAD_AND_BIAS: 4 * size,
+        QueryKeyNorm.FULL: (shards.share(heads) + shards.kv_heads(kv_heads)) * size,
+        QueryKeyNorm.WHOLE: (heads + kv_heads) * size,
+    }[mixer.weights.query_key_norm]
+
+
+def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
+    weights, heads = mixer.weights, shards.share(mixer.num_heads)
+    query = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim
+    compressed = mixer.kv_lora_rank + mixer.qk_rope_head_dim
+    if weights.q_lora_rank is None:
+        yield Linear(f"{name}.kv_a_proj_with_mqa", hidden, (compressed,))
+        yield Linear(f"{name}.q_proj", hidden, (heads * query,))
+    else:
+        parts = ("q_a_proj", "kv_a_proj_with_mqa")
+        yield Linear(f"{name}.fused_qkv_a_proj", hidden, (weights.q_lora_rank, compressed), parts)
+        yield PlainModule(weights.q_lora_rank)
+        yield Linear(f"{name}.q_b_proj", weights.q_lora_rank, (heads * query,))
+    if weights.output_gate:
+        yield Linear(f"{name}.g_proj", hidden, (heads * weights.v_head_dim,))
+    if weights.head_gate:
+        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if weights.rotary_norm else heads,))
+    if weights.rotary_norm:
+        yield PlainModule(mixer.qk_rope_head_dim)
+    if mixer.sinks:
+        # Sparse kernels take sinks in 32 bits; layers without an indexer store them in the model's dtype.
+        yield PlainModule(heads, None if mixer.indexer is None else FLOAT32_BYTES)
+    yield PlainModule(mixer.kv_lora_rank)
+    yield mla_expansion(mixer, name, shards)
+    yield Linear(f"{name}.o_proj", heads * weights.v_head_dim, (hidden,))
+
+
+def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Built) -> Modules:
+    """Yield the indexer that selects tokens; every rank has it in full (vLLM 0.24.0, Indexer)."""
+    indexer = mixer.indexer
+    if indexer is None or (indexer.reuses_selection and built.reused_selection_needs_none):
+        return
+    inputs = mixer.weights.q_lora_rank or hidden
+    yield Linear(f"{name}.indexer.wq_b", inputs, (indexer.num_heads * indexer.head_dim,))
+    yield Linear(f"{name}.indexer.wk", hidden, (indexer.head_dim,), quantizable=not built.fused_indexer_keys)
+    yield PlainModule(hidden * indexer.num_heads)
+    yield PlainModule(2 * indexer.head_dim, FLOAT32_BYTES)
+    if indexer.group_size > 1:
+        # vLLM 0.32.0, models/glm5next Indexer: positions within a group, and scores of its tokens.
+        yield PlainModule(indexer.group_size * indexer.head_dim, FLOAT32_BYTES)
+        yield PlainModule(hidden * indexer.head_dim)
+
+
+def mla_expansion(mixer: MultiHeadLatentAttention, name: str, shards: Shards) -> Linear:
+    """Return the projection from the compressed vector to keys and values."""
+    outputs = shards.share(mixer.num_heads) * (mixer.qk_nope_head_dim + mixer.weights.v_head_dim)
+    return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
+
+
+def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    match network:
+        case DenseFeedForward():
+            return _dense(network, hidden, name, shards)
+        case MixtureOfExperts():
+            return _experts(network, hidden, name, shards, built)
+        case NoFeedForward():
+            return iter(())
+    assert_never(network)
+
+
+def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+    width = shards.share(network.intermediate_size)
+    outputs = (width, width) if network.gated else (width,)
+    parts = ("gate_proj", "up_proj") if network.gated else ()
+    yield Linear(
+        f"{name}.{'gate_up_proj' if network.gated else 'up_proj'}",
+        hidden,
+        outputs,
+        parts,
+        bias=sum(outputs) if network.bias else 0,
+    )
+    yield Linear(
+        f"{name}.down_proj", width, (hidden,), bias=hidden if network.bias or network.output_bias else 0
+    )
+
+
+def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
+    if network.weights.sharded:
+        return network.intermediate_size
+    width = shards.expert_width(network.intermediate_size)
+    splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
+    return max(width, network.weights.least_width) if splits and built.widened_experts else width
+
+
+def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
+    weights = network.weights
+    if not weights.banks:
+        yield from routed_experts(network, hidden, name, shards, built)
+    if network.shared_intermediate_size:
+        shared = DenseFeedForward(network.shared_intermediate_size, gated=weights.gated)
+        suffix = "shared_expert" if weights.shared_gate else "shared_experts"
+        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
+    if weights.shared_gate:
+        yield PlainModule(hidden)
+    if network.parallel_dense is not None:
+        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
+
+
+def routed_experts(
+    network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
+) -> Modules:
+    """Yield a router and its experts, with projections to and from them where their vectors are narrower."""
+    weights = network.weights
+    choices = network.num_experts + weights.zero_experts
+    wide = weights.router_float32 or (weights.router_computes_float32 and built.float32_routers)
+    yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None)
+    if weights.router_bias:
+        yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
+    # Gemma 4 has its experts in a module of their own, beside the dense network.
+    routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
+    yield Experts(
+        f"{routed}.experts",
+        shards.share(network.num_experts) if weights.sharded else shards.experts(network.num_experts),
+        weights.latent_size or hidden,
+        _expert_width(network, shards, built),
+        bias=weights.expert_bias,
+        gated=weights.gated,
+    )
+    if weights.latent_size is not None:
+        yield Linear(f"{name}.fc1_latent_proj", hidden, (weights.latent_size,))
+        yield Linear(f"{name}.fc2_latent_proj", weights.latent_size, (hidden,))
+        yield PlainModule(weights.latent_norms * weights.latent_size)
+
+
+def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield a dense network that runs beside the experts, with its norms and scales.
+
+    Source: vLLM 0.24.0, Gemma4DecoderLayer, Gemma4Router and Gemma4MoE.
+    """
+    yield from _dense(dense, hidden, name, shards)
+    yield PlainModule(3 * hidden + hidden + experts)

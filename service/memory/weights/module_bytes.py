@@ -1,0 +1,138 @@
+"""Bytes of a rank's modules, by the checkpoint's quantization and the release."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from service.architecture.quantization import Quantization
+from service.architecture.weight_schemes import (
+    MXFP4_GROUP,
+    Granularity,
+    WeightFormat,
+    WeightScheme,
+)
+from service.memory.weights.module_names import bare, module_names
+from service.memory.weights.modules import (
+    Experts,
+    Linear,
+    Module,
+    OutputEmbedding,
+    PlainModule,
+)
+from service.memory.weights.quantized import (
+    experts_bytes,
+    linear_bytes,
+    plain_experts,
+    plain_linear,
+)
+from service.memory.weights.weight_layout import QuantizedLayout
+from service.units import round_up
+
+_BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
+"""Formats that ignore a module when an entry names any part of its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleBytes:
+    """Bytes of modules, by the checkpoint's quantization and the release."""
+
+    quantization: Quantization | None
+    layout: QuantizedLayout
+    element_bytes: int
+    compute_capability: tuple[int, int]
+
+    @property
+    def by_name(self) -> bool:
+        """Whether equal modules may be stored in different schemes, because of their names."""
+        quantization = self.quantization
+        if quantization is None or not quantization.schemes:
+            return False
+        return bool(quantization.ignored) or any(group.targets for group in quantization.schemes)
+
+    def module(self, module: Module) -> int:
+        """Return the bytes of one module."""
+        match module:
+            case PlainModule():
+                return module.elements * (module.element_bytes or self.element_bytes)
+            case OutputEmbedding():
+                return self._linear(self._head(module))
+            case Linear():
+                return self._linear(module)
+            case Experts():
+                return self._experts(module)
+        assert_never(module)
+
+    def _head(self, head: OutputEmbedding) -> Linear:
+        by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
+        quantizable = by_modelopt and self.layout.quantized_output
+        return Linear("lm_head", head.hidden_size, (head.rows,), quantizable=quantizable)
+
+    def _linear(self, linear: Linear) -> int:
+        scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
+        if scheme is None:
+            return plain_linear(linear, self.element_bytes)
+        if scheme.format is WeightFormat.GPTQ:
+            scheme = self._ordered(scheme)
+        return linear_bytes(linear, scheme, self.element_bytes)
+
+    def _experts(self, experts: Experts) -> int:
+        scheme = self._declared_scheme() or self._scheme(experts.name, ())
+        if scheme is None:
+            return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
+        if scheme.format is WeightFormat.MXFP4:
+            experts = self._rounded(experts, mxfp4=True)
+        return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
+        rounding = self.layout.rounding(self.compute_capability, mxfp4=mxfp4)
+        return replace(
+            experts,
+            hidden_size=round_up(experts.hidden_size, rounding.hidden),
+            intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
+        )
+
+    def _declared_scheme(self) -> WeightScheme | None:
+        """Return the scheme that the config states for routed experts alone, if it states one."""
+        declared = None if self.quantization is None else self.quantization.expert_scheme
+        if (
+            declared is not None
+            and declared.format is WeightFormat.NVFP4
+            and not self.layout.declared_nvfp4_experts
+        ):
+            return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
+        return declared
+
+    def _ordered(self, scheme: WeightScheme) -> WeightScheme:
+        return replace(scheme, activation_order=True) if self.layout.activation_order_indices else scheme
+
+    def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
+        quantization = self.quantization
+        if quantization is None or not quantization.schemes:
+            return None
+        names = tuple(_spellings(name, parts))
+        ignored = module_names(quantization.ignored)
+        by_fragment = quantization.schemes[0].scheme.format in _BY_FRAGMENT
+        if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
+            return None
+        for group in quantization.schemes:
+            if not group.targets or any(each in module_names(group.targets) for each in names):
+                return group.scheme if self._builds(group.scheme) else None
+        return None
+
+    def _builds(self, scheme: WeightScheme) -> bool:
+        """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""
+        if self.quantization is None or self.quantization.method != "modelopt_mixed":
+            return True
+        if scheme.format is WeightFormat.MXFP8:
+            return self.layout.mixed_mxfp8
+        return self.layout.weight_only_nvfp4 or not scheme.weight_only
+
+
+def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names that a checkpoint may use for a module."""
+    name = bare(name)
+    yield name
+    parent = name.rpartition(".")[0]
+    yield from (f"{parent}.{part}" for part in parts[:1])
+    if name.endswith(".experts"):
+        yield from (f"{name}.0.{part}" for part in ("gate_proj", "up_proj"))

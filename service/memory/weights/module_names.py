@@ -1,0 +1,129 @@
+"""Matches module names against the names and patterns of a checkpoint's config."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Final, Self
+
+from service.memory.weights.patterns import (
+    MAX_PLACES,
+    Expressions,
+    Run,
+    UnsafePattern,
+    run_of_glob,
+    runs_of,
+)
+
+PREFIXES: Final = (
+    "model.language_model.",
+    "language_model.model.",
+    "language_model.",
+    "model.",
+    "backbone.",
+    "",
+)
+"""Checkpoints and the engine name a module with different prefixes; the first that matches is removed."""
+REGULAR: Final = "re:"
+
+
+def bare(name: str) -> str:
+    """Return a module name without the model's own prefix."""
+    return name.removeprefix(next(filter(name.startswith, PREFIXES)))
+
+
+def is_safe(pattern: str) -> bool:
+    """Whether a regular expression is of a form that can be matched in linear time."""
+    try:
+        runs_of(pattern)
+    except UnsafePattern:
+        return False
+    return True
+
+
+def all_readable(entries: tuple[str, ...]) -> bool:
+    """Whether every entry can be matched."""
+    return module_names(entries).readable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleNames:
+    """Parsed names and patterns; ``name in names`` matches."""
+
+    names: frozenset[str]
+    globs: Expressions
+    expressions: Expressions
+    prefixed: int
+    """The positions in ``expressions`` that are reached after any of the prefixes."""
+    readable: bool
+    """Whether every entry can be matched; an entry that cannot be matched matches no module."""
+
+    @classmethod
+    def parse(cls, entries: tuple[str, ...]) -> Self:
+        """Sort entries into names, shell patterns and ``re:`` expressions."""
+        expressions = [entry.removeprefix(REGULAR) for entry in entries if entry.startswith(REGULAR)]
+        others = [bare(entry) for entry in entries if not entry.startswith(REGULAR)]
+        globs = [entry for entry in others if "*" in entry]
+        of_globs, globs_readable = _together(globs, lambda glob: (run_of_glob(glob),))
+        of_expressions, expressions_readable = _together(expressions, runs_of)
+        prefixed = 0
+        for prefix in PREFIXES:
+            prefixed |= of_expressions.after(prefix)
+        return cls(
+            frozenset(entry for entry in others if "*" not in entry),
+            of_globs,
+            of_expressions,
+            prefixed,
+            globs_readable and expressions_readable,
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return _is_among(self, name)
+
+    def _matched(self, name: str) -> bool:
+        if name in self.names or self.globs.match(self.globs.after(name)):
+            return True
+        return self.expressions.match(self.expressions.after(name, self.prefixed))
+
+    def within(self, name: str) -> bool:
+        """Whether a plain entry names a part of the path (AWQ's ``modules_to_not_convert``)."""
+        return _is_within(self, name)
+
+    def _within(self, name: str) -> bool:
+        parts = name.split(".")
+        ends = combinations(range(len(parts) + 1), 2)
+        return any(".".join(parts[begin:end]) in self.names for begin, end in ends)
+
+
+def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
+    """Return one automaton of all patterns, empty if they are too many, and whether all could be read."""
+    runs: list[Run] = []
+    places, readable = 0, True
+    for pattern in patterns:
+        try:
+            more = read(pattern)
+        except UnsafePattern:
+            readable = False
+            continue
+        runs += more
+        places += sum(len(run) + 1 for run in more)
+        if places > MAX_PLACES:
+            return Expressions.of(()), False
+    return Expressions.of(runs), readable
+
+
+# Each number of GPUs and each release looks up the same modules again.
+@lru_cache(maxsize=1 << 15)
+def _is_among(names: ModuleNames, name: str) -> bool:
+    return names._matched(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_within(names: ModuleNames, name: str) -> bool:
+    return names._within(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=64)
+def module_names(entries: tuple[str, ...]) -> ModuleNames:
+    """Return the parsed entries."""
+    return ModuleNames.parse(entries)

@@ -1,0 +1,110 @@
+"""The modules of one rank: linear layers, experts, embeddings and small weights.
+
+Sizes are those of one tensor parallel rank; whoever yields a module divides as the engine's layers do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from service.units import ceil_div, round_up
+
+VOCABULARY_PADDING: Final = 64
+"""vLLM 0.32.0, vocab_parallel_embedding.DEFAULT_VOCAB_PADDING_SIZE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix with one output width per projection that the engine fuses into it."""
+
+    name: str
+    """The engine's name of the fused module, from ``layers`` (or the tower) on."""
+    inputs: int
+    outputs: tuple[int, ...]
+    parts: tuple[str, ...] = ()
+    """Last parts of the names of the checkpoint's projections; empty if the module is not fused."""
+    bias: int = 0
+    """Elements."""
+    quantizable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """The routed experts of one layer: ``gate`` and ``up`` fused (or ``up`` alone), and ``down``."""
+
+    name: str
+    count: int
+    """Experts on this rank."""
+    hidden_size: int
+    intermediate_size: int
+    """Width of one expert on this rank."""
+    bias: bool = False
+    gated: bool = True
+
+    @property
+    def first_width(self) -> int:
+        """Outputs of one expert's first projection: ``gate`` and ``up`` fused, or ``up`` alone."""
+        return (2 if self.gated else 1) * self.intermediate_size
+
+    @property
+    def elements(self) -> int:
+        """Elements of one expert's matrices."""
+        return self.hidden_size * (self.first_width + self.intermediate_size)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEmbedding:
+    """A language model head that is not tied to the embedding."""
+
+    rows: int
+    hidden_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainModule:
+    """Weights that are never quantized."""
+
+    elements: int
+    element_bytes: int | None = None
+    """``None``: those of the model's dtype."""
+
+
+Module: TypeAlias = Linear | Experts | OutputEmbedding | PlainModule
+Modules: TypeAlias = Iterator[Module]
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The parallel sizes that decide which part of each module one rank has."""
+
+    tensor_parallel_size: int = 1
+    expert_parallel_size: int = 1
+    """1 splits every expert over the ranks; with more, each rank has whole experts."""
+    data_parallel_size: int = 1
+    """Replicas of attention; every expert is split over the ranks of all replicas."""
+
+    def share(self, size: int) -> int:
+        """Return this rank's part of a dimension that is split."""
+        return ceil_div(size, self.tensor_parallel_size)
+
+    def kv_heads(self, heads: int) -> int:
+        """Return this rank's key/value heads, at least one: fewer heads than ranks are replicated."""
+        return max(1, heads // self.tensor_parallel_size)
+
+    def vocabulary(self, rows: int) -> int:
+        """Return this rank's rows of a vocabulary."""
+        return self.share(round_up(rows, VOCABULARY_PADDING))
+
+    def experts(self, count: int) -> int:
+        """Return the experts on the fullest rank."""
+        return ceil_div(count, self.expert_parallel_size)
+
+    def expert_width(self, width: int) -> int:
+        """Return the width of one expert on this rank.
+
+        Source: vLLM 0.11.0 to 0.33.0, FusedMoEParallelConfig.make: without expert parallelism the experts are
+        split over the tensor parallel ranks of all data parallel ones.
+        """
+        if self.expert_parallel_size > 1:
+            return width
+        return ceil_div(width, self.tensor_parallel_size * self.data_parallel_size)

@@ -1,0 +1,288 @@
+"""Bytes of parameters that a rank allocates before repacking, in closed form from the config."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+
+from packaging.version import Version
+
+from service.architecture.layers.attention import Attention
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.hidden_streams import GatedResiduals
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.stage_frame import ENDS_ONLY
+from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
+from service.engines.releases import rules_for
+from service.memory.parallelism import Parallelism
+from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
+from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.modules import (
+    Linear,
+    Modules,
+    OutputEmbedding,
+    PlainModule,
+    Shards,
+)
+from service.memory.weights.quantized import FLOAT32
+from service.memory.weights.tower_modules import tower_modules
+from service.memory.weights.weight_layout import StageLayout, weight_layout_at
+from service.units import round_up
+
+HALF = 2
+GATED_ROWS = 16
+"""vLLM 0.29.0 to 0.33.0, Qwen4Exp's GatedResidual: outputs of a matrix are padded to a multiple of these."""
+
+
+def parameter_bytes(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> int:
+    """Return the bytes of parameters of tensor parallel rank 0 on the fullest pipeline stage."""
+    return max(parameter_bytes_per_stage(architecture, deployment, release))
+
+
+def parameter_bytes_per_stage(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[int, ...]:
+    """Return the bytes of parameters of tensor parallel rank 0 on each pipeline stage.
+
+    Raises:
+        LookupError: the release is older than the dated layout.
+    """
+    # Results are cached. GPUs on which the release builds the same weights share an entry.
+    kernels = weight_layout_at(release).representative(deployment.compute_capability)
+    return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
+
+
+@lru_cache(maxsize=256)
+def _bytes_per_stage(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[int, ...]:
+    return tuple(map(sum, _sizes_per_stage(architecture, deployment, release)))
+
+
+def parameter_tensors(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[int, ...]:
+    """Return the bytes of tensor parallel rank 0's modules on the fullest stage, in the engine's order."""
+    stages = (tuple(sizes) for sizes in _sizes_per_stage(architecture, deployment, release))
+    return tuple(size for size in max(stages, key=sum) if size)
+
+
+@lru_cache(maxsize=64)
+def layer_tensors(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return the modules of each layer on tensor parallel rank 0: path below the layer, and bytes.
+
+    Small weights, which have no name here, have an empty path.
+    """
+    sizes, built = _rules(architecture, deployment, release)
+    found = []
+    for index, layer in enumerate(architecture.layers):
+        number = architecture.layer_number(index)
+        modules = () if layer.repeats else _layer(architecture, layer, number, deployment.shards, built)
+        prefix = f"layers.{number}."
+        found.append(
+            tuple(
+                (getattr(module, "name", "").removeprefix(prefix), sizes.module(module)) for module in modules
+            )
+        )
+    return tuple(found)
+
+
+def _sizes_per_stage(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> Iterator[Iterator[int]]:
+    layout = weight_layout_at(release)
+    sizes, built = _rules(architecture, deployment, release)
+    of_layers = _layer_sizes(architecture, deployment.shards, sizes, built)
+    for layers in deployment.stages(architecture):
+        yield chain(
+            map(sizes.module, _before_layers(architecture, layout.stages, deployment.shards, layers, built)),
+            chain.from_iterable(of_layers[layers.start : layers.stop]),
+            map(sizes.module, _after_layers(architecture, layout.stages, deployment, layers)),
+        )
+
+
+def _rules(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[ModuleBytes, Built]:
+    layout = weight_layout_at(release)
+    sizes = ModuleBytes(
+        architecture.quantization,
+        layout.quantized,
+        deployment.element_bytes(architecture),
+        deployment.compute_capability,
+    )
+    built = Built.of(layout.decoder, rules_for(release).specs, deployment.compute_capability)
+    return sizes, built
+
+
+def _before_layers(
+    architecture: ModelArchitecture, layout: StageLayout, shards: Shards, layers: range, built: Built
+) -> Modules:
+    first, last = layers.start == 0, layers.stop == len(architecture.layers)
+    yield from _embeddings(architecture, shards, layout, first=first, last=last)
+    yield from _banks(architecture, shards, built)
+
+
+def _after_layers(
+    architecture: ModelArchitecture, layout: StageLayout, deployment: Parallelism, layers: range
+) -> Modules:
+    if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
+        for tower in architecture.media.towers:
+            yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
+
+
+def _layer_sizes(
+    architecture: ModelArchitecture, shards: Shards, sizes: ModuleBytes, built: Built
+) -> tuple[tuple[int, ...], ...]:
+    """Return the bytes of each layer's modules.
+
+    Equal layers are computed once, unless a layer's name may decide how it is stored.
+    """
+    computed: dict[tuple[DecoderLayer, int], tuple[int, ...]] = {}
+    layers: list[tuple[int, ...]] = []
+    for index, layer in enumerate(architecture.layers):
+        key = (layer, index if sizes.by_name else 0)
+        if key not in computed:
+            number = architecture.layer_number(index)
+            modules = () if layer.repeats else _layer(architecture, layer, number, shards, built)
+            computed[key] = tuple(map(sizes.module, modules))
+        layers.append(computed[key])
+    return tuple(layers)
+
+
+def _layer(
+    architecture: ModelArchitecture, layer: DecoderLayer, number: int, shards: Shards, built: Built
+) -> Modules:
+    yield from layer_modules(layer, architecture.hidden_size, f"layers.{number}", shards, built)
+    yield from _per_layer(architecture)
+    yield from _side_paths(architecture, shards)
+    yield from _mixing(architecture)
+    yield from cache_scales(layer.mixer, architecture.quantization)
+
+
+def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Modules:
+    """Yield experts that all layers share; every stage has them: vLLM 0.28.0, InternS2MobiusModel."""
+    network = architecture.layers[0].feed_forward
+    if isinstance(network, MixtureOfExperts):
+        for index in range(network.weights.banks):
+            yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
+
+
+def _is_tied(architecture: ModelArchitecture, layout: StageLayout) -> bool:
+    """Whether the output shares the embedding: as the config says, or else by the release's default."""
+    return architecture.tie_word_embeddings or (
+        not architecture.declared.tying and architecture.class_name in layout.tied_when_unset
+    )
+
+
+def _embeddings(
+    architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, first: bool, last: bool
+) -> Modules:
+    hidden = architecture.hidden_size
+    rows = (
+        architecture.vocab_size
+        if architecture.ends.whole_embedding
+        else shards.vocabulary(architecture.vocab_size)
+    )
+    outputs = shards.vocabulary(architecture.vocab_size)
+    tied = _is_tied(architecture, layout)
+    frame = ENDS_ONLY if architecture.class_name in layout.transformers_classes else architecture.frame
+    ends = architecture.ends
+    width = ends.embedding_size or hidden
+    if first or (last and tied) or frame.embedding:
+        yield PlainModule(rows * width)
+    if first or frame.embedding:
+        yield PlainModule((ends.embedding_norm_weights + ends.position_rows) * hidden)
+        yield PlainModule(width * hidden if ends.embedding_size else 0)
+    if first and ends.ngrams is not None:
+        grams = ends.ngrams
+        yield PlainModule((shards.vocabulary(grams.rows) + grams.tables * hidden) * grams.width)
+    if last or frame.norm:
+        yield PlainModule(ends.norm_weights * hidden)
+    if last or frame.norm:
+        yield PlainModule(width * hidden if ends.embedding_size else 0)
+    yield from _merging(architecture, last=last)
+    if ends.output_bias and (last or frame.output):
+        yield PlainModule(rows)
+    if not tied and (last or frame.output):
+        yield (
+            PlainModule(outputs * width, FLOAT32) if ends.output_float32 else OutputEmbedding(outputs, width)
+        )
+    updates = architecture.alternating_updates
+    if updates is not None:
+        yield PlainModule(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
+    extra = architecture.per_layer_embedding
+    if extra is not None:
+        all_layers = extra.size * len(architecture.layers)
+        yield PlainModule(shards.vocabulary(extra.vocab_size) * all_layers + extra.size)
+        yield Linear("per_layer_model_projection", hidden, (shards.share(all_layers),))
+
+
+def _per_layer(architecture: ModelArchitecture) -> Modules:
+    extra = architecture.per_layer_embedding
+    if extra is not None:
+        hidden = architecture.hidden_size
+        yield Linear("per_layer_input_gate", hidden, (extra.size,))
+        yield Linear("per_layer_projection", extra.size, (hidden,))
+        yield PlainModule(hidden)
+
+
+def _mixing(architecture: ModelArchitecture) -> Modules:
+    """Yield the weights that mix the copies of the hidden state in a layer.
+
+    Source: vLLM 0.32.0, DeepseekV4DecoderLayer, HYV4HCPreLayer and Qwen4Exp's GatedResidual.
+    """
+    mixing = architecture.hyper_connections
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        read = round_up(mixing.rank + mixing.copies, GATED_ROWS)
+        yield PlainModule(2 * inputs * (1 + read + mixing.rank), HALF)
+    elif mixing is not None:
+        inputs = mixing.copies * architecture.hidden_size
+        yield PlainModule(2 * (mixing.rows * inputs + mixing.rows + mixing.scales), FLOAT32)
+
+
+def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
+    """Yield the weights that merge the copies of the hidden state after the last layer.
+
+    Source: vLLM 0.32.0, DeepseekV4Model, HYV4HCHeadLayer and Qwen4ExpModel.
+    """
+    mixing = architecture.hyper_connections
+    if isinstance(mixing, GatedResiduals):
+        inputs = mixing.copies * architecture.hidden_size
+        yield PlainModule(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
+    elif mixing is not None and not mixing.summed and (last or mixing.merged_everywhere):
+        copies = mixing.copies
+        yield PlainModule(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
+
+
+def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
+    """Yield a layer's alternating updates (vLLM 0.24.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
+    updates = architecture.alternating_updates
+    if updates is not None:
+        hidden, inputs = architecture.hidden_size, updates.num_inputs
+        rank = shards.share(updates.laurel_rank)
+        yield PlainModule(2 * hidden * rank + hidden)
+        yield PlainModule(inputs * inputs + inputs**3 + hidden * inputs + hidden)
+        yield PlainModule(hidden, FLOAT32)
+
+
+def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
+    """Yield the scales of the KV cache that layers of a quantized checkpoint allocate.
+
+    Source: vLLM 0.24.0, BaseKVCacheMethod and CompressedTensorsKVCacheMethod. Of these methods only
+    ModelOpt's covers MLA.
+    """
+    method = "" if quantization is None else quantization.method
+    mla = isinstance(mixer, MultiHeadLatentAttention)
+    if isinstance(mixer, Attention | MultiHeadLatentAttention) and (
+        method.startswith("modelopt") or (method == "fp8" and not mla)
+    ):
+        yield PlainModule(2, FLOAT32)
+    if isinstance(mixer, Attention) and method == "compressed-tensors":
+        yield PlainModule(3, FLOAT32)
+        yield PlainModule(3)

@@ -1,0 +1,202 @@
+"""Bytes that one module takes, unquantized or in a checkpoint's scheme, before any repacking."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, assert_never
+
+from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
+from service.memory.weights.modules import Experts, Linear
+from service.units import ceil_div
+
+FLOAT32: Final = 4
+INT32: Final = 4
+INT64: Final = 8
+WORD_BITS: Final = 32
+
+
+def plain_linear(linear: Linear, element_bytes: int) -> int:
+    """Return the bytes of an unquantized linear layer."""
+    return (linear.inputs * sum(linear.outputs) + linear.bias) * element_bytes
+
+
+def plain_experts(experts: Experts, element_bytes: int) -> int:
+    """Return the bytes of unquantized experts."""
+    biases = (experts.first_width + experts.hidden_size) if experts.bias else 0
+    return experts.count * (experts.elements + biases) * element_bytes
+
+
+def linear_bytes(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of a quantized linear layer."""
+    matrix = _LINEAR[scheme.format](linear, scheme, element_bytes)
+    return matrix + linear.bias * element_bytes
+
+
+def _scaled_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """One byte an element. Source: vLLM 0.24.0, Fp8LinearMethod and CompressedTensorsW8A8Fp8."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    scales = len(linear.outputs)
+    match scheme.granularity:
+        case Granularity.CHANNEL:
+            scales = rows
+        case Granularity.BLOCK:
+            high, wide = scheme.block or (128, 128)
+            scales = sum(ceil_div(part, high) for part in linear.outputs) * ceil_div(columns, wide)
+        case Granularity.TENSOR | Granularity.GROUP:
+            pass
+        case _:
+            assert_never(scheme.granularity)
+    activations = len(linear.outputs) if scheme.static_activations else 0
+    return rows * columns + (scales + activations) * FLOAT32
+
+
+def _nvfp4_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """Half a byte and a byte per group. Source: vLLM 0.24.0, ModelOptNvFp4LinearMethod."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    tensors = len(linear.outputs) * (2 if scheme.static_activations else 1)
+    return rows * columns // 2 + rows * (columns // _group(scheme, columns)) + tensors * FLOAT32
+
+
+def _packed_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, CompressedTensorsWNA16."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    groups = ceil_div(columns, _group(scheme, columns))
+    size = rows * columns * scheme.bits // 8 + rows * groups * element_bytes + 2 * INT64
+    if not scheme.symmetric:
+        size += rows * scheme.bits // WORD_BITS * groups * INT32
+    return size + (columns * INT32 if scheme.activation_order else 0)
+
+
+def _awq_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, AWQLinearMethod."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    groups = columns // _group(scheme, columns)
+    return (
+        rows * columns * scheme.bits // 8 + groups * rows * scheme.bits // 8 + groups * rows * element_bytes
+    )
+
+
+def _gptq_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, GPTQMarlinLinearMethod."""
+    order = linear.inputs * INT32 if scheme.activation_order else 0
+    return _awq_linear(linear, scheme, element_bytes) + order
+
+
+def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
+    """Only experts are stored in MXFP4. Source: vLLM 0.24.0, Mxfp4Config.get_quant_method."""
+    return linear.inputs * sum(linear.outputs) * element_bytes
+
+
+def _mxfp8_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptMxFp8LinearMethod.create_weights."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    return rows * (columns + ceil_div(columns, _group(scheme, columns)))
+
+
+def _bitsandbytes(elements: int, rows: int, scheme: WeightScheme) -> int:
+    """Source: vLLM 0.24.0, BitsAndBytesLinearMethod; bitsandbytes_loader.py _dequantize_dq: wide scales."""
+    scales = rows if scheme.group_size is None else ceil_div(elements, scheme.group_size)
+    return elements * scheme.bits // 8 + scales * FLOAT32
+
+
+def _bitsandbytes_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    rows = sum(linear.outputs)
+    return _bitsandbytes(rows * linear.inputs, rows, scheme)
+
+
+def _group(scheme: WeightScheme, columns: int) -> int:
+    return scheme.group_size or columns
+
+
+_Rule = Callable[[Linear, WeightScheme, int], int]
+_LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
+    WeightFormat.FP8: _scaled_linear,
+    WeightFormat.INT8: _scaled_linear,
+    WeightFormat.PACKED: _packed_linear,
+    WeightFormat.AWQ: _awq_linear,
+    WeightFormat.GPTQ: _gptq_linear,
+    WeightFormat.NVFP4: _nvfp4_linear,
+    WeightFormat.MXFP4: _mxfp4_linear,
+    WeightFormat.MXFP8: _mxfp8_linear,
+    WeightFormat.BITSANDBYTES: _bitsandbytes_linear,
+}
+
+
+def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of the quantized experts of one layer."""
+    biases = experts.count * (experts.first_width + experts.hidden_size) if experts.bias else 0
+    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
+
+
+def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
+    hidden, width, first = experts.hidden_size, experts.intermediate_size, experts.first_width
+    scales = 1 + first // width
+    match scheme.granularity:
+        case Granularity.CHANNEL:
+            scales = first + hidden
+        case Granularity.BLOCK:
+            high, wide = scheme.block or (128, 128)
+            first_rows = first // width * ceil_div(width, high)
+            scales = first_rows * ceil_div(hidden, wide) + ceil_div(hidden, high) * ceil_div(width, wide)
+        case Granularity.TENSOR | Granularity.GROUP:
+            pass
+        case _:
+            assert_never(scheme.granularity)
+    return experts.elements + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
+
+
+def _nvfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptNvFp4FusedMoE.create_weights."""
+    group = scheme.group_size or 16
+    scales = experts.first_width * (experts.hidden_size // group)
+    scales += experts.hidden_size * (experts.intermediate_size // group)
+    # Two scales and an input scale for each of the first projection's halves and the second one.
+    tensors = 2 * (experts.first_width // experts.intermediate_size + 1)
+    return experts.elements // 2 + scales + tensors * FLOAT32
+
+
+def _mxfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, GptOssMxfp4MoEMethod.create_weights."""
+    return experts.elements // 2 + experts.elements // (scheme.group_size or 32)
+
+
+def _mxfp8_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, ModelOptMxFp8FusedMoE.create_weights."""
+    group = scheme.group_size or experts.hidden_size
+    scales = experts.first_width * (experts.hidden_size // group)
+    return experts.elements + scales + experts.hidden_size * (experts.intermediate_size // group)
+
+
+def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    group_in, group_out = _group(scheme, hidden), _group(scheme, width)
+    scales = (hidden // group_in) * experts.first_width + ceil_div(width, group_out) * hidden
+    size = experts.elements * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
+    return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
+
+
+def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Source: vLLM 0.24.0, AWQMarlinMoEMethod.create_weights."""
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    scales = (hidden // _group(scheme, hidden)) * experts.first_width
+    scales += ceil_div(width, _group(scheme, width)) * hidden
+    return (experts.elements + scales) * scheme.bits // 8 + scales * element_bytes
+
+
+def _bitsandbytes_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.24.0, BitsAndBytesMoEMethod.create_weights."""
+    return _bitsandbytes(experts.elements, experts.first_width + experts.hidden_size, scheme)
+
+
+_ExpertRule = Callable[[Experts, WeightScheme, int], int]
+_EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
+    WeightFormat.FP8: _scaled_expert,
+    WeightFormat.INT8: _scaled_expert,
+    WeightFormat.PACKED: _packed_expert,
+    WeightFormat.AWQ: _grouped_expert,
+    WeightFormat.GPTQ: _grouped_expert,
+    WeightFormat.NVFP4: _nvfp4_expert,
+    WeightFormat.MXFP4: _mxfp4_expert,
+    WeightFormat.MXFP8: _mxfp8_expert,
+    WeightFormat.BITSANDBYTES: _bitsandbytes_expert,
+}

@@ -1,0 +1,123 @@
+"""Which weights a release builds, as dated data."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from packaging.version import Version
+
+from service.memory.dated_groups import group_at
+from service.memory.ranges import for_capability
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Multiples to which a kernel rounds up the sizes of an expert, in elements."""
+
+    capability: tuple[int, int]
+    """Least compute capability that runs this kernel."""
+    hidden: int
+    intermediate: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderLayout:
+    """Which modules a decoder layer has."""
+
+    shared_cache_projections: bool
+    """Layers that read another layer's cache have key and value projections of their own."""
+    fused_indexer_keys: bool
+    """The indexer of sparse MLA projects keys and weights in one matrix, which is never quantized."""
+    widened_experts: bool
+    """Experts with a least width have it on every rank that tensor parallelism splits them over."""
+    float32_router_kernels: frozenset[tuple[int, int]]
+    """Compute capabilities whose kernels compute a router in 32 bits from a matrix of 16."""
+
+    def float32_routers(self, capability: tuple[int, int]) -> bool:
+        """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
+        return capability not in self.float32_router_kernels
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedLayout:
+    """In which form modules of a quantized checkpoint are built, and how experts are rounded up."""
+
+    weight_only_nvfp4: bool
+    """Layers that a mixed ModelOpt checkpoint stores in W4A16_NVFP4 are quantized."""
+    mixed_mxfp8: bool
+    """Layers that a mixed ModelOpt checkpoint stores in MXFP8 are quantized."""
+    quantized_output: bool
+    """An output embedding that ModelOpt does not exclude is quantized."""
+    activation_order_indices: bool
+    """Group-quantized experts and GPTQ layers always have indices of the activation order."""
+    declared_nvfp4_experts: bool
+    """Experts that a DeepSeek V4 checkpoint stores in NVFP4 are built in it; else in MXFP4."""
+    mxfp4_rounding: tuple[Rounding, ...]
+    unquantized_rounding: tuple[Rounding, ...]
+
+    def rounding(self, capability: tuple[int, int], *, mxfp4: bool) -> Rounding:
+        """Return how experts in MXFP4, or unquantized ones, are rounded up on a GPU."""
+        return for_capability(self.mxfp4_rounding if mxfp4 else self.unquantized_rounding, capability)
+
+
+@dataclass(frozen=True, slots=True)
+class StageLayout:
+    """Which modules outside the decoder layers a pipeline stage has."""
+
+    towers_on_every_stage: bool
+    """Every stage builds the vision tower, not only the first."""
+    sharded_positions: bool
+    """SigLIP's learned positions are split over the ranks like a vocabulary."""
+    tied_when_unset: frozenset[str]
+    """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
+    transformers_classes: frozenset[str]
+    """Classes that run on the transformers backend, which has no rotary tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLayout:
+    """Which modules a draft has."""
+
+    shared_predictor_heads: bool
+    """Prediction layers with an output of their own use the model's output instead."""
+    split_markov_tables: bool
+    """The tables of a DSpark draft's Markov head are split over the ranks."""
+    confidence_heads: bool
+    """A DSpark draft of DeepSeek V4 builds the head that predicts its confidence."""
+    stacked_context_keys: bool
+    """Such a draft stores the key projections of its layers a second time, as one matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightLayout:
+    """Which weights one release builds."""
+
+    decoder: DecoderLayout
+    quantized: QuantizedLayout
+    stages: StageLayout
+    drafts: DraftLayout
+
+    def representative(self, capability: tuple[int, int]) -> tuple[int, int]:
+        """Return a compute capability on which the release builds the same weights.
+
+        It is the same for most GPUs, so sizes that are cached by it are computed once for all of these.
+        """
+        roundings = (*self.quantized.mxfp4_rounding, *self.quantized.unquantized_rounding)
+        step = max((each.capability for each in roundings if each.capability <= capability), default=(0, 0))
+        same_routers = self.decoder.float32_routers(step) == self.decoder.float32_routers(capability)
+        return step if same_routers else capability
+
+
+@cache
+def weight_layout_at(release: Version) -> WeightLayout:
+    """Return which weights a release builds.
+
+    Raises:
+        LookupError: the release is older than the first dated change.
+    """
+    data = "weights/weight_layout.toml"
+    return WeightLayout(
+        decoder=group_at(DecoderLayout, release, data, "decoder"),
+        quantized=group_at(QuantizedLayout, release, data, "quantized"),
+        stages=group_at(StageLayout, release, data, "stages"),
+        drafts=group_at(DraftLayout, release, data, "drafts"),
+    )

@@ -1,1 +1,0 @@
-"""What a probe is asked to do, how its job lives, and what it measures."""

@@ -1,0 +1,73 @@
+"""Masks text that looks like a secret, in responses, in logs and in stored data.
+
+Two kinds are recognized: tokens that services issue with a fixed pattern (``hf_...``, ``AKIA...``), and the
+values of names that secrets usually have (``"api_key": "..."``, ``HF_TOKEN=...``,
+``Authorization: Bearer ...``), in a shell command, a header, JSON, or a dictionary as Python prints it. Every
+pattern matches a bounded number of characters, so that the time is linear in the length of the text.
+"""
+
+import re
+from typing import Final
+
+HIDDEN: Final = "***"
+
+_NAME: Final = (
+    r"(?:(?:api|access|secret|private|account|encryption|license|signing)[-_ ]?keys?|token|passwd|password"
+    r"|passphrase|pwd|secret|credentials?|authorization|cookie|signature)"
+)
+_QUOTE: Final = r"\\{0,3}['\"]"
+_SCHEME: Final = r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
+_BARE: Final = r"[^\s'\"\\,;&\]})]"
+_SECRETS: Final = (
+    # A private key in PEM format: everything from its first line to the end of the text.
+    re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).{1,16384}"),
+    # Several words after a flag such as `--api-key`; a word with a slash is a model, not a key.
+    re.compile(
+        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
+        rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}"
+    ),
+    # All values of a header that holds several.
+    re.compile(r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}"),
+    # A quoted value, up to its closing quote; in a list, every quoted word.
+    re.compile(
+        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:,]\s{{0,4}}[\[(]\s{{0,4}})"
+        r"(?:b?['\"][^'\"]{1,4096}+['\"](?:\s{0,4},\s{0,4})?){1,64}"
+    ),
+    re.compile(
+        rf"(?i)({_NAME}(?:{_QUOTE}\s{{0,4}}[=:,]|\s{{0,4}}[=:])\s{{0,4}}b?(?P<quote>{_QUOTE}))"
+        r"(?:(?!(?P=quote)).){1,4096}"
+    ),
+    re.compile(rf"(?i)({_NAME}\s{{1,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote))\S){{4,4096}}"),
+    # A value without quotes.
+    re.compile(
+        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
+        rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}"
+    ),
+    re.compile(r"(?i)([?&](?:sig|key|auth|apikey)=)[^\s&'\"]{3,4096}"),
+    re.compile(rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}"),
+    re.compile(r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}"),
+    # Tokens with a fixed pattern, anywhere in the text.
+    re.compile(
+        r"()\b(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
+        r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
+        r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})"
+    ),
+    # user:password@ in an address, up to the last @ before a slash.
+    re.compile(r"(://)[^/\s'\"]{1,512}(?=@)"),
+)
+_MARKERS: Final = (
+    *("key", "token", "passw", "passphrase", "pwd", "secret", "credential", "authoriz", "auth", "cookie"),
+    *("signature", "sig=", "bearer", "://", "eyj", "hf_", "hf-", "sk-", "sk_", "gho", "ghp", "ghr", "ghs"),
+    *("ghu", "_pat_", "glpat", "xox", "nvapi", "dry_", "dry-", "npm", "pypi", "aiza", "ya29", "akia", "asia"),
+)
+"""Lower-case texts of which every recognized secret contains or follows one; other texts are not searched."""
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text in which `HIDDEN` replaces everything that looks like a secret."""
+    lowered = text.lower()
+    if not any(marker in lowered for marker in _MARKERS):
+        return text
+    for secret in _SECRETS:
+        text = secret.sub(rf"\1{HIDDEN}", text)
+    return text

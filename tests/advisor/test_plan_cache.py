@@ -1,0 +1,181 @@
+"""Cached steps give what plain steps calculate."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from service.advisor.dry_run import PlainSteps, dry_run
+from service.advisor.plan import plan
+from service.advisor.plan_cache import CachedSteps, PlanCache
+from service.advisor.plan_request import (
+    EngineChoice,
+    Model,
+    PlanRequest,
+    Workload,
+)
+from service.advisor.plan_types import Candidate
+from service.architecture.config import InvalidConfig
+from service.architecture.reading import UnknownArchitecture
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES, find_release, rules_for
+from service.engines.speculative_config import SpeculativeConfig
+from service.gpus.catalog import gpu_catalog
+from service.hub.snapshot import BundledSnapshot
+from tests.accuracy.oracle import bundled_architecture
+from tests.advisor.questions import (
+    DEEPSEEK,
+    GEMMA,
+    LLAMA,
+    QWEN,
+)
+
+GPUS = tuple(gpu for gpu in gpu_catalog() if gpu.modelled)
+
+
+def request(model: str, version: str = "0.32.0") -> PlanRequest:
+    return PlanRequest(
+        Model(model, None, "bundled", bundled_architecture(model)),
+        GPUS,
+        EngineChoice.of(version),
+        workload=Workload(4000, 100, 8),
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        (GEMMA, "0.32.0"),
+        (QWEN, "0.28.0"),
+        (QWEN, "0.33.0"),
+        (LLAMA, "0.19.0"),
+        (GEMMA, "0.24.0"),
+        (DEEPSEEK, "0.31.0"),
+        (DEEPSEEK, "0.15.1"),
+    ],
+)
+def test_cached_steps_give_the_candidates_of_plain_steps(model: str, version: str) -> None:
+    requested, rules = request(model, version), rules_for(find_release(version))
+    steps = CachedSteps(requested.model, rules)
+    variants = [
+        ServeFlags(kv_cache_dtype=dtype, tensor_parallel_size=ranks)
+        for dtype in ("auto", "fp8", "fp8_e5m2", "turboquant_k8v4")
+        for ranks in (2, 8)
+    ]
+    variants += [ServeFlags(dtype="bfloat16"), ServeFlags(pipeline_parallel_size=2, max_model_len=4096)]
+    for flags in variants:
+        for gpu in GPUS:
+            alone = dry_run(requested, flags, rules, gpu)
+            assert dry_run(requested, flags, rules, gpu, steps) == alone, (gpu.id, flags)
+
+
+SAMPLE = Random(20260601)
+MODELS = tuple(SAMPLE.sample(BundledSnapshot().ids(), 12))
+"""Of every family of the snapshot, in an order that no test chose."""
+FLAGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"kv_cache_dtype": "fp8", "tensor_parallel_size": 2, "max_model_len": 8192},
+    {"pipeline_parallel_size": 2, "max_num_batched_tokens": 4096},
+    {"enforce_eager": True, "enable_prefix_caching": False, "block_size": 32},
+    {"quantization": "fp8", "gpu_memory_utilization": 0.8},
+    {"kv_cache_memory_bytes": 4 << 30, "max_num_seqs": 32},
+    {"enable_expert_parallel": True, "data_parallel_size": 2, "max_model_len": -1},
+    {"language_model_only": True, "dtype": "half"},
+    {"speculative_config": SpeculativeConfig(method="ngram", num_speculative_tokens=3)},
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_cached_steps_equal_plain_steps_for_any_model_flags_and_gpu(model: str) -> None:
+    try:
+        requested = request(model)
+    except (InvalidConfig, UnknownArchitecture):
+        pytest.skip("not modelled")
+    random = Random(model)
+    rules = rules_for(random.choice(RELEASES[-12:]))
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    for flags in (ServeFlags(**given) for given in FLAGS):
+        for gpu in random.sample(GPUS, 5):
+            free = random.choice((None, 20 << 30))
+            requested = replace(requested, free_memory_bytes=free)
+            found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
+            assert found == expected, (gpu.id, flags)
+            assert _start_of(found) == _start_of(expected), (gpu.id, flags)
+
+
+def _start_of(candidate: Candidate) -> object:
+    """Return what is compared of a start, which a candidate leaves out: all but the GPU's name."""
+    start = candidate.start
+    if start is None:
+        return None
+    config = replace(start.engine_config, device_name="")
+    return start.architecture, config, start.layout, start.backends.distinct, start.backends.places
+
+
+def test_a_cached_refusal_names_the_gpu_of_the_request() -> None:
+    requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    steps, flags = CachedSteps(requested.model, rules), ServeFlags(dtype="bfloat16")
+    old = [gpu for gpu in GPUS if str(gpu.compute_capability) == "7.5"]
+    refusals = [dry_run(requested, flags, rules, gpu, steps).error for gpu in old]
+    assert len(old) > 1
+    for gpu, refusal in zip(old, refusals, strict=True):
+        assert refusal is not None
+        assert f"Your {gpu.name} GPU has compute capability 7.5." in refusal.message
+
+
+def test_what_differs_in_free_memory_or_devices_is_counted() -> None:
+    requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    steps, flags = CachedSteps(requested.model, rules), ServeFlags()
+    sizes = []
+    for free in (None, 10 << 30, 20 << 30):
+        for gpu in GPUS[:2]:
+            dry_run(replace(requested, free_memory_bytes=free), flags, rules, gpu, steps)
+            sizes.append(steps.size)
+    assert sizes == sorted(set(sizes))
+
+
+def test_gpus_that_start_alike_but_differ_in_unified_memory_have_their_own_budgets() -> None:
+    requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    discrete = GPUS[0]
+    unified = replace(discrete, id="unified", unified_memory=not discrete.unified_memory)
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    budgets = [dry_run(requested, ServeFlags(), rules, gpu, cached).memory for gpu in (discrete, unified)]
+    assert budgets == [
+        dry_run(requested, ServeFlags(), rules, gpu, plain).memory for gpu in (discrete, unified)
+    ]
+    assert budgets[0] != budgets[1]
+
+
+def test_steps_under_other_rules_are_stored_and_counted() -> None:
+    requested, rules = request(LLAMA), rules_for(find_release("0.32.0"))
+    steps, older = CachedSteps(requested.model, rules), rules_for(find_release("0.30.0"))
+    other = steps.under(older)
+    assert other is steps.under(older) is not steps
+    other.start(ServeFlags(), GPUS[0])
+    # A start and a device.
+    assert steps.size == other.size == 2
+    assert steps.under(rules) is steps
+
+
+def test_a_plan_cache_changes_no_answer() -> None:
+    cache, requested = PlanCache(models=1), replace(request(GEMMA), gpus=GPUS[:12])
+    first = plan(requested, cache)
+    assert first == plan(requested, cache) == plan(requested)
+    plan(replace(request(LLAMA), gpus=GPUS[:2]), cache)
+    assert plan(requested, cache) == first
+
+
+def test_a_plan_cache_is_of_one_model_under_one_release_and_bounded() -> None:
+    rules, older = rules_for(find_release("0.32.0")), rules_for(find_release("0.19.0"))
+    cache, model = PlanCache(models=1, results=3), request(LLAMA).model
+    steps = cache.steps(model, rules)
+    assert cache.steps(model, rules) is steps
+    assert cache.steps(model, older) is not steps
+    assert cache.steps(model, rules) is not steps
+    patched = rules_for(find_release("0.32.0"), ("vllm#39866",))
+    assert cache.steps(model, patched).rules is patched
+    full = cache.steps(model, rules)
+    for size in (1, 2, 4, 8):
+        full.start(ServeFlags(tensor_parallel_size=size), GPUS[0])
+    assert cache.steps(model, rules) is not full

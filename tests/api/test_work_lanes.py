@@ -1,0 +1,203 @@
+"""Work that waits for its run: the order, the bounds, and those who do not wait for the answer."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
+from service.api.app import create_app
+from service.api.work_lanes import CallerLeft, Lane, TooBusy
+from service.application.services import Services
+from tests.api.conftest import Client
+
+PATIENCE = 30
+QUICK = {"model": "Qwen/Qwen3-8B", "gpus": ["h100-sxm-80gb"]}
+LARGE = {"model": "Qwen/Qwen3-8B"}
+
+
+class Gate:
+    """Holds work up until it is opened, and counts what went through."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.started = threading.Event()
+        self.planned: list[int] = []
+
+    def plan(self, planned: Callable[[PlanRequest], Plan], question: PlanRequest) -> Plan:
+        self.planned.append(len(question.gpus))
+        if len(question.gpus) > 1:
+            self.started.set()
+            assert self.opened.wait(PATIENCE)
+        return planned(replace(question, gpus=question.gpus[:1]))
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.opened.set()
+
+
+@pytest.fixture
+def gated(services: Services, gate: Gate) -> FastAPI:
+    held = replace(services, plan=lambda question: gate.plan(services.plan, question))
+    return create_app(held, queue_limit=2)
+
+
+def caller(app: FastAPI, peer: str = "10.0.0.1") -> Client:
+    return Client(transport=httpx2.ASGITransport(app=app, client=(peer, 1)), base_url="http://dryserve.test")
+
+
+async def waits(lane: Lane, number: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while lane.waiting != number:  # noqa: ASYNC110 - it tells of no event
+            await asyncio.sleep(0.001)
+
+
+async def test_operators_and_small_questions_do_not_wait_behind_large_ones(
+    gated: FastAPI, gate: Gate
+) -> None:
+    async with caller(gated) as client, asyncio.timeout(PATIENCE):
+        large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
+        await waits(gated.state.lanes.large, 2)
+        for path in ("/livez", "/readyz", "/health", "/gpus", "/engines", "/models", "/problems"):
+            assert (await client.get(path)).status_code == 200
+        metrics = (await client.get("/metrics")).text
+        assert 'dryserve_questions_waiting{size="large"} 2.0' in metrics
+        assert 'dryserve_questions_running{size="large"} 1.0' in metrics
+        assert (await client.post("/plan", json=QUICK)).status_code == 200
+        assert (await client.get("/models/Qwen/Qwen3-8B")).status_code == 200
+        assert not any(task.done() for task in large)
+        gate.opened.set()
+        assert [reply.status_code for reply in await asyncio.gather(*large)] == [200] * 3
+
+
+async def test_a_full_queue_says_when_to_ask_again(gated: FastAPI, gate: Gate) -> None:
+    async with caller(gated) as client, asyncio.timeout(PATIENCE):
+        large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
+        await waits(gated.state.lanes.large, 2)
+        reply = await client.post("/plan", json=LARGE)
+        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert int(reply.headers["retry-after"]) == reply.json()["retry_after"] >= 1
+        gate.opened.set()
+        await asyncio.gather(*large)
+
+
+async def test_a_caller_with_many_questions_makes_room_for_another(gated: FastAPI, gate: Gate) -> None:
+    async with caller(gated) as greedy, caller(gated, "10.0.0.2") as other, asyncio.timeout(PATIENCE):
+        first, second, third = (asyncio.create_task(greedy.post("/plan", json=LARGE)) for _ in range(3))
+        await waits(gated.state.lanes.large, 2)
+        fourth = asyncio.create_task(other.post("/plan", json=LARGE))
+        # The latest of the caller who has most waiting.
+        assert (await third).status_code == 503
+        assert not fourth.done()
+        gate.opened.set()
+        assert [(await each).status_code for each in (first, second, fourth)] == [200] * 3
+
+
+async def test_the_work_of_a_caller_who_hung_up_is_dropped(gated: FastAPI, gate: Gate) -> None:
+    body = json.dumps(LARGE).encode()
+    heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    heard.put_nowait({"type": "http.request", "body": body, "more_body": False})
+    sent: list[dict[str, Any]] = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/plan",
+        "raw_path": b"/plan",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+        "client": ("10.0.0.3", 1),
+        "server": ("dryserve.test", 80),
+        "scheme": "http",
+        "root_path": "",
+    }
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - the server's own
+        sent.append(message)
+
+    async with caller(gated) as client, asyncio.timeout(PATIENCE):
+        first = asyncio.create_task(client.post("/plan", json=LARGE))
+        await asyncio.to_thread(gate.started.wait, PATIENCE)
+        leaving = asyncio.create_task(gated(scope, heard.get, send))
+        await waits(gated.state.lanes.large, 1)
+        heard.put_nowait({"type": "http.disconnect"})
+        await leaving
+        assert gated.state.lanes.large.waiting == 0
+        gate.opened.set()
+        assert (await first).status_code == 200
+    assert sent[0]["status"] == 499
+    assert len(gate.planned) == 1
+
+
+def request_of(peer: str, left: asyncio.Event | None = None) -> Request:
+    async def receive() -> Any:  # noqa: ANN401 - the server's own
+        await (left or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "client": (peer, 1), "headers": []}, receive)
+
+
+async def test_callers_are_served_in_rotation_and_each_in_its_order() -> None:
+    lane, opened, done = Lane(100), threading.Event(), list[str]()
+
+    def work(name: str) -> Callable[[], None]:
+        return lambda: done.append(name)
+
+    held = asyncio.create_task(lane.run(lambda: opened.wait(PATIENCE), request_of("x")))
+    await asyncio.sleep(0.01)
+    names = ["a1", "a2", "a3", "b1", "b2", "c1"]
+    tasks = []
+    for name in names:
+        tasks.append(asyncio.create_task(lane.run(work(name), request_of(name[0]))))
+        await waits(lane, len(tasks))
+    opened.set()
+    await asyncio.gather(held, *tasks)
+    assert done == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert (lane.busy, lane.waiting) == (False, 0)
+
+
+async def test_the_lane_goes_on_after_faults_and_after_those_who_leave() -> None:
+    lane, opened, left = Lane(100), threading.Event(), asyncio.Event()
+
+    def fail() -> None:
+        raise ValueError("x")
+
+    held = asyncio.create_task(lane.run(lambda: opened.wait(PATIENCE), request_of("a")))
+    await asyncio.sleep(0.01)
+    failing = asyncio.create_task(lane.run(fail, request_of("a")))
+    leaving = asyncio.create_task(lane.run(fail, request_of("a", left)))
+    cancelled = asyncio.create_task(lane.run(fail, request_of("a")))
+    last = asyncio.create_task(lane.run(lambda: 5, request_of("a")))
+    await waits(lane, 4)
+    left.set()
+    cancelled.cancel()
+    await waits(lane, 2)
+    opened.set()
+    with pytest.raises(CallerLeft):
+        await leaving
+    with pytest.raises(ValueError, match="x"):
+        await failing
+    assert (await last, await held) == (5, True)
+    assert cancelled.cancelled()
+    assert (lane.busy, lane.waiting) == (False, 0)
+
+
+async def test_who_is_alone_is_refused_at_the_bound() -> None:
+    lane, opened = Lane(0), threading.Event()
+    held = asyncio.create_task(lane.run(lambda: opened.wait(PATIENCE), request_of("a")))
+    await asyncio.sleep(0.01)
+    with pytest.raises(TooBusy):
+        await lane.run(lambda: None, request_of("a"))
+    opened.set()
+    await held

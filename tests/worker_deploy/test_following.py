@@ -1,0 +1,83 @@
+"""`dryserve probe --wait` over a service that is started anew meanwhile, and what it prints in the end."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+import typer
+
+from service.cli import probe
+from service.cli.probe import _followed, summary
+from service.units import GIB
+
+ASKED = {"id": "0" * 32, "state": "queued", "phase": ""}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(probe, "PATIENCE_SECONDS", 0.2)
+
+
+def events(*states: str) -> httpx2.Response:
+    lines = [f"event: probe\ndata: {json.dumps({**ASKED, 'state': state})}\n\n" for state in states]
+    return httpx2.Response(200, text="".join(lines), headers={"Content-Type": "text/event-stream"})
+
+
+def following(*replies: httpx2.Response | Exception) -> Any:  # noqa: ANN401 - a probe as JSON
+    left = list(replies)
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        reply = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://service")
+    return _followed(http, ASKED)
+
+
+def test_a_service_that_is_started_anew_is_followed_on() -> None:
+    gone, not_yet = httpx2.ConnectError("refused"), httpx2.Response(503)
+    end = following(events("queued", "running"), gone, not_yet, events("running"), events("succeeded"))
+    assert end["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("gone", [httpx2.ConnectError("refused"), httpx2.Response(502)])
+def test_one_that_stays_away_is_given_up(gone: httpx2.Response | Exception) -> None:
+    with pytest.raises(httpx2.TransportError):
+        following(gone)
+
+
+def test_a_refusal_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        following(httpx2.Response(404, json={"title": "No such probe", "detail": "gone"}))
+    assert capsys.readouterr().err.strip() == "No such probe: gone"
+
+
+def test_the_summary_of_an_allocation_holds_taken_against_planned() -> None:
+    specified = {
+        "id": "abc",
+        "state": "succeeded",
+        "predicted": {
+            "memory": {"weights": {"bytes": 2 * GIB}},
+            "kv_cache": {"num_blocks": 1024, "bytes_per_block": 1 << 20},
+        },
+        "result": {
+            "detail": "",
+            "measurement": None,
+            "allocation": {
+                "weights_taken_bytes": 2 * GIB + 2 * GIB // 1000,
+                "kv_tensors_taken_bytes": GIB,
+                "context_bytes": GIB // 2,
+                "nccl_bytes": None,
+                "torch": "2.13.0",
+            },
+        },
+    }
+    lines = [line.split() for line in summary(specified).splitlines()]
+    assert ["weights", "2.00", "2.00", "+0.100%"] in lines
+    assert ["kv_tensors", "1.00", "1.00", "+0.000%"] in lines
+    assert ["context", "0.5000"] in lines
+    assert not any("nccl" in line for line in lines)
