@@ -111,7 +111,7 @@ def _ranks(candidate: Candidate) -> int:
 
 def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -> str:
     quality = best.quality
-    kind = "a lossless cache" if quality.loss == 0 else f"a {best.resolved_kv_cache_dtype} cache"
+    kind = _kind(best)
     served = " that starts" if workload is None else _served(best, workload)
     effect = f"published effect on quality: {quality.effect}"
     match objective:
@@ -122,6 +122,13 @@ def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -
         case Objective.BALANCED:
             return f"On the fewest GPUs, the least lossy cache{served}: {kind} ({effect})."
     assert_never(objective)
+
+
+def _kind(best: Candidate) -> str:
+    dtype = best.resolved_kv_cache_dtype
+    if best.start is not None and best.start.is_published:
+        return f"the {dtype} cache that the checkpoint asks for"
+    return "a lossless cache" if best.quality.loss == 0 else f"a {dtype} cache"
 
 
 def _served(best: Candidate, workload: Workload) -> str:
