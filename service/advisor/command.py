@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from packaging.version import Version
+
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import FLAG_DEFAULTS
+from service.engines.rules.capacity import CapacityRules
 from service.engines.speculative_config import SpeculativeConfig
 
 DEFAULTS: Final = ServeFlags()
@@ -22,23 +25,23 @@ def serve_command(model: str, flags: ServeFlags, rules: EngineRules, revision: s
     words = ["vllm", "serve", _positional(model)]
     if revision is not None:
         words += _option("--revision", revision)
-    for name, value in _specified(flags, rules):
+    for name, value in _specified(flags, rules.capacity, rules.release):
         words += _flag(name, value)
     return shlex.join(words)
 
 
-def _specified(flags: ServeFlags, rules: EngineRules) -> Iterator[tuple[str, Any]]:
+def _specified(flags: ServeFlags, rules: CapacityRules, release: Version) -> Iterator[tuple[str, Any]]:
     """Yield the flags whose values are not the release's defaults."""
     for field in fields(flags):
         value = getattr(flags, field.name)
-        if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules):
+        if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules, release):
             yield field.name, value
 
 
-def _defaults(name: str, rules: EngineRules) -> tuple[Any, ...]:
+def _defaults(name: str, rules: CapacityRules, release: Version) -> tuple[Any, ...]:
     if name == "gpu_memory_utilization":
-        return (rules.capacity.gpu_memory_utilization / 100,)
-    return FLAG_DEFAULTS[name].at(rules.release) if name in FLAG_DEFAULTS else ()
+        return (rules.gpu_memory_utilization / 100,)
+    return FLAG_DEFAULTS[name].at(release) if name in FLAG_DEFAULTS else ()
 
 
 def _positional(word: str) -> str:

@@ -46,20 +46,20 @@ def _resolved(flags: ServeFlags) -> ServeFlags:
 def _step(
     request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
 ) -> Upgrade:
-    first, second = (_outcome(dry_run(request, flags, rules, gpu), rules) for rules in (old, new))
+    first, second = (_outcome(dry_run(request, flags, rules, gpu)) for rules in (old, new))
     changed = _differ(first, second)
     causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()
     return Upgrade(gpu.id, first, second, changed, causes)
 
 
 def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> UpgradeOutcome:
-    return _outcome(dry_run(request, flags, rules, gpu), rules)
+    return _outcome(dry_run(request, flags, rules, gpu))
 
 
-def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
+def _outcome(candidate: Candidate) -> UpgradeOutcome:
     cache, memory = candidate.kv_cache, candidate.memory
     return UpgradeOutcome(
-        version=str(rules.release),
+        version=str(candidate.rules.release),
         verdict=candidate.verdict,
         error=None if candidate.error is None else f"{candidate.error.type}: {candidate.error.message}",
         tokens=None if cache is None else cache.tokens,
@@ -69,7 +69,7 @@ def _outcome(candidate: Candidate, rules: EngineRules) -> UpgradeOutcome:
         blocks_per_request=None if cache is None else sum(g.blocks_per_request for g in cache.groups),
         attention_backends=candidate.attention_backends,
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
-        doubt=rules.doubt or None,
+        doubt=candidate.rules.doubt or None,
     )
 
 

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import assert_never
 
+from packaging.version import Version
+
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Admission, Waiting
-from service.engines.engine_rules import EngineRules
+from service.engines.rules.admission import AdmissionRules
 from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit, most_draft_blocks
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
@@ -44,7 +46,10 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
         completed_without_preemption=completed,
         waits_for=waiting,
         explanation=" ".join(sentences),
-        hazards=(*_hazards(engine_config.rules, request), *_draft_tokens(start)),
+        hazards=(
+            *_hazards(engine_config.rules.admission, engine_config.release, request),
+            *_draft_tokens(start),
+        ),
     )
 
 
@@ -110,17 +115,17 @@ def _preempted(workload: Workload, at_once: int, completed: int) -> Iterator[str
         )
 
 
-def _hazards(rules: EngineRules, request: RequestAdmission) -> Iterator[str]:
+def _hazards(rules: AdmissionRules, release: Version, request: RequestAdmission) -> Iterator[str]:
     """Yield what goes wrong with such requests after they are admitted."""
-    if rules.admission.bounds_steps and request.blocks < request.whole_prompt_blocks:
+    if rules.bounds_steps and request.blocks < request.whole_prompt_blocks:
         yield (
-            f"vLLM {rules.release} limits the blocks that it counts for a sliding window, in every step. "
+            f"vLLM {release} limits the blocks that it counts for a sliding window, in every step. "
             "Such a prompt takes more blocks than are counted, and if the pool is full, the engine ends with "
             "ValueError: Cannot get 1 free blocks from the pool. vLLM 0.20.2 fixes this."
         )
     if request.states_left_behind:
         yield (
-            f"vLLM {rules.release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
+            f"vLLM {release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
             "until the request ends, one for each step that reads several blocks. --no-async-scheduling "
             "avoids this; vLLM 0.30.0 fixes it."
         )
