@@ -37,7 +37,6 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.backends.backend_rules import UnknownBackend
 from service.engine_config.config_format import read_files
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -50,6 +49,7 @@ from service.engines.releases import (
     resolve_release,
     rules_for,
 )
+from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.speculative_config import LOOKUPS, SpeculativeConfig
 from service.gpus.catalog import GpuCatalog, UnknownGpu
 from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
@@ -164,7 +164,7 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
     flags = body.serve.flags()
     engine = _engine(body, flags)
     gpus = _gpus(body, services.gpus)
-    model = await _with_draft(await _model(body, services, engine.rules), body, flags, services)
+    model = await _with_draft(await _model(body, services, engine.rules.checkpoints), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
     return PlanRequest(
         model,
@@ -278,7 +278,7 @@ def _gpu(choice: str | GpuInput, pointer: str, catalog: GpuCatalog) -> GpuType:
     return gpu
 
 
-async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Model:
+async def _model(body: PlanBody, services: Services, rules: CheckpointRules) -> Model:
     if body.config is not None:
         return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
     if body.model is None:
@@ -291,10 +291,10 @@ async def _model(body: PlanBody, services: Services, rules: EngineRules) -> Mode
     return replace(model, requested_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 
 
-def _inline_model(model_id: str, config: Mapping[str, Any], rules: EngineRules) -> Model:
+def _inline_model(model_id: str, config: Mapping[str, Any], rules: CheckpointRules) -> Model:
     try:
         if is_params(config):
-            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules.checkpoints))
+            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules))
         return Model(model_id, None, "inline", read_architecture(read_document(config)))
     except InvalidConfig as error:
         raise InputFault(f"/config{error.pointer}", error) from error
@@ -332,7 +332,7 @@ async def _draft_document(draft_id: str, revision: str | None, services: Service
         raise InputFault(DRAFT_POINTER, error) from error
 
 
-def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Model:
+def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> Model:
     """Read a fetched config by the rules of a release, by default the newest.
 
     Raises:
@@ -341,7 +341,7 @@ def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Mode
         NotATextModel: it is not modelled, and the Hub says that the model is for another task.
     """
     try:
-        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]))
+        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]).checkpoints)
     except (InvalidConfig, UnknownArchitecture) as error:
         if fetched.task is None:
             raise
@@ -357,13 +357,13 @@ def read_model(fetched: FetchedConfig, rules: EngineRules | None = None) -> Mode
     )
 
 
-def _architecture(fetched: FetchedConfig, rules: EngineRules) -> ModelArchitecture:
+def _architecture(fetched: FetchedConfig, rules: CheckpointRules) -> ModelArchitecture:
     if fetched.params is None:
         return read_architecture(read_document(_with_quantization(fetched)))
     files = ModelFiles(
         fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
     )
-    return read_files(files, rules.checkpoints)
+    return read_files(files, rules)
 
 
 def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ def planned(model: str, flags: ServeFlags = FLAGS, release: str = "0.19.0") -> C
     fetched = BundledSnapshot().get(model)
     assert fetched is not None
     rules = rules_for(find_release(release))
-    request = PlanRequest(read_model(fetched, rules), (H100,), EngineChoice.of(release), flags)
+    request = PlanRequest(read_model(fetched, rules.checkpoints), (H100,), EngineChoice.of(release), flags)
     return dry_run(request, flags, rules, H100)
 
 
