@@ -33,13 +33,13 @@ class Metrics:
             "dryserve_candidates", "Candidates planned, by verdict", ("verdict",), registry=self.registry
         )
         self._waiting = Gauge(
-            "dryserve_questions_waiting",
+            "dryserve_requests_waiting",
             "Requests whose CPU-bound work waits",
             ("size",),
             registry=self.registry,
         )
         self._running = Gauge(
-            "dryserve_questions_running",
+            "dryserve_requests_running",
             "Requests whose CPU-bound work is running",
             ("size",),
             registry=self.registry,

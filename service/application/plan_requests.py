@@ -27,7 +27,7 @@ from service.application.errors import (
 )
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.base import UNKNOWN_NAMES
-from service.application.schemas.question import PLACES, GpuInput, PlanBody
+from service.application.schemas.plan_body import PLACES, GpuInput, PlanBody
 from service.application.schemas.serve import ServeInput, SpeculativeInput
 from service.application.services import Services
 from service.architecture.config import InvalidConfig, read_document

@@ -11,8 +11,8 @@ from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.lease import STATES, ResultInput
 from service.application.schemas.plan import CandidateAnswer
+from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody
-from service.application.schemas.question import PlanBody
 from service.application.services import Probes, Services
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file

@@ -256,7 +256,7 @@ def _changes(name: str, annotation: object) -> Timeline[Any]:
 
 
 def _selector_config(release: Version) -> str:
-    """Return the template by which a refusal prints the question."""
+    """Return the template by which a refusal prints the request."""
     parts: tuple[str, ...] = _changes("selector_config", tuple[str, ...]).at(release)
     frame: str = _changes("selector_config_frame", str).at(release)
     return frame.replace("{parts}", ", ".join(parts))

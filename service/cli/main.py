@@ -7,7 +7,7 @@ import typer
 
 from service import __version__
 from service.application.schemas.explanation import ExplainParameters
-from service.application.schemas.question import Format, PlanParameters
+from service.application.schemas.plan_body import Format, PlanParameters
 from service.cli import measurements, models, tokens
 from service.cli.explain import LOG, ExplanationFormat, explain
 from service.cli.manifest import manifest

@@ -10,7 +10,7 @@ import typer
 from service.advisor.plan_types import Plan, Verdict
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.question import Format, PlanParameters
+from service.application.schemas.plan_body import Format, PlanParameters
 from service.application.text.plan_text import plan_text
 from service.bootstrap import build_database, build_services
 from service.cli.bad_input import exits_on_bad_input, with_config

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from service.application.schemas.question import Format, PlanParameters
+from service.application.schemas.plan_body import Format, PlanParameters
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.probes.job_state import ENDED, State

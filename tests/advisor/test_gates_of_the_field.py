@@ -14,7 +14,7 @@ from service.engines.refusal import Stage
 from service.gpus.catalog import find_gpu
 from tests.accuracy.startups_models import find_model
 from tests.advisor.questions import GEMMA, QWEN, ask
-from tests.api.questions import LLAMA_CONFIG
+from tests.api.plan_bodies import LLAMA_CONFIG
 
 INT4 = {
     "quant_method": "compressed-tensors",

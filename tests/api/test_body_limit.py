@@ -15,7 +15,7 @@ from service.api.middleware.body_limit import (
     MAX_VALUES,
     JsonCount,
 )
-from tests.api.questions import LLAMA_CONFIG
+from tests.api.plan_bodies import LLAMA_CONFIG
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(alphabet='"\\,{}[]a\n'),

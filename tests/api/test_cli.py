@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from service import __version__
 from service.application.schemas.serve import ServeInput
 from service.cli.main import cli
-from tests.api.questions import GEMMA, LLAMA_CONFIG
+from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG
 
 README = Path(__file__).parents[2] / "README.md"
 GEMMA_LINE = shlex.split(

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.cli.main import cli
-from tests.api.questions import LLAMA_CONFIG
+from tests.api.plan_bodies import LLAMA_CONFIG
 
 LLAMA = "/plan?model=meta-llama/Llama-3.1-8B&gpu=h100-sxm-80gb&engine_version=0.19.0&kv_cache_dtype=fp8"
 

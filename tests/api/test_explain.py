@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.cli.main import cli
-from tests.api.questions import LLAMA_CONFIG
+from tests.api.plan_bodies import LLAMA_CONFIG
 from tests.startup_log.logged_rows import logged_lines
 
 GEMMA = """\

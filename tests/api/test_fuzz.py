@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from service.application.schemas.serve import ServeInput
 from service.application.services import Services
 from service.store.tokens import Scope
-from tests.api.questions import GEMMA, LLAMA_CONFIG
+from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from service.api.app import create_app
 from service.bootstrap import build_services
 from service.settings import Settings
-from tests.api.questions import GEMMA
+from tests.api.plan_bodies import GEMMA
 
 PRIVATE = "hf_private"
 QUESTION = {**GEMMA, "model": "acme/private-1B"}

@@ -21,7 +21,7 @@ from service.application.schemas.serve import ServeInput
 from service.application.services import Services
 from service.engines.flags import ServeFlags
 from service.engines.releases import check_flags, find_release, rules_for
-from tests.api.questions import (
+from tests.api.plan_bodies import (
     GEMMA,
     GEMMA_QUERY,
     LLAMA_CONFIG,

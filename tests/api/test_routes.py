@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from service import __version__
 from service.api.app import create_app
 from service.application.services import Services
-from tests.api.questions import GEMMA
+from tests.api.plan_bodies import GEMMA
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.responses import negotiated_format
-from tests.api.questions import (
+from tests.api.plan_bodies import (
     GEMMA,
     GEMMA_QUERY,
     LLAMA_CONFIG,

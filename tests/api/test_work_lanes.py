@@ -72,8 +72,8 @@ async def test_operators_and_small_questions_do_not_wait_behind_large_ones(
         for path in ("/livez", "/readyz", "/health", "/gpus", "/engines", "/models", "/problems"):
             assert (await client.get(path)).status_code == 200
         metrics = (await client.get("/metrics")).text
-        assert 'dryserve_questions_waiting{size="large"} 2.0' in metrics
-        assert 'dryserve_questions_running{size="large"} 1.0' in metrics
+        assert 'dryserve_requests_waiting{size="large"} 2.0' in metrics
+        assert 'dryserve_requests_running{size="large"} 1.0' in metrics
         assert (await client.post("/plan", json=QUICK)).status_code == 200
         assert (await client.get("/models/Qwen/Qwen3-8B")).status_code == 200
         assert not any(task.done() for task in large)

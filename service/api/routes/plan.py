@@ -22,7 +22,7 @@ from service.api.work_lanes import Runner
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.brief import BriefPlanAnswer
 from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
-from service.application.schemas.question import Format, PlanBody, PlanQuery
+from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.plan_text import plan_text
 

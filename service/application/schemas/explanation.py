@@ -8,7 +8,7 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
 from service.application.schemas.plan import EngineAnswer, ErrorAnswer
-from service.application.schemas.question import (
+from service.application.schemas.plan_body import (
     MAX_PATCHES,
     GpuChoice,
     GpuId,

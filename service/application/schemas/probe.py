@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field
 
 from service.application.schemas.base import Input, Output
-from service.application.schemas.question import PlanBody
+from service.application.schemas.plan_body import PlanBody
 from service.probes.job_spec import DEFAULT_WALL_SECONDS, MAX_WALL_SECONDS
 from service.probes.job_state import State
 from service.probes.lifecycle import Job

@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.application.schemas.question import CommandFormat
+from service.application.schemas.plan_body import CommandFormat
 
 IMAGE: Final = "vllm/vllm-openai"
 """The engine's own image, tagged by release."""

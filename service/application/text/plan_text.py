@@ -1,7 +1,7 @@
 """Writes a plan as text."""
 
 from service.advisor.plan_types import Plan
-from service.application.schemas.question import TextFormat
+from service.application.schemas.plan_body import TextFormat
 from service.application.text.commands import COMMANDS
 from service.application.text.table import render_plan
 
