@@ -3,6 +3,8 @@
 import os
 from typing import Final
 
+from coverage import Coverage
+
 PREFIXES: Final = ("DRYSERVE_", "HF_", "HUGGING_FACE_", "HUGGINGFACE_")
 """Of the service's own settings, and of the Hub's own tools, which read theirs when they are imported."""
 NAMES: Final = frozenset(
@@ -21,3 +23,8 @@ def clear_environment() -> None:
     """Remove these variables from this process, and so from every process that tests start."""
     for name in tuple(filter(is_cleared, os.environ)):
         del os.environ[name]
+
+
+def is_traced() -> bool:
+    """Return whether coverage is measured, which slows every line down and takes locks of its own."""
+    return Coverage.current() is not None

@@ -33,6 +33,7 @@ from service.hub.model_info import read_info
 from service.hub.safetensors import MOST_HEADER_BYTES, HeaderTensors, read_header
 from service.hub.transfer import TransferLimits, hub_http
 from service.settings import Settings
+from tests.environment import is_traced
 from tests.hub.fake_hub import (
     COMMIT,
     MODEL,
@@ -413,6 +414,7 @@ HOSTILE_GGUFS = {
 }
 
 
+@pytest.mark.skipif(is_traced(), reason="coverage takes several times as long")
 @pytest.mark.parametrize("whole", HOSTILE_GGUFS.values(), ids=HOSTILE_GGUFS.keys())
 def test_a_hostile_gguf_header_is_refused_at_once(whole: bytes) -> None:
     started = time.process_time()
