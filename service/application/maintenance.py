@@ -19,14 +19,14 @@ async def run_maintenance(database: Database, probes: Probes, retention_seconds:
     ``retention_seconds``: age at which jobs that have ended are deleted; 0 deletes none.
     """
     while True:
-        if database.exists:
-            try:
+        try:
+            if database.exists:
                 await probes.jobs.sweep()
                 if retention_seconds:
                     await probes.jobs.prune(retention_seconds)
                 await probes.learned.refresh()
-            except StoreUnavailable:
-                _log.warning("maintenance failed: the database cannot be used now")
-            except Exception:  # noqa: BLE001 - the next round may be a better one
-                _log.exception("maintenance failed")
+        except StoreUnavailable:
+            _log.warning("maintenance failed: the database cannot be used now")
+        except Exception:  # noqa: BLE001 - it is logged, and the next round may succeed
+            _log.exception("maintenance failed")
         await asyncio.sleep(INTERVAL_SECONDS)

@@ -1,11 +1,5 @@
 """Layers by spec: how they are merged, and how the single layers are found again."""
 
-import ast
-from collections.abc import Iterator
-from importlib.resources import files
-from pathlib import Path
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +16,6 @@ from service.kv_cache.specs import (
     merge_equal,
 )
 
-ROOMS = ("kv_cache", "backends", "engine_config", "engines")
 HALVES = cache_format("auto", "bfloat16")
 
 
@@ -77,15 +70,3 @@ def test_the_backends_of_a_stage_are_those_of_its_layers(names: list[str], cut: 
     stage = whole.within(range(cut, 12))
     assert [(index, backend.name) for (index, _), backend in stage.items()] == list(enumerate(names))[cut:]
     assert [backend.name for backend in stage.distinct] == list(dict.fromkeys(names[cut:]))
-
-
-def modules() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from Path(str(files("service"))).joinpath(room).rglob("*.py")
-
-
-@pytest.mark.parametrize("module", sorted(modules()), ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_module_compares_objects_by_their_address(module: Path) -> None:
-    """What depends on ``id`` changes with the objects that happen to be shared, so it holds no rule."""
-    nodes = [node for node in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(node, ast.Name)]
-    assert "id" not in {node.id for node in nodes if isinstance(node.ctx, ast.Load)}

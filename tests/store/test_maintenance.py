@@ -73,3 +73,27 @@ async def test_one_bad_round_is_not_the_last(
     assert not keeping.done()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def test_a_folder_that_cannot_be_read_now_may_be_read_later(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a volume does whose rights are set after the start."""
+    monkeypatch.setattr(beside, "INTERVAL_SECONDS", 0.02)
+    probes = build_services(Settings(HF_HUB_OFFLINE=True), httpx2.AsyncClient(), database).probes
+    asked: list[int] = []
+
+    def exists(_: Database) -> bool:
+        asked.append(1)
+        raise PermissionError
+
+    monkeypatch.setattr(Database, "exists", property(exists))
+    keeping = asyncio.create_task(run_maintenance(database, probes, 0))
+
+    async def twice() -> bool:
+        return len(asked) > 1
+
+    await _until(twice)
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
