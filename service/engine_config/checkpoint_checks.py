@@ -46,12 +46,32 @@ def check_checkpoint(
             f"GPU. Minimum capability: {minimum}. Current capability: {current}.",
             type="ValidationError",
         )
+    _check_activation_order(quantization, rules)
     if quantization.method == "gptq" and not _runs_on_marlin(quantization):
         _check_plain_gptq(quantization, dtype, rules)
         return
     for types in rules.activation_types:
         if types.checkpoint == quantization.method and dtype not in types.dtypes:
             raise _unsupported(dtype, types.name, types.dtypes)
+
+
+ORDERED: Final = {
+    WeightFormat.GPTQ: "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a "
+    "checkpoint with static activation ordering or desc_act=False.",
+    WeightFormat.PACKED: "Compressed-tensors group/dynamic activation ordering (actorder='group') is no "
+    "longer supported. Use a checkpoint with static/weight activation ordering or without activation "
+    "ordering.",
+}
+"""What vLLM 0.30.0 to 0.32.0 says of each format."""
+
+
+def _check_activation_order(quantization: Quantization, rules: CheckpointRules) -> None:
+    if rules.activation_order:
+        return
+    for group in quantization.schemes:
+        scheme = group.scheme
+        if scheme is not None and scheme.activation_order:
+            raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {ORDERED[scheme.format]}", type="ValidationError")
 
 
 def _runs_on_marlin(quantization: Quantization) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
+from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engine_config.speculation import Speculation
 from service.engines.engine_rules import EngineRules
 from service.engines.rules.admission import InFlightBatches
@@ -72,6 +73,16 @@ class EngineConfig:
     """Speculative decoding, if any."""
     v2_model_runner: bool = False
     """Whether the engine runs the model on its V2 model runner."""
+    whole_encoders: bool = False
+    """Whether each tensor parallel rank has whole encoders, and encodes a part of the items."""
+    graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
+    """Which steps have CUDA graphs."""
+    graph_sizes: GraphSizes = RELEASE_SIZES
+    """What the caller says of the sizes of CUDA graphs."""
+    prefix_match_unit: int | None = None
+    """Tokens between two places at which a prefix can end, where the caller sets it."""
+    indexer_dtype: str = "auto"
+    """Type of the keys of sparse indexers; ``auto``: the model's own."""
 
     def on(self, device_name: str, compute_capability: ComputeCapability) -> "EngineConfig":
         """Return the same on another GPU type that is configured alike."""

@@ -17,9 +17,16 @@ DEFAULT_LENGTH: Final = 2048
 
 
 def resolve_max_model_len(
-    requested: int | None, architecture: ModelArchitecture, rules: LengthRules, release: Version
+    requested: int | None,
+    architecture: ModelArchitecture,
+    rules: LengthRules,
+    release: Version,
+    *,
+    allows_longer: bool = False,
 ) -> tuple[int, bool]:
     """Return the context length, and whether the engine will shorten it to what fits.
+
+    ``allows_longer`` says that the length may exceed what the config allows.
 
     Raises:
         EngineRefusal: the request exceeds what the config allows (stage ``config``).
@@ -43,7 +50,7 @@ def resolve_max_model_len(
                 detail="The config's scaling leaves a context without a token, which takes no block.",
             )
         return length, requested == -1
-    if context.length is not None and requested > derived:
+    if context.length is not None and requested > derived and not allows_longer:
         _refuse(requested, derived, context)
     return requested, False
 

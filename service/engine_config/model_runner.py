@@ -12,8 +12,14 @@ def runs_on_v2_model_runner(
     batches: BatchRules,
     speculation: SpeculationRules,
     drafted: Speculation | None,
+    named: bool | None = None,
 ) -> bool:
-    """Whether the release runs this model on its V2 model runner (vLLM 0.28.0, use_v2_model_runner)."""
+    """Whether the release runs this model on its V2 model runner (vLLM 0.28.0, use_v2_model_runner).
+
+    ``named``: what the environment says; ``None`` leaves it to the release.
+    """
+    if named is not None:
+        return named
     if drafted is not None and not (
         drafted.v2_model_runner and drafted.method in speculation.v2_model_runner_methods
     ):

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import BatchRules
+from service.engines.rules.groups import GroupRules
 
 PREFETCH = "prefetch"
 
@@ -17,6 +18,40 @@ def fetches(flags: ServeFlags) -> bool:
     if flags.offload_backend == "auto":
         return flags.offload_group_size > 0
     return flags.offload_backend == PREFETCH
+
+
+def offloads_blocks(flags: ServeFlags, rules: GroupRules) -> bool:
+    """Whether blocks of the cache are stored in the host's memory too.
+
+    Source: vLLM 0.11.1 to 0.32.0, VllmConfig._post_init_kv_transfer_config.
+    """
+    named = flags.kv_offloading_backend is not None or rules.offloading_needs_no_backend
+    return flags.kv_offloading_size is not None and named
+
+
+def keeps_hybrid_manager(flags: ServeFlags, rules: GroupRules) -> bool:
+    """Whether layers of several kinds can share the pool beside what offloads blocks.
+
+    Source: vLLM 0.11.1 to 0.32.0, VllmConfig.__post_init__: connectors without SupportsHMA turn it off.
+    """
+    if not offloads_blocks(flags, rules):
+        return True
+    return flags.kv_offloading_backend != "lmcache" and rules.offloading_keeps_hybrid_manager
+
+
+def check_block_offloading(flags: ServeFlags, rules: GroupRules) -> None:
+    """Refuse a backend without a size.
+
+    Source: vLLM 0.11.1 to 0.13.0, VllmConfig._post_init_kv_transfer_config.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    backend = flags.kv_offloading_backend
+    if backend is None or flags.kv_offloading_size is not None or rules.offloading_needs_no_backend:
+        return
+    words = "You must set kv_offloading_size when kv_offloading_backend is set."
+    raise EngineRefusal(Stage.CONFIG, f"VllmConfig: Value error, {words}", type="ValidationError")
 
 
 def check_flags(flags: ServeFlags) -> None:

@@ -16,6 +16,7 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
+from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.parallelism import ParallelismRules
 
@@ -170,8 +171,23 @@ def _attention_name(architecture: ModelArchitecture, index: int) -> str:
     return f"{within}model.layers.{index}.self_attn.attn"
 
 
-def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rules: ParallelismRules) -> None:
-    """Refuse a size by which some layer cannot be built.
+def has_whole_encoders(architecture: ModelArchitecture, flags: ServeFlags, rules: ParallelismRules) -> bool:
+    """Whether each rank has whole encoders; classes that cannot do so split them, with a warning in the log.
+
+    Source: vLLM 0.11.0 to 0.32.0, ModelConfig.__post_init__; 0.11.0, EngineArgs.create_model_config.
+    """
+    asked = flags.mm_encoder_tp_mode == "data" or flags.enable_multimodal_encoder_data_parallel
+    return asked and architecture.class_name in rules.data_parallel_encoders
+
+
+def check_layers(
+    architecture: ModelArchitecture,
+    tensor_parallel_size: int,
+    rules: ParallelismRules,
+    *,
+    whole_encoders: bool = False,
+) -> None:
+    """Refuse a size by which some layer cannot be built. Encoders that each rank has whole are not split.
 
     Raises:
         EngineRefusal: what the model's own code raises (stage ``model``).
@@ -191,6 +207,8 @@ def check_layers(architecture: ModelArchitecture, tensor_parallel_size: int, rul
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
+    if whole_encoders:
+        return
     if architecture.media.heads is not None:
         _check_divisible(architecture.media.heads, tensor_parallel_size)
     if (architecture.media.width or 0) % tensor_parallel_size:
@@ -274,3 +292,21 @@ def _check_mamba2(mixer: Mamba2, ranks: int) -> None:
 def _check_divisible(count: int, ranks: int) -> None:
     if count % ranks:
         raise EngineRefusal(Stage.MODEL, f"{count} is not divisible by {ranks}", type="AssertionError")
+
+
+def slice_refusal(flags: ServeFlags) -> EngineRefusal | None:
+    """Return the refusal of more than one rank on slices of a GPU (MIG): CUDA shows a process one of them.
+
+    Source: vLLM 0.19.0 to 0.32.0, ParallelConfig.__post_init__; torch counts one device where
+    CUDA_VISIBLE_DEVICES names slices.
+    """
+    ranks = (flags.tensor_parallel_size or 1) * (flags.pipeline_parallel_size or 1)
+    if ranks == 1:
+        return None
+    return EngineRefusal(
+        Stage.CONFIG,
+        f"World size ({ranks}) is larger than the number of available GPUs (1) in this node. If this is "
+        "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
+        "- multiprocessing, set '--nnodes' appropriately.",
+        detail="a process sees one MIG slice only, so a start has one rank; slices are not joined",
+    )

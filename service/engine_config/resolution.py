@@ -3,13 +3,16 @@
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from service.architecture.layers.attention import Attention
 from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engine_config import (
+    adapter_checks,
     cache_dtype,
     checkpoint_checks,
+    environment,
+    expert_checks,
+    indexer_keys,
     model_dtype,
     offload_checks,
     parallel_checks,
@@ -18,6 +21,8 @@ from service.engine_config import (
     weight_quantization,
 )
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.graph_modes import THROUGHPUT, graph_sizes, resolve_graph_mode
+from service.engine_config.hybrid_manager import keeps_several_kinds
 from service.engine_config.max_model_len import resolve_max_model_len
 from service.engine_config.model_runner import runs_on_v2_model_runner
 from service.engine_config.speculation import Speculation
@@ -28,11 +33,9 @@ from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import AsyncScheduling, BatchRules
 from service.engines.rules.capacity import CapacityRules
-from service.engines.rules.groups import GroupRules
 from service.engines.rules.kernels import KernelRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
-from service.engines.speculative_config import HIDDEN_STATE_METHODS
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
 from service.units import GIB
@@ -102,7 +105,11 @@ def configure(
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     max_model_len, fit = resolve_max_model_len(
-        flags.max_model_len, architecture, rules.lengths, rules.release
+        flags.max_model_len,
+        architecture,
+        rules.lengths,
+        rules.release,
+        allows_longer=environment.allows_long_context(flags, rules.release),
     )
     weight_quantization.check_method(
         architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
@@ -111,6 +118,9 @@ def configure(
     cache_dtype.check_cache_dtype(requested_cache, rules.dtypes, rules.release)
     state_caching.check_state_choices(flags, rules.states)
     offload_checks.check_flags(flags)
+    offload_checks.check_block_offloading(flags, rules.groups)
+    adapter_checks.check_flags(flags, rules.adapters)
+    indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
     max_model_len = _limited(max_model_len, flags, drafted, rules)
     bidirectional = _sees_media_both_ways(architecture, flags, rules.batches)
@@ -122,6 +132,9 @@ def configure(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules.dtypes
     )
     _check_batch(architecture, flags, rules.batches, batched, max_model_len)
+    expert_checks.check_balancing(flags, rules.parallelism)
+    graph_mode = resolve_graph_mode(flags)
+    sizes = graph_sizes(flags, batched, graph_mode)
     parallel_checks.check_heads(architecture, tensor_parallel)
     parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
     parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules.parallelism)
@@ -145,7 +158,15 @@ def configure(
     )
     state_caching.check_state_dtype(architecture, flags, rules.states)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
-    v2_model_runner = runs_on_v2_model_runner(architecture, rules.batches, rules.speculation, drafted)
+    adapter_checks.check_model(architecture, flags, rules.adapters)
+    indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
+    v2_model_runner = runs_on_v2_model_runner(
+        architecture,
+        rules.batches,
+        rules.speculation,
+        drafted,
+        environment.names_model_runner(flags, rules.release),
+    )
     return EngineConfig(
         rules=rules,
         device_name=device.name,
@@ -164,11 +185,14 @@ def configure(
         kv_cache_dtype=kv_cache_dtype,
         kv_cache_dtype_skip_layers=skipped,
         block_size=flags.block_size,
-        attention_backend=_attention_backend(flags.attention_backend, rules.kernels),
+        attention_backend=_attention_backend(
+            environment.requested_backend(flags, rules.release), rules.kernels
+        ),
         enable_prefix_caching=caching,
         concurrent_batches=_concurrent_batches(flags, rules, mode, drafted, v2_model_runner=v2_model_runner),
         enforce_eager=flags.enforce_eager,
-        hybrid_manager=_hybrid_manager(architecture, flags, rules.groups, drafted),
+        hybrid_manager=offload_checks.keeps_hybrid_manager(flags, rules.groups)
+        and keeps_several_kinds(architecture, flags, rules.groups, rules.transfers, drafted),
         mamba_cache_mode=mode,
         mamba_block_size=flags.mamba_block_size,
         conv_state_dtype=conv_state,
@@ -181,6 +205,11 @@ def configure(
         passes_cache_dtype=cache_dtype.passes_cache_dtype(architecture, rules.dtypes),
         speculation=drafted,
         v2_model_runner=v2_model_runner,
+        whole_encoders=parallel_checks.has_whole_encoders(architecture, flags, rules.parallelism),
+        graph_mode=graph_mode,
+        graph_sizes=sizes,
+        prefix_match_unit=flags.prefix_match_unit,
+        indexer_dtype=indexer_dtype,
     )
 
 
@@ -260,19 +289,6 @@ def _check_aligned_states(drafted: Speculation | None, mode: str, rules: Specula
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
-def _hybrid_manager(
-    architecture: ModelArchitecture, flags: ServeFlags, rules: GroupRules, drafted: Speculation | None
-) -> bool:
-    """Whether layers of several kinds share the pool: chunks do not go with hidden states for a draft."""
-    chunked = any(
-        isinstance(mixer, Attention) and mixer.attention_chunk_size is not None
-        for _, mixer in architecture.attention_layers
-    )
-    drafts = drafted is not None and drafted.method in HIDDEN_STATE_METHODS
-    keeps = rules.chunks_keep_hybrid_manager and not drafts
-    return not flags.disable_hybrid_kv_cache_manager and (keeps or not chunked)
-
-
 def _utilization(flags: ServeFlags, rules: CapacityRules) -> float:
     given = flags.gpu_memory_utilization
     return rules.gpu_memory_utilization / 100 if given is None else given
@@ -348,10 +364,11 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
 
     Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
     """
-    seqs = flags.max_num_seqs or defaults.seqs
+    factor = 2 if flags.performance_mode == THROUGHPUT else 1
+    seqs = flags.max_num_seqs or factor * defaults.seqs
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
-    tokens = defaults.tokens
+    tokens = factor * defaults.tokens
     whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
     if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)

@@ -63,7 +63,7 @@ def stores_fp8_blocks(quantization: Quantization | None) -> bool:
         return False
     if quantization.method == "fp8" and quantization.block_shape == DEEP_GEMM_BLOCK:
         return True
-    schemes = (group.scheme for group in quantization.schemes)
+    schemes = (group.scheme for group in quantization.schemes if group.scheme is not None)
     return any(
         scheme.format is WeightFormat.FP8
         and scheme.granularity is Granularity.BLOCK

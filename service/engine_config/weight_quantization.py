@@ -38,13 +38,17 @@ def check_method(
     """
     if stored is not None and stored.names_modelopt:
         return
-    method, words = flag, ""
+    method, words, detail = flag, "", ""
     if stored is not None:
         method = _runs_as(stored.method, flag, model_type, rules)
         if flag is not None and method == stored.method != flag:
             words = (
                 f"Quantization method specified in the model config ({stored.method}) does not match the "
                 f"quantization method specified in the `quantization` argument ({flag})."
+            )
+            detail = (
+                f"The checkpoint is stored as {stored.method}: leave --quantization out, or choose a "
+                f"checkpoint of the model that is stored as {flag}."
             )
     if method is None:
         return
@@ -57,7 +61,7 @@ def check_method(
             "To bypass, set `--allow-deprecated-quantization`."
         )
     if words:
-        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError")
+        raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError", detail=detail)
 
 
 def _runs_as(stored: str, flag: str | None, model_type: str, rules: CheckpointRules) -> str:
@@ -76,7 +80,12 @@ def run_with(stored: Quantization | None, flag: str | None) -> Quantization | No
         return stored
     if flag in READ_FROM_FILE:
         words = f"VllmConfig: Cannot find the config file for {flag}"
-        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+        detail = (
+            f"The weights of this checkpoint are not stored as {flag}: its config.json has no "
+            f"quantization_config, and --quantization {flag} does not convert weights. Choose a checkpoint "
+            "of the model that is stored so."
+        )
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError", detail=detail)
     if flag == "compressed-tensors":
         detail = "The engine builds this method's config of nothing, which misses its arguments."
         raise EngineRefusal(Stage.CONFIG, "", type="TypeError", detail=detail)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from service.engines.rules.adapters import AdapterRules
 from service.engines.rules.admission import AdmissionRules
 from service.engines.rules.batches import BatchRules
 from service.engines.rules.blocks import BlockRules
@@ -11,6 +12,7 @@ from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.dtypes import DtypeRules
 from service.engines.rules.groups import GroupRules
+from service.engines.rules.indexers import IndexerRules
 from service.engines.rules.kernels import KernelRules
 from service.engines.rules.lengths import LengthRules
 from service.engines.rules.pages import PageRules
@@ -18,6 +20,7 @@ from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.specs import SpecRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
+from service.engines.rules.transfers import TransferRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class EngineRules:
     kernels: KernelRules
     batches: BatchRules
     speculation: SpeculationRules
+    adapters: AdapterRules
+    indexers: IndexerRules
+    transfers: TransferRules
     doubt: str = ""
     """Why the engine that is planned may behave otherwise; empty for a release that was checked."""
 

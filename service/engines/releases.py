@@ -17,6 +17,9 @@ from service.engines.flags import ServeFlags
 from service.engines.timeline import Timeline
 from service.nearest_names import cut, nearest, quoted
 
+MOST_NEAREST: Final = 5
+"""Releases that are listed beside an unknown one."""
+
 
 class UnknownRelease(ValueError):
     """The release is not modelled, so nothing is said about it.
@@ -24,19 +27,17 @@ class UnknownRelease(ValueError):
     Attributes:
         given: the version that was given.
         newest: the newest release that is modelled.
-        nearest: modelled releases of the same minor version, or else all.
+        nearest: modelled releases of the same minor version, or else the newest, at most five.
     """
 
     def __init__(self, given: str) -> None:
         self.given = given
         self.newest = str(RELEASES[-1])
         minor = ".".join(given.split(".")[:2])
-        known = tuple(str(release) for release in RELEASES)
-        self.nearest = tuple(text for text in known if text.startswith(f"{minor}.")) or known
-        super().__init__(
-            f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}, "
-            f"the nearest: {', '.join(self.nearest)}"
-        )
+        newest_first = [str(release) for release in reversed(RELEASES)]
+        alike = [text for text in newest_first if text.startswith(f"{minor}.")]
+        self.nearest = tuple((alike or newest_first)[:MOST_NEAREST])
+        super().__init__(f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}")
 
 
 class Check(StrEnum):
@@ -75,7 +76,7 @@ class UnknownPatch(ValueError):
     def __init__(self, given: str) -> None:
         self.given = given
         self.nearest = nearest(given, PATCHES, cutoff=0.4) or tuple(PATCHES)
-        super().__init__(f"the patch {quoted(given)} is not known; known are {', '.join(PATCHES)}")
+        super().__init__(f"the patch {quoted(given)} is not known")
 
 
 class UnavailableFlag(ValueError):
@@ -83,15 +84,16 @@ class UnavailableFlag(ValueError):
 
     Attributes:
         flag: its name, with underscores; after a slash, the key inside its value.
-        since: the first release that has it.
+        since: the first release that has it, or where it was removed, the first without it.
     """
 
-    def __init__(self, flag: str, release: Version, since: Version) -> None:
+    def __init__(self, flag: str, release: Version, since: Version, *, removed: bool = False) -> None:
         self.flag = flag
         self.since = str(since)
         option, _, key = flag.partition("/")
         meant = f"{key!r} in --" if key else "--"
-        super().__init__(f"vLLM {release} has no {meant}{option.replace('_', '-')}: it came with {since}")
+        change = "was removed in" if removed else "came with"
+        super().__init__(f"vLLM {release} has no {meant}{option.replace('_', '-')}: it {change} {since}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +172,13 @@ RULES: Final = tuple(rule for topic in TOPICS for rule in _read_rules(topic, _lo
 _RULES_BY_NAME: Final = {rule.name: rule for rule in RULES}
 PATCHES: Final = {name: _read_patch(name, table) for name, table in _DATA["patches"].items()}
 FLAG_SINCE: Final[Mapping[str, Version]] = {
-    name: Version(flag["since"]) for name, flag in _DATA["flags"].items()
+    name: Version(flag["since"]) for name, flag in _DATA["flags"].items() if "since" in flag
 }
 """First release of the flags that not every release has."""
+FLAG_UNTIL: Final[Mapping[str, Version]] = {
+    name: Version(flag["until"]) for name, flag in _DATA["flags"].items() if "until" in flag
+}
+"""First release without a flag that earlier ones have."""
 FLAG_DEFAULTS: Final[Mapping[str, Timeline[tuple[Any, ...]]]] = {
     name: read_timeline(name, changes, tuple[Any, ...]) for name, changes in _DATA["defaults"].items()
 }
@@ -198,7 +204,8 @@ def find_release(text: str | None) -> Version:
     version = _version(text)
     release = Version(version.base_version)
     if release in RELEASES:
-        return release
+        # 0.20 equals 0.20.0, but only the table's own spelling is a release and the tag of an image.
+        return RELEASES[RELEASES.index(release)]
     later = [known for known in RELEASES if known > release] if release > RELEASES[0] else []
     if not version.is_prerelease or not later:
         raise UnknownRelease(text)
@@ -294,11 +301,20 @@ def check_flags(flags: ServeFlags, release: Version) -> None:
     Raises:
         UnavailableFlag: it names the first such flag.
     """
+    for error in unavailable_flags(flags, release):
+        raise error
+
+
+def unavailable_flags(flags: ServeFlags, release: Version) -> Iterator[UnavailableFlag]:
+    """Yield the flags in use that the release does not have, each with the release that has it."""
     untouched = ServeFlags()
     for name, since in FLAG_SINCE.items():
         if release < since and getattr(flags, name) != getattr(untouched, name):
-            raise UnavailableFlag(name, release, since)
+            yield UnavailableFlag(name, release, since)
+    for name, until in FLAG_UNTIL.items():
+        if release >= until and getattr(flags, name) != getattr(untouched, name):
+            yield UnavailableFlag(name, release, until, removed=True)
     given = {} if flags.speculative_config is None else flags.speculative_config.document()
     for name, since in KEY_SINCE.items():
         if release < since and name in given:
-            raise UnavailableFlag(f"speculative_config/{name}", release, since)
+            yield UnavailableFlag(f"speculative_config/{name}", release, since)

@@ -62,3 +62,9 @@ class BlockRules:
     """Whether, with prefixes cached, a state is stored per block where no attention sets another distance."""
     aligned_block_in_batch: BlockInBatch
     """When a block is checked not to exceed the batch where states are stored in mode `align`."""
+    prefixes_end_inside_blocks: bool
+    """Whether a cached prefix of a model with recurrent states can end inside a block, where an earlier
+    prompt ended.
+    """
+    match_unit_refusal: str
+    """What the engine says of a ``prefix_match_unit`` that does not divide every block size."""

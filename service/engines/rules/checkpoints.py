@@ -46,6 +46,8 @@ class CheckpointRules:
     """
     plain_gptq: bool
     """Whether GPTQ checkpoints that Marlin cannot run are loaded by the plain kernels."""
+    activation_order: bool
+    """Whether groups of inputs may be in the order of their activations (GPTQ's desc_act)."""
     modelopt_ties_embeddings: bool
     """Whether a ModelOpt checkpoint can share its embedding with the output."""
     expert_block_check: bool

@@ -53,3 +53,9 @@ class GroupRules:
     """Whether a promoted sliding layer takes the block size of the full ones."""
     states_come_last: bool
     """Whether recurrent layers follow all attention layers in the order of groups."""
+    offloading_needs_no_backend: bool
+    """Whether --kv-offloading-size alone offloads blocks, without --kv-offloading-backend."""
+    offloading_keeps_hybrid_manager: bool
+    """Whether layers of several kinds share the pool where blocks are offloaded by the engine itself."""
+    offloading_sizes_lmcache: bool
+    """Whether --kv-offloading-size sets the memory that LMCache takes of the host."""

@@ -14,6 +14,10 @@ class ParallelismRules:
     """Multimodal classes that lose their architecture name when split into pipeline stages."""
     pipeline_unnamed: frozenset[str]
     """Multimodal classes that are split into pipeline stages only where their text part names a class."""
+    data_parallel_encoders: frozenset[str]
+    """Classes that give each rank whole encoders where ``--mm-encoder-tp-mode data`` asks for them; others
+    split them all the same.
+    """
     pipeline_unready: Mapping[str, str]
     """Classes whose own code fails on the layers that another pipeline stage holds, and what it raises."""
     unrepeated_kv_heads: Mapping[str, str]
@@ -32,3 +36,5 @@ class ParallelismRules:
     """What the scheduler asserts against decode context parallelism once it caches prefixes of several
     groups of layers; empty: nothing.
     """
+    balancing_refusal: str
+    """What the engine says where experts would be balanced on a single rank."""

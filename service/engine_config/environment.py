@@ -1,0 +1,45 @@
+"""Environment variables that change what the engine does before it looks at memory."""
+
+from typing import Final
+
+from packaging.version import Version
+
+from service.engines.arguments.arguments import variables_of
+from service.engines.flags import ServeFlags
+
+ATTENTION_BACKEND: Final = "VLLM_ATTENTION_BACKEND"
+ALLOW_LONG: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+ESTIMATE_GRAPHS: Final = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+MODEL_RUNNER: Final = "VLLM_USE_V2_MODEL_RUNNER"
+TRUE: Final = frozenset({"1", "true"})
+
+
+def requested_backend(flags: ServeFlags, release: Version) -> str | None:
+    """Return the attention backend that is asked for; the variable comes before the flag.
+
+    Source: vLLM 0.13.0, AttentionConfig._set_from_env_if_set; before, there is only the variable.
+    """
+    return _value(flags, ATTENTION_BACKEND, release) or flags.attention_backend
+
+
+def allows_long_context(flags: ServeFlags, release: Version) -> bool:
+    """Whether a context may be longer than the config says (vLLM 0.10.2 to 0.33.0, envs.py)."""
+    return (_value(flags, ALLOW_LONG, release) or "").strip().lower() in TRUE
+
+
+def estimates_graphs(flags: ServeFlags, release: Version) -> bool | None:
+    """Whether the V1 model runner counts CUDA graphs in advance; ``None`` leaves it to the release."""
+    value = _value(flags, ESTIMATE_GRAPHS, release)
+    return None if value is None else value.strip().lower() in TRUE
+
+
+def names_model_runner(flags: ServeFlags, release: Version) -> bool | None:
+    """Whether the V2 model runner is asked for; ``None`` leaves it to the release (vLLM 0.28.0, envs.py)."""
+    value = _value(flags, MODEL_RUNNER, release)
+    return None if value is None else value.strip().lower() in TRUE
+
+
+def _value(flags: ServeFlags, name: str, release: Version) -> str | None:
+    """Return a variable's value where the release reads it."""
+    value = dict(flags.environment).get(name)
+    return value if value is not None and name in variables_of(release) else None
