@@ -19,7 +19,10 @@ MAX_LAYERS: Final = 512
 The deepest published checkpoints have some 130, the deepest merges of such 315.
 """
 MAX_DEPTH: Final = 32
-MAX_BYTES: Final = 2 << 20
+MAX_BYTES: Final = 16 << 20
+"""Bytes of a config: ModelOpt lists every module of a large mixture of experts, in some megabytes."""
+MAX_TEXTS: Final = 1 << 18
+"""Upper limit of names in a list: a mixture of experts has some 50,000 modules."""
 
 
 class InvalidConfig(ValueError):
@@ -160,7 +163,7 @@ class Config:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of strings; empty when absent."""
-        return self._sequence(name, lambda value: isinstance(value, str), "a list of strings")
+        return self._sequence(name, lambda value: isinstance(value, str), "a list of strings", MAX_TEXTS)
 
     def counts(self, name: str) -> tuple[int, ...]:
         """Return a list of non-negative whole numbers; empty when absent."""
@@ -194,10 +197,12 @@ class Config:
             raise InvalidConfig(self.at(name), f"is {cut(str(value))}, not between {minimum} and {maximum}")
         return value
 
-    def _sequence(self, name: str, fits: Callable[[Any], bool], kind: str) -> tuple[Any, ...]:
+    def _sequence(
+        self, name: str, fits: Callable[[Any], bool], kind: str, most: int = MAX_COUNT
+    ) -> tuple[Any, ...]:
         value = self.fields.get(name)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple) or len(value) > MAX_COUNT or not all(map(fits, value)):
+        if not isinstance(value, list | tuple) or len(value) > most or not all(map(fits, value)):
             raise InvalidConfig(self.at(name), f"is not {kind}")
         return tuple(value)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
+from service.architecture.scheme_readers import read_scheme_groups
 from service.architecture.weight_schemes import (
     SchemeGroup,
     WeightScheme,
     read_expert_scheme,
     read_ignored,
-    read_scheme_groups,
 )
 
 
@@ -108,7 +108,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         block_shape=_block_shape(section),
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
         schemes=read_scheme_groups(section, method),
-        ignored=read_ignored(section),
+        ignored=read_ignored(section, method),
         expert_scheme=read_expert_scheme(section, text) if method == "fp8" else None,
     )
 

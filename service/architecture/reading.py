@@ -15,7 +15,7 @@ from service.architecture.quantization import read_quantization, unnamed_algorit
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
-from service.architecture.readers.registry import FAMILIES, KNOWN, unmodelled
+from service.architecture.readers.registry import FAMILIES, KNOWN, pools, unmodelled
 from service.architecture.rotary import read_rotary_tables
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
@@ -34,21 +34,32 @@ TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
 """Sections of multimodal configs that may hold the part which generates text."""
 
 
+POOLING: Final = (
+    "is one of a pooling model, which embeds, ranks or classifies and generates no text: "
+    "pooling models are not planned"
+)
+"""Why there is no plan for a model that returns vectors or scores."""
+
+
 class UnknownArchitecture(ValueError):
     """No reader knows this architecture class, so the model is refused.
 
     Attributes:
         class_name: what the config names.
         nearest: known classes with similar names; none for a class of the engine that is not modelled.
-        reason: why a class of the engine is not modelled, or ``None``.
+        reason: why a class of the engine is not modelled or not planned, or ``None``.
     """
 
     def __init__(self, class_name: str) -> None:
         self.class_name = cut(class_name)
         self.reason = unmodelled(class_name)
+        self.nearest: tuple[str, ...] = ()
         if self.reason is not None:
-            self.nearest: tuple[str, ...] = ()
             super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
+            return
+        if pools(class_name):
+            self.reason = POOLING
+            super().__init__(f"the architecture {quoted(class_name)} {POOLING}")
             return
         self.nearest = nearest(class_name, KNOWN, cutoff=0.5)
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""

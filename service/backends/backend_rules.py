@@ -88,6 +88,8 @@ class Traits:
     refusals: Rules[str]
     construction_failures: Rules[ConstructionFailure]
     run_failures: Rules[EngineFailure]
+    setup_failures: Rules[EngineFailure]
+    """How the builder of its metadata fails, which is made once the cache is sized."""
     no_decode_lse: Rules[str]
     """The implementation class, where it does not return the softmax LSE of a decode step."""
     layouts: Rules[tuple[str, ...]]
@@ -175,6 +177,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "refusals": _rules_of(lambda raw: str(raw["reason"])),
     "construction_failures": _rules_of(_construction_failure),
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
+    "setup_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
     "no_decode_lse": _rules_of(lambda raw: str(raw["impl"])),
     "packed_rows": _rules_of(lambda raw: int(raw["rows"])),
     "layouts": _rules_of(lambda raw: tuple(raw["layouts"])),

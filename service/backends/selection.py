@@ -76,7 +76,8 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, joined_reasons(failure.message, subject)),
-        failure_at_setup=_without_decode_lse(traits, subject, rules),
+        failure_at_setup=first_outcome(traits.setup_failures, subject)
+        or _without_decode_lse(traits, subject, rules),
     )
 
 

@@ -8,11 +8,12 @@ from service.kv_cache.specs import StateSpec
 def capture_failure(layout: CacheLayout, engine_config: EngineConfig, num_blocks: int) -> str | None:
     """Return the engine's error if there are fewer recurrent states than sequences, or ``None``.
 
-    Graphs of whole decode steps are captured by default, for as many sequences as may run at once.
+    Graphs of whole decode steps are captured for as many sequences as may run at once, unless the mode of
+    graphs has none of whole steps.
 
     Source: vLLM 0.20.0 to 0.33.0, CompilationConfig.resolve_cudagraph_mode_and_sizes.
     """
-    captures = engine_config.rules.states.graphs_need_states and not engine_config.enforce_eager
+    captures = engine_config.rules.states.graphs_need_states and engine_config.graph_mode.whole
     if not captures or engine_config.max_num_seqs <= num_blocks:
         return None
     if not any(isinstance(group.spec, StateSpec) for group in layout.groups):

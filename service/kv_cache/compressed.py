@@ -11,6 +11,8 @@ from service.kv_cache.specs import AttentionSpec, CacheKind
 
 INDEXER_GROUP: Final = 128
 INDEXER_SCALE_BYTES: Final = 4
+FP4_GROUP: Final = 32
+"""Elements of a scale of one byte: vLLM 0.28.0, MXFP4_BLOCK_SIZE."""
 BYTES: Final = PlainFormat(1)
 HALVES: Final = PlainFormat(2)
 FLOATS: Final = PlainFormat(4)
@@ -29,10 +31,20 @@ def indexer_bytes(indexer: Indexer) -> int:
     return indexer.head_dim + indexer.head_dim // INDEXER_GROUP * INDEXER_SCALE_BYTES
 
 
+def fp4_indexer_bytes(indexer: Indexer) -> int:
+    """Return the bytes of one key of an indexer in 4 bits: half a byte per element and a scale per 32."""
+    return indexer.head_dim // 2 + indexer.head_dim // FP4_GROUP
+
+
 def compressed_cache(
-    part: CachePart, mixer: CompressedAttention, exact: CacheFormat, block_size: int
+    part: CachePart,
+    mixer: CompressedAttention,
+    exact: CacheFormat,
+    block_size: int,
+    *,
+    fp4_keys: bool = False,
 ) -> AttentionSpec:
-    """Return one cache of a layer.
+    """Return one cache of a layer; ``fp4_keys`` says that the indexer has room for 4-bit keys alone.
 
     Source: vLLM 0.20.2 and 0.32.0, get_kv_cache_spec of DeepseekV4Attention, DeepseekV4SWACache,
     DeepseekV4IndexerCache and CompressorStateCache.
@@ -52,7 +64,8 @@ def compressed_cache(
         case CachePart.ATTENTION:
             return _compressed(block_size, mixer.head_size, slot, mixer.compress_ratio, alignment)
         case CachePart.INDEXER:
-            width = 0 if mixer.indexer is None else indexer_bytes(mixer.indexer)
+            size = fp4_indexer_bytes if fp4_keys else indexer_bytes
+            width = 0 if mixer.indexer is None else size(mixer.indexer)
             return _compressed(block_size, width, BYTES, mixer.compress_ratio, alignment)
         case CachePart.COMPRESSOR:
             return _states(mixer, mixer.head_size, alignment)

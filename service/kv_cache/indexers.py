@@ -6,6 +6,7 @@ from typing import Final
 
 from service.architecture.layers.sparse_indexers import BlockIndexer, GroupIndexer, Indexer, RegionIndexer
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.indexer_keys import FP4, FP8
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.alignment import BlockSizes
 from service.kv_cache.compressed import BYTES, HALVES, indexer_bytes
@@ -19,6 +20,14 @@ RING_ROW: Final = 1024
 """Bytes that a token takes in a ring: vLLM 0.33.0, models/step5/nvidia/csa_tail_ring.py."""
 INDEXER_KERNEL_BLOCK: Final = 64
 """vLLM 0.11.0 to 0.33.0, DeepseekV32IndexerBackend.get_supported_kernel_block_sizes."""
+
+
+def has_fp4_keys(engine_config: EngineConfig) -> bool:
+    """Whether the indexer of compressed attention has room for 4-bit keys alone.
+
+    Source: vLLM 0.24.0 (the room of 8-bit keys, of which half is used) and 0.28.0, DeepseekV4Indexer.
+    """
+    return engine_config.indexer_dtype == FP4 and engine_config.rules.indexers.fp4_halves_keys
 
 
 def indexed(indexer: Indexer, engine_config: EngineConfig, sizes: BlockSizes) -> AttentionSpec:
@@ -72,7 +81,7 @@ def pooled(
 
 
 def block_indexed(indexer: BlockIndexer, engine_config: EngineConfig, sizes: BlockSizes) -> AttentionSpec:
-    """Return the cache of an indexer that selects blocks: one key per token, always in 16 bits.
+    """Return the cache of an indexer that selects blocks: one key per token, in 16 bits or in fp8.
 
     Source: vLLM 0.24.0 to 0.33.0, MiniMaxM3IndexerCache.get_kv_cache_spec.
     """
@@ -82,7 +91,7 @@ def block_indexed(indexer: BlockIndexer, engine_config: EngineConfig, sizes: Blo
         num_kv_heads=1,
         head_size=indexer.head_dim,
         head_size_v=0,
-        format=HALVES,
+        format=BYTES if engine_config.indexer_dtype in FP8 else HALVES,
     )
 
 

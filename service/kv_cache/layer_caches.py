@@ -36,6 +36,7 @@ from service.kv_cache.indexers import (
     INDEXER_KERNEL_BLOCK,
     block_indexed,
     group_indexed,
+    has_fp4_keys,
     indexed,
     pooled,
     with_regions,
@@ -165,7 +166,7 @@ def _stored(
         exact = unpacked(exact)
     if isinstance(mixer, CompressedAttention):
         return tuple(
-            compressed_cache(part, mixer, exact, sizes.block_size)
+            compressed_cache(part, mixer, exact, sizes.block_size, fp4_keys=has_fp4_keys(engine_config))
             for part in built_parts(mixer, engine_config.rules.specs)
             if part is not CachePart.ATTENTION or mixer.compresses
         )

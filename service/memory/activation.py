@@ -198,7 +198,8 @@ def _frees_work_space(architecture: ModelArchitecture) -> bool:
     """
     quantization = architecture.quantization
     return quantization is not None and any(
-        group.scheme.format is WeightFormat.MXFP4 for group in quantization.schemes
+        group.scheme is not None and group.scheme.format is WeightFormat.MXFP4
+        for group in quantization.schemes
     )
 
 

@@ -1,32 +1,45 @@
 """The memory budget of the fullest rank while the engine starts."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
+from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
+from service.engines.releases import rules_for
 from service.memory.activation import activation
 from service.memory.budget_types import (
     Basis,
     Estimate,
+    HostDemand,
     MemoryBudget,
     WeightsEstimate,
 )
 from service.memory.constants import MemoryConstants, constants_at
 from service.memory.device import DeviceConstants, free_memory, non_torch_growth, requested_memory
+from service.memory.exchange import exchange_buffers
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
+from service.memory.host import NO_FLAGS, HostFlags, host_memory
 from service.memory.interval import difference, exact, total
-from service.memory.offloading import Offload, moved_bytes
+from service.memory.media_choices import ALL_MEDIA, MediaChoices
+from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
+from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.online_quantization import quantized_online
-from service.memory.weights.parameters import layer_tensors
+from service.memory.weights.parameters import layer_modules_of, layer_tensors
 from service.memory.weights.resident_weights import WeightStage, resident_weights
+from service.memory.weights.tower_modules import built_towers
 from service.memory.weights.weight_layout import weight_layout_at
 
+MOVED_EXPERTS: Final = (
+    "room for the experts of one layer that are received from other ranks; vLLM 0.13.0 and 0.32.0, "
+    "distributed/eplb/eplb_state.py EplbState.add_model"
+)
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
 
 
@@ -49,6 +62,12 @@ class BudgetInputs:
     enforce_eager: bool = False
     max_cudagraph_capture_size: int | None = None
     """Tokens of the largest CUDA graph; ``None``: the release's default."""
+    graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
+    """Which steps have CUDA graphs."""
+    graph_sizes: GraphSizes = RELEASE_SIZES
+    """What the caller says of the sizes of CUDA graphs."""
+    reserves_graphs: bool | None = None
+    """Whether the V1 model runner sets memory for graphs aside; ``None``: as the release does."""
     speculative_tokens: int = 0
     """Draft tokens of one request in one step."""
     v2_model_runner: bool = False
@@ -56,6 +75,14 @@ class BudgetInputs:
     unified_memory: bool = False
     """The GPU shares the host's memory."""
     language_model_only: bool = False
+    balances_experts: bool = False
+    """Experts are moved between ranks by their load (EPLB)."""
+    spare_experts: int = 0
+    """Experts that all ranks together store beside the model's own."""
+    media: MediaChoices = ALL_MEDIA
+    """What the flags say about images, videos and sound."""
+    whole_encoders: bool = False
+    """Each tensor parallel rank has whole encoders."""
     free_memory_bytes: int | None = None
     """Bytes that are free when the engine starts, as given by the caller."""
     kv_cache_memory_bytes: int | None = None
@@ -70,6 +97,16 @@ class BudgetInputs:
     """Bytes of all tensors of the checkpoint; ``None``: unknown."""
     offload: Offload | None = None
     """Which weights lie in the host's memory; ``None``: none do."""
+    all2all_backend: str | None = None
+    """How tokens are sent to experts on other ranks; ``None``: the release's default."""
+    sleeps: bool = False
+    """The engine may sleep, and then has its weights in the host's memory."""
+    host: HostFlags = NO_FLAGS
+    """What flags ask of the host's memory."""
+    reserved_bytes: int = 0
+    """Bytes of the GPU that are set aside for the API server."""
+    adapters: AdapterSlots | None = None
+    """LoRA adapters for which there is room; ``None``: none are served."""
 
     @property
     def deployment(self) -> Parallelism:
@@ -81,6 +118,9 @@ class BudgetInputs:
             enable_expert_parallel=self.enable_expert_parallel,
             compute_capability=self.compute_capability,
             language_model_only=self.language_model_only,
+            spare_experts=self.spare_experts,
+            media=self.media,
+            whole_encoders=self.whole_encoders,
             dtype=self.dtype,
         )
 
@@ -120,7 +160,8 @@ class _Start:
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
         requested = _requested(inputs, self.constants.device)
-        weights = self._weights(parameters, layers)
+        adapters = self._room(layers, self.inputs.adapters, self.inputs.deployment)
+        weights = self._weights(parameters, layers, adapters)
         peak = activation(
             self.architecture, self.constants.activation, self.constants.encoders, self._profile(layers)
         )
@@ -134,6 +175,8 @@ class _Start:
             requested=requested,
             free=_free(inputs, self.constants.device),
             weights=weights,
+            adapters=adapters,
+            host=self._host(layers, weights),
             activation=peak,
             non_torch=non_torch,
             cuda_graphs=graphs,
@@ -141,22 +184,68 @@ class _Start:
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
 
-    def _weights(self, parameters: Estimate, layers: range) -> WeightsEstimate:
+    def _host(self, layers: range, weights: WeightsEstimate) -> HostDemand:
+        inputs, moved = self.inputs, None
+        asleep = weights if inputs.sleeps else None
+        if inputs.offload is not None:
+            tensors = layer_tensors(self.architecture, inputs.deployment, inputs.release)
+            moved = host_bytes(tensors[layers.start : layers.stop], inputs.offload)
+        # A process loads an adapter whole, and copies its part of it to the GPU.
+        alone = replace(inputs.deployment, tensor_parallel_size=1, enable_expert_parallel=False)
+        slots = None if inputs.adapters is None else replace(inputs.adapters, slots=1)
+        whole = self._room(layers, slots, replace(alone, data_parallel_size=1)).high
+        return host_memory(inputs.host, moved, whole, asleep)
+
+    def _room(self, layers: range, slots: AdapterSlots | None, deployment: Parallelism) -> Estimate:
+        """Return the buffers for adapters of a stage; on the GPU they are part of its weights."""
+        if slots is None:
+            return NONE
+        of_layers = layer_modules_of(self.architecture, deployment, self.inputs.release)
+        rules = rules_for(self.inputs.release).adapters
+        return AdapterRoom(self.architecture, rules, slots, deployment.shards).of_stage(
+            tuple(chain.from_iterable(of_layers[layers.start : layers.stop])),
+            first=layers.start == 0,
+            last=layers.stop == len(self.architecture.layers),
+        )
+
+    def _weights(self, parameters: Estimate, layers: range, adapters: Estimate) -> WeightsEstimate:
         inputs = self.inputs
-        layout = weight_layout_at(inputs.release).stages
+        whole = weight_layout_at(inputs.release)
+        layout = whole.stages
         encodes = layers.start == 0 or layout.towers_on_every_stage
+        towers = tuple(built_towers(self.architecture, whole.towers, inputs.media))
         stage = WeightStage(
             shards=inputs.deployment.shards,
             layers=layers,
             sequences=inputs.max_num_seqs,
             turboquant_layers=inputs.turboquant_layers.intersection(layers),
-            encoded_tokens=inputs.max_num_batched_tokens * (encodes and not inputs.language_model_only),
+            encoded_tokens=inputs.max_num_batched_tokens
+            * (encodes and bool(towers) and not inputs.language_model_only),
             compute_capability=inputs.compute_capability,
         )
         resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)
+        if inputs.balances_experts:
+            resident = _with(resident, self._moved_experts(layers))
+        if inputs.adapters is not None:
+            resident = _with(resident, adapters)
         return (
             resident if inputs.offload is None else self._without_offloaded(resident, layers, inputs.offload)
         )
+
+    def _moved_experts(self, layers: range) -> Estimate:
+        """Return the room for the experts of one layer, into which experts of other ranks are received.
+
+        Source: vLLM 0.13.0 and 0.32.0, EplbState.add_model; 0.11.0 has it only while it moves experts, and
+        in the profile run.
+        """
+        of_layers = layer_tensors(self.architecture, self.inputs.deployment, self.inputs.release)
+        sizes = (
+            size
+            for layer in of_layers[layers.start : layers.stop]
+            for name, size in layer
+            if name.endswith("experts") and "shared" not in name
+        )
+        return exact(max(sizes, default=0), Basis.COMPUTED, MOVED_EXPERTS)
 
     def _without_offloaded(
         self, resident: WeightsEstimate, layers: range, offload: Offload
@@ -190,7 +279,10 @@ class _Start:
             tokens=self.inputs.max_num_batched_tokens,
             sequences=self.inputs.max_num_seqs,
             samples=layers.stop == len(self.architecture.layers),
-            encodes=layers.start == 0 and not deployment.language_model_only,
+            encodes=layers.start == 0 and not deployment.language_model_only and deployment.media.profiled,
+            media=deployment.media,
+            whole_encoders=deployment.whole_encoders,
+            towers=weight_layout_at(self.inputs.release).towers,
             v2_model_runner=self.inputs.v2_model_runner,
             draft_tokens=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
@@ -210,16 +302,33 @@ class _Start:
             eager=inputs.enforce_eager,
             v2_model_runner=inputs.v2_model_runner,
             largest=inputs.max_cudagraph_capture_size,
+            variants=2 if inputs.adapters and rules_for(inputs.release).adapters.graphs_without else 1,
+            mode=inputs.graph_mode,
+            sizes=inputs.graph_sizes,
+            reserved=inputs.reserves_graphs,
         )
 
     def _non_torch(self) -> Estimate:
         inputs = self.inputs
-        return non_torch_growth(
+        growth = non_torch_growth(
             inputs.compute_capability,
             self.constants.device,
             several_ranks=inputs.tensor_parallel_size > 1,
             unified_memory=inputs.unified_memory,
         )
+        sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
+        buffers = exchange_buffers(self.architecture, inputs.all2all_backend) if sends else None
+        reserved = exact(inputs.reserved_bytes, Basis.GIVEN, "mm_ipc_gpu_memory_gb")
+        others = tuple(term for term in (buffers, reserved) if term is not None and term.high)
+        if not others:
+            return growth
+        return total((growth, *others), "; ".join(term.source for term in (growth, *others)))
+
+
+def _with(weights: WeightsEstimate, other: Estimate) -> WeightsEstimate:
+    """Return weights with what is allocated beside them."""
+    both = total((weights, other), f"{weights.source}; {other.source}")
+    return replace(weights, bytes=both.bytes, low=both.low, high=both.high, source=both.source)
 
 
 def _requested(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:

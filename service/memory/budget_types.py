@@ -75,6 +75,22 @@ class WeightsEstimate(Estimate):
 
 
 @dataclass(frozen=True, slots=True)
+class HostDemand:
+    """Memory of the host that the flags ask for, of all ranks on all nodes together."""
+
+    weights: Estimate
+    """Weights that the GPUs do not hold."""
+    blocks: Estimate
+    """Blocks of the cache that the GPUs no longer hold."""
+    adapters: Estimate
+    media_cache: Estimate
+    """Processed images, videos and sound."""
+    sleeping_weights: Estimate
+    """Weights while the engine sleeps."""
+    total: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryBudget:
     """Memory of one rank while the engine starts, in the order of allocation."""
 
@@ -94,3 +110,7 @@ class MemoryBudget:
     nothing aside exceeds ``requested`` by them."""
     available_kv: Estimate
     """Memory that remains for the cache; may be negative."""
+    adapters: Estimate
+    """Room for LoRA adapters, which is a part of ``weights``."""
+    host: HostDemand
+    """Memory of the host, of all ranks together."""

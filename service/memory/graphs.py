@@ -6,11 +6,14 @@ from typing import Final
 
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
+from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.ranges import Range
 from service.units import MIB
 
+EVERY_SMALL: Final = 32
+"""Tokens up to which each batch has its own graph with ``--performance-mode interactivity``."""
 DATA_CENTER_BLACKWELL: Final = 10
 """Major compute capability of the cards that may capture larger batches."""
 
@@ -77,11 +80,19 @@ class Capture:
     v2_model_runner: bool
     largest: int | None
     """Tokens of the largest graph, where the caller sets it."""
+    variants: int = 1
+    """How often each graph is captured: with LoRA adapters and without."""
+    mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
+    """Which steps have graphs."""
+    sizes: GraphSizes = RELEASE_SIZES
+    """What the caller says of their sizes."""
+    reserved: bool | None = None
+    """Whether the V1 model runner sets memory aside for them; ``None``: as the release does."""
 
     @property
     def captures(self) -> bool:
         """Whether any graph is captured."""
-        return not self.eager and self.largest != 0
+        return not self.eager and self.largest != 0 and self.mode is not GraphMode.NONE
 
 
 _NOTHING: Final = exact(0, Basis.COMPUTED, "nothing is captured")
@@ -92,9 +103,12 @@ def capture_sizes(capture: Capture, default_largest: int, step: int) -> tuple[in
 
     ``step`` is the distance of sizes above 256.
     """
+    if capture.sizes.sizes:
+        return capture.sizes.sizes
     default = min(2 * capture.sequences * capture.step_tokens, default_largest)
     largest = min(capture.batch_tokens, default if capture.largest is None else capture.largest)
-    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, step))
+    small = range(1, EVERY_SMALL + 1) if capture.sizes.every_small else (1, 2, 4)
+    sizes = sorted({*small, *range(8, 256, 8), *range(256, largest + 1, step)})
     return tuple(size for size in sizes if size <= largest)
 
 
@@ -103,7 +117,8 @@ def cuda_graphs(architecture: ModelArchitecture, constants: GraphConstants, capt
     if not capture.captures:
         return _NOTHING
     v2 = capture.v2_model_runner
-    if not (constants.reserved_v2 if v2 else constants.reserved_v1):
+    reserved = constants.reserved_v1 if capture.reserved is None else capture.reserved
+    if not (constants.reserved_v2 if v2 else reserved):
         return exact(0, Basis.COMPUTED, constants.sources["reserved_v2" if v2 else "reserved_v1"])
     middle = _mib(architecture, constants, capture) * MIB
     low, high = constants.spread_percent
@@ -127,7 +142,10 @@ def _mib(architecture: ModelArchitecture, constants: GraphConstants, capture: Ca
     blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
     sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
     decoding = sum(size <= capture.sequences * capture.step_tokens for size in sizes)
-    graphs = max(0, len(sizes) + decoding - 2)
+    counts = [
+        count for count, has in ((len(sizes), capture.mode.mixed), (decoding, capture.mode.decodes)) if has
+    ]
+    graphs = max(0, capture.variants * sum(counts) - len(counts))
     sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
     first = estimate.first + estimate.experts * sparse + estimate.recurrent * architecture.is_recurrent
     return first + graphs * (estimate.graph + estimate.layer * capture.layers)

@@ -1,7 +1,7 @@
 """Weights that lie in the host's memory: what of a rank's parameters the GPU does not hold."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from service.memory.budget_types import Basis, Estimate
@@ -43,6 +43,15 @@ def moved_bytes(
     low = found.low * (1 - REPACKED) if stays else 0
     middle = found.bytes if stays else found.bytes / 2
     return around(middle, low, found.high, Basis.ASSUMED, f"{SOURCE}; quantized weights are repacked")
+
+
+def host_bytes(layers: Sequence[Sequence[Tensor]], offload: Offload) -> Estimate:
+    """Return the bytes of a rank's layers that lie in the host's memory: all that are moved, no buffers."""
+    return (
+        _fetched(layers, replace(offload, fetched_ahead=0))
+        if offload.group_size
+        else _by_budget(layers, offload)
+    )
 
 
 def _by_budget(layers: Sequence[Sequence[Tensor]], offload: Offload) -> Estimate:

@@ -6,6 +6,7 @@ from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
+from service.memory.media_choices import ALL_MEDIA, MediaChoices
 from service.memory.weights.modules import Shards
 
 ELEMENT_BYTES: Final[Mapping[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -22,6 +23,11 @@ class Parallelism:
     compute_capability: tuple[int, int] = (9, 0)
     language_model_only: bool = False
     """The engine does not build the towers."""
+    spare_experts: int = 0
+    """Experts that all ranks together store beside the model's own."""
+    media: MediaChoices = ALL_MEDIA
+    whole_encoders: bool = False
+    """Each rank has whole towers, not a part of each."""
     dtype: str | None = None
     """The model's dtype in the engine; ``None``: the config's."""
 
@@ -29,7 +35,8 @@ class Parallelism:
     def shards(self) -> Shards:
         """The sizes by which modules are split over ranks."""
         experts = self.tensor_parallel_size * self.data_parallel_size if self.enable_expert_parallel else 1
-        return Shards(self.tensor_parallel_size, experts, self.data_parallel_size)
+        spare = self.spare_experts if self.enable_expert_parallel else 0
+        return Shards(self.tensor_parallel_size, experts, self.data_parallel_size, spare)
 
     def element_bytes(self, architecture: ModelArchitecture) -> int:
         """Return the bytes of one unquantized weight."""

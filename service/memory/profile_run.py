@@ -1,8 +1,13 @@
 """The forward pass with which the engine measures its memory besides weights and cache."""
 
 from dataclasses import dataclass
+from typing import Final
 
+from service.memory.media_choices import ALL_MEDIA, MediaChoices
 from service.memory.weights.modules import Shards
+from service.memory.weights.weight_layout import TowerLayout
+
+PLAIN_TOWERS: Final = TowerLayout(frozenset(), frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +28,7 @@ class ProfileRun:
     """The engine proposes draft tokens."""
     max_model_len: int
     data_parallel_size: int = 1
+    media: MediaChoices = ALL_MEDIA
+    whole_encoders: bool = False
+    """Each rank has whole encoders, and encodes a part of the items."""
+    towers: TowerLayout = PLAIN_TOWERS

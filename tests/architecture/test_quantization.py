@@ -113,8 +113,13 @@ def test_nothing_is_told_where_a_method_or_no_algorithm_is_named(section: dict[s
 def test_modelopts_8_bit_floats_share_scales_by_algorithm(
     algorithm: str, granularity: Granularity, block: tuple[int, int] | None
 ) -> None:
-    (group,) = quantized(quant_method="modelopt", quant_algo=algorithm).schemes
+    *experts, group = quantized(quant_method="modelopt", quant_algo=algorithm).schemes
 
+    assert group.scheme is not None
+    # Experts have a scale for each matrix whatever the algorithm: ModelOptFp8MoEMethod.create_weights.
+    assert [each.targets for each in experts] == (
+        [("*.experts",)] if granularity != Granularity.TENSOR else []
+    )
     assert (group.scheme.format, group.scheme.granularity) == (WeightFormat.FP8, granularity)
     assert group.scheme.block == block
 
@@ -129,8 +134,8 @@ def test_one_unknown_layout_leaves_the_whole_checkpoint_unread() -> None:
     assert quantized(**mixed, quantized_layers={"a": known, "b": unknown}).schemes == ()
     assert modelopt_scheme("INT3", None) is None
 
-    # Four-bit floats share a scale by 16 (NVFP4); by 32 they are MXFP4, which is laid out in another way.
-    for size, count in ((16, 2), (32, 0)):
+    # Four-bit floats share a scale by 16 (NVFP4) or by 32 (MXFP4).
+    for size, count in ((16, 2), (32, 2), (64, 0)):
         groups = {"0": {"weights": weights(4, "float", size)}, "1": {"weights": weights(4, "int", 128)}}
         assert len(quantized(quant_method="compressed-tensors", config_groups=groups).schemes) == count
 
@@ -143,6 +148,7 @@ def test_a_group_that_quantizes_no_weights_leaves_them_as_they_are() -> None:
 
     (group,) = quantized(quant_method="compressed-tensors", config_groups=groups).schemes
 
+    assert group.scheme is not None
     assert (group.scheme.format, group.scheme.bits, group.scheme.group_size) == (WeightFormat.PACKED, 4, 128)
     # ``Linear`` means every linear layer, which no names do.
     assert group.targets == ()

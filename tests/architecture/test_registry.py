@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from service.architecture.config import read_document
-from service.architecture.readers.registry import KNOWN, unmodelled, unmodelled_classes
+from service.architecture.readers.registry import KNOWN, pools, unmodelled, unmodelled_classes
 from service.architecture.readers.wrappers import WRAPPERS
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engines.model_classes import dropped_classes, first_releases
@@ -69,3 +69,32 @@ def test_an_unknown_class_has_no_reason() -> None:
         read_architecture(read_document({"architectures": ["NobodyForCausalLM"]}))
 
     assert caught.value.reason is None
+
+
+# Classes of vLLM 0.32.0's registry outside of its lists for text generation.
+@pytest.mark.parametrize(
+    "class_name",
+    [
+        *("BertModel", "XLMRobertaModel", "BgeM3EmbeddingModel", "Qwen2ForRewardModel", "JinaVLForRanking"),
+        *(
+            "ModernBertForSequenceClassification",
+            "BertForTokenClassification",
+            "Qwen3ForSequenceClassification",
+        ),
+    ],
+)
+def test_a_pooling_model_is_named_so_and_has_no_neighbours(class_name: str) -> None:
+    with pytest.raises(UnknownArchitecture, match="pooling models are not planned") as caught:
+        read_architecture(read_document({"architectures": [class_name]}))
+    assert caught.value.nearest == ()
+
+
+@pytest.mark.parametrize("class_name", ["LlamaForCasualLM", "SomethingChatModel", "NewLMHeadModel"])
+def test_an_unknown_class_that_generates_is_not_called_a_pooling_model(class_name: str) -> None:
+    with pytest.raises(UnknownArchitecture, match="is not known"):
+        read_architecture(read_document({"architectures": [class_name]}))
+
+
+def test_no_class_that_is_read_is_listed_as_pooling() -> None:
+    listed = {name for name in KNOWN if pools(name)}
+    assert all(name.endswith("Model") for name in listed), listed

@@ -414,3 +414,42 @@ def test_tokenspeed_says_what_it_cannot_run(request_: AttentionRequest, gpu: str
     with pytest.raises(EngineRefusal) as refusal:
         select_backend(request_, Version("0.28.0"), capability(gpu), chosen="TOKENSPEED_MLA")
     assert refusal.value.message.endswith(f"Reason: [{reason}]")
+
+
+SINKS = AttentionRequest(
+    head_size=64, dtype="bfloat16", kv_cache_dtype="auto", num_heads=64, num_kv_heads=8, sinks=True
+)
+
+
+@pytest.mark.parametrize("release", ["0.10.2", "0.11.0"])
+@pytest.mark.parametrize(("gpu", "fails"), [("8.0", True), ("9.0", True), ("10.0", False), ("10.3", True)])
+def test_flashinfer_of_0_11_takes_sinks_where_trtllm_runs(release: str, gpu: str, fails: bool) -> None:
+    """FlashInferMetadataBuilder.__init__ of 0.11.0 raises; a published start on an A100 says so."""
+    failure = select_backend(SINKS, Version(release), capability(gpu), chosen="FLASHINFER").failure_at_setup
+    assert (failure is not None) is fails
+    assert failure is None or (failure.type, failure.message) == (
+        "NotImplementedError",
+        (
+            "FlashInfer backend currently does not support attention sinks, please use trtllm on blackwell "
+            "or flash attention on earlier GPUs."
+        ),
+    )
+
+
+@pytest.mark.parametrize(("gpu", "refused"), [("8.0", True), ("9.0", False), ("10.0", True)])
+def test_flash_attention_of_0_11_asserts_version_3_for_sinks(gpu: str, refused: bool) -> None:
+    """FlashAttentionImpl.__init__ of 0.11.0; FlashAttention 3 runs on Hopper alone."""
+    if refused:
+        with pytest.raises(EngineRefusal, match="Sinks are only supported in FlashAttention 3"):
+            select_backend(SINKS, Version("0.11.0"), capability(gpu), chosen="FLASH_ATTN")
+    else:
+        assert (
+            select_backend(SINKS, Version("0.11.0"), capability(gpu), chosen="FLASH_ATTN").name
+            == "FLASH_ATTN"
+        )
+
+
+def test_sinks_are_refused_by_selection_from_0_11_1() -> None:
+    """FlashInferBackend.supports_sink of 0.11.1, which validate_configuration asks of a named backend too."""
+    with pytest.raises(EngineRefusal, match="sink"):
+        select_backend(SINKS, Version("0.11.1"), capability("9.0"), chosen="FLASHINFER")

@@ -59,7 +59,7 @@ async def started(python: Path, config: Json, block_size: int) -> Json:
 async def planned(http: httpx2.AsyncClient, release: Version, config: Json, block_size: int) -> Json:
     """Return our plan for the same start, given the same memory for the cache."""
     flags = {"block_size": block_size, "kv_cache_memory_bytes": CACHE_BYTES}
-    reply = await http.post("/plan", json=question(release, config, **flags))
+    reply = await http.post("/plan", json={**question(release, config, **flags), "include": ["details"]})
     (candidate,) = reply.json()["plans"][0]["candidates"]
     plan: Json = candidate
     return plan

@@ -37,6 +37,8 @@ def test_the_words_are_those_of_a_logged_failure() -> None:
         (HYBRID, "0.25.1", {}, 1024),
         (HYBRID, "0.25.1", {"enforce_eager": True}, 1),
         (HYBRID, "0.25.1", {"max_num_seqs": 64}, 64),
+        (HYBRID, "0.25.1", {"cudagraph_mode": "PIECEWISE"}, 1),
+        (HYBRID, "0.25.1", {"optimization_level": 0}, 1),
         (HYBRID, "0.19.1", {}, 1),
         (DENSE, "0.25.1", {}, 1),
     ],

@@ -84,11 +84,13 @@ def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str
 )
 def test_what_flags_leave_of_a_mixture_in_16_bits(method: str, expert_bytes: int) -> None:
     mixture = model(None, architectures=["Qwen3MoeForCausalLM"], decoder_sparse_step=1, **MOE)
-    linear = ATTENTION * 33 // 32 if method == "mxfp8" else ATTENTION * 2
+    # qwen3_moe.py Qwen3MoeSparseMoeBlock: the router gets the quant_config, like every linear layer.
+    layers = ATTENTION + EXPERTS * HIDDEN
+    linear = layers * 33 // 32 if method == "mxfp8" else layers * 2
 
     found = bytes_of(quantized_online(mixture, method), "0.24.0")
 
-    assert found == bytes_of(mixture, "0.24.0") - (ROUTED_EXPERTS + ATTENTION) * 2 + expert_bytes + linear
+    assert found == bytes_of(mixture, "0.24.0") - (ROUTED_EXPERTS + layers) * 2 + expert_bytes + linear
 
 
 @pytest.mark.parametrize(

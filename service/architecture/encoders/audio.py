@@ -26,6 +26,7 @@ def whisper(config: Config) -> tuple[Tower, ...]:
             block_elements=4 * width,
             frame=(),
             frame_elements=convolutions + positions * width + 2 * width,
+            sound=True,
         ),
     )
 
@@ -63,6 +64,7 @@ def gemma4_audio(audio: Config, hidden: int) -> Tower:
             Projection("embed_audio.embedding_projection", outputs, (hidden,), Split.REPLICATED),
         ),
         frame_elements=convolutions,
+        sound=True,
     )
 
 
@@ -88,4 +90,5 @@ def muse_spark_audio(audio: Config) -> Tower:
         frame=(),
         frame_elements=elements + inputs + (inputs + 2) * outputs,
         quantizable=False,
+        sound=True,
     )

@@ -22,6 +22,8 @@ class PatchedMedia:
     """Tokens of the largest image."""
     video_tokens: int | None = None
     """Tokens of the largest video; ``None`` where each pair of frames takes the tokens of an image."""
+    token_side: int = 28
+    """Pixels of a side of the square that becomes one token."""
 
 
 IMAGE_TOKENS: Final = 16_384
@@ -55,4 +57,5 @@ def patched_media(
         output_width=output_width,
         image_tokens=IMAGE_TOKENS,
         video_tokens=video_tokens,
+        token_side=vision.integer("patch_size", default=14) * vision.count("spatial_merge_size", default=2),
     )

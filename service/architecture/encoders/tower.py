@@ -47,6 +47,8 @@ class Tower:
     """Elements of learned positions, which some releases shard."""
     quantizable: bool = True
     """Whether the engine passes the quantization to the tower."""
+    sound: bool = False
+    """It encodes sound, not images and videos."""
     deep_features: int = 0
     """Inner layers whose features the decoder reads too; each has a buffer for the tokens of one step."""
     media: PatchedMedia | None = None

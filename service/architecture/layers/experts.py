@@ -24,6 +24,12 @@ class ExpertWeights:
     """Tensor parallel ranks hold whole experts, whatever the flags say (Moondream 3)."""
     zero_experts: int = 0
     """Rows of the router that belong to no expert (LongCat)."""
+    projections: tuple[str, ...] = ("gate_proj", "up_proj")
+    """Names of an expert's first projections in the checkpoint."""
+    plain_softmax: bool = False
+    """A token's scores are a softmax over all experts, not divided by the sum of those taken."""
+    hashed_tokens: int = 0
+    """Rows of a table that says which experts take each token of the vocabulary (DeepSeek V4)."""
     banks: int = 0
     """Banks of routed experts, each shared by several layers; 0 where each layer has its own experts."""
     latent_size: int | None = None

@@ -1,6 +1,7 @@
 """Attention over a window and over older tokens compressed in groups: DeepSeek V4."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
@@ -13,6 +14,9 @@ from service.architecture.readers.family import Family, num_layers
 
 INDEXED_RATIO: Final = 4
 """vLLM 0.20.0 to 0.33.0, DeepseekV4Attention: only layers with this ratio have an indexer."""
+FEED_FORWARD: Final = "ffn"
+"""Name of a layer's experts: vLLM 0.20.0 to 0.33.0, DeepseekV4DecoderLayer."""
+PROJECTIONS: Final = ("w1", "w3")
 RATIOS: Final = frozenset({0, 1, 4, 128})
 """vLLM 0.20.0 to 0.33.0, CompressorStateCache: other ratios have no block size."""
 
@@ -49,9 +53,19 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
         intermediate_size=width,
         shared_intermediate_size=width * text.count("n_shared_experts", default=0, minimum=0),
         clamped="swiglu_limit" in text,
-        weights=ExpertWeights(router_bias=True),
+        weights=ExpertWeights(router_bias=True, projections=PROJECTIONS),
     )
-    return tuple(DecoderLayer(_attention(text, ratio), experts) for ratio in ratios[:count])
+    # Source: vLLM 0.20.2 to 0.32.0, DeepseekV4MoE: the first layers choose experts by the token's id.
+    hashing = replace(
+        experts, weights=ExpertWeights(hashed_tokens=text.integer("vocab_size"), projections=PROJECTIONS)
+    )
+    hashed = text.count("num_hash_layers", default=0, minimum=0)
+    return tuple(
+        DecoderLayer(
+            _attention(text, ratio), hashing if index < hashed else experts, feed_forward_name=FEED_FORWARD
+        )
+        for index, ratio in enumerate(ratios[:count])
+    )
 
 
 def _hyper_connections(text: Config) -> HyperConnections | None:

@@ -65,6 +65,8 @@ def deepseek_experts(text: Config) -> MixtureOfExperts:
         weights=ExpertWeights(
             # The noaux_tc router corrects its scores by a learned bias: vLLM 0.32.0, DeepseekV2MoE.
             router_bias=text.text("topk_method") == "noaux_tc",
+            plain_softmax=text.text("scoring_func", default="softmax") == "softmax"
+            and not text.boolean("norm_topk_prob"),
         ),
     )
 

@@ -150,7 +150,9 @@ def experts(text: Config, *, shared: int, shared_gate: bool) -> MixtureOfExperts
         experts_per_token=text.count("num_experts_per_tok"),
         intermediate_size=text.integer("moe_intermediate_size"),
         shared_intermediate_size=shared,
-        weights=ExpertWeights(shared_gate=shared_gate),
+        weights=ExpertWeights(
+            shared_gate=shared_gate, plain_softmax=not text.boolean("norm_topk_prob", default=True)
+        ),
     )
 
 

@@ -64,3 +64,17 @@ def unmodelled_classes() -> Mapping[str, str]:
 def unmodelled(class_name: str) -> str | None:
     """Return why a class that the engine runs has no reader; ``None`` for any other class."""
     return unmodelled_classes().get(class_name)
+
+
+@cache
+def _pooling() -> Mapping[str, tuple[str, ...]]:
+    text = resources.files("service.architecture.readers").joinpath("pooling.toml").read_text("utf-8")
+    return {name: tuple(words) for name, words in tomllib.loads(text).items()}
+
+
+def pools(class_name: str) -> bool:
+    """Whether a class without a reader is one of models that return vectors or scores (``pooling.toml``)."""
+    known = _pooling()
+    if class_name in known["classes"]:
+        return True
+    return class_name.endswith(known["suffixes"]) and not class_name.endswith(known["except_suffixes"])

@@ -101,15 +101,16 @@ def _lfm2(text: Config) -> tuple[DecoderLayer, ...]:
         bias=text.boolean("conv_bias"),
     )
     types = layer_types(text)
-    attending = text.counts("full_attn_idxs") if "full_attn_idxs" in text else range(num_layers(text))
+    listed = text.counts("full_attn_idxs") if "full_attn_idxs" in text else range(num_layers(text))
+    attending = (types[i] == "full_attention" if types else i in listed for i in range(num_layers(text)))
     return tuple(
         DecoderLayer(
-            full if (types[index] == "full_attention" if types else index in attending) else state,
+            full if attends else state,
             _lfm2_network(text, index),
-            mixer_name="" if index in attending else "short_conv",
+            mixer_name="" if attends else "short_conv",
             feed_forward_name="feed_forward",
         )
-        for index in range(num_layers(text))
+        for index, attends in enumerate(attending)
     )
 
 

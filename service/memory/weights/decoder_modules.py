@@ -1,6 +1,6 @@
 """The modules of a decoder layer, by its kind of mixer and feed-forward network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Self, assert_never
 
@@ -10,13 +10,14 @@ from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward,
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
-from service.architecture.layers.recurrence import LinearAttention, Recurrence
+from service.architecture.layers.recurrence import LinearAttention, Recurrence, ShortConvolution
 from service.architecture.layers.sparse_indexers import RegionIndexer
 from service.engines.rules.specs import SpecRules
 from service.memory.weights.compressed_modules import compressed_modules
 from service.memory.weights.modules import (
     Experts,
     Linear,
+    Module,
     Modules,
     PlainModule,
     Shards,
@@ -25,6 +26,7 @@ from service.memory.weights.recurrent_modules import recurrent_modules
 from service.memory.weights.weight_layout import DecoderLayout
 
 FLOAT32_BYTES = 4
+INT32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,24 @@ class Built:
     """Experts with a least width have it on every rank that tensor parallelism splits them over."""
     float32_routers: bool
     """The matrix of a router that computes in 32 bits is stored in 32 bits."""
+    quantized_short_convolutions: bool
+    """The projections of short convolutions are quantized."""
+    quantized_routers: bool
+    """Routers are quantized unless the checkpoint excludes them."""
 
     @classmethod
-    def of(cls, layout: DecoderLayout, rules: SpecRules, capability: tuple[int, int]) -> Self:
-        """Return what a release builds on GPUs of a compute capability."""
+    def of(
+        cls, layout: DecoderLayout, rules: SpecRules, capability: tuple[int, int], class_name: str = ""
+    ) -> Self:
+        """Return what a release builds of a model class on GPUs of a compute capability."""
         return cls(
             shared_projections=layout.shared_cache_projections,
             fused_indexer_keys=layout.fused_indexer_keys,
             reused_selection_needs_none=rules.reused_selection_needs_no_indexer,
             widened_experts=layout.widened_experts,
             float32_routers=layout.float32_routers(capability),
+            quantized_short_convolutions=layout.quantized_short_convolutions,
+            quantized_routers=class_name in layout.quantized_routers,
         )
 
 
@@ -106,8 +116,14 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
             return compressed_modules(mixer, hidden, name, shards)
         case NoAttention():
             return iter(())
+        case ShortConvolution() if not built.quantized_short_convolutions:
+            return map(_unquantized, recurrent_modules(mixer, hidden, name, shards))
         case _:
             return recurrent_modules(mixer, hidden, name, shards)
+
+
+def _unquantized(module: Module) -> Module:
+    return replace(module, quantizable=False) if isinstance(module, Linear) else module
 
 
 def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -325,9 +341,13 @@ def routed_experts(
     weights = network.weights
     choices = network.num_experts + weights.zero_experts
     wide = weights.router_float32 or (weights.router_computes_float32 and built.float32_routers)
-    yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None)
+    if built.quantized_routers:
+        yield Linear(f"{name}.gate", hidden, (choices,), router=True)
+    else:
+        yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None, outputs=choices)
     if weights.router_bias:
         yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
+    yield PlainModule(weights.hashed_tokens * network.experts_per_token, INT32_BYTES)
     # Gemma 4 has its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
     yield Experts(
@@ -337,6 +357,8 @@ def routed_experts(
         _expert_width(network, shards, built),
         bias=weights.expert_bias,
         gated=weights.gated,
+        plain_softmax=weights.plain_softmax,
+        parts=weights.projections,
     )
     if weights.latent_size is not None:
         yield Linear(f"{name}.fc1_latent_proj", hidden, (weights.latent_size,))

@@ -24,10 +24,18 @@ from service.memory.weights.quantized import (
     linear_bytes,
     plain_experts,
     plain_linear,
+    runs_on_marlin,
+    weight_only_experts,
 )
 from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
+_ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
+_ROUTERS_AS_STORED: Final = _ON_MARLIN
+"""Formats of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
+
+Source: vLLM 0.19.0 to 0.32.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
+"""
 _BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
 """Formats that ignore a module when an entry names any part of its path."""
 
@@ -71,16 +79,26 @@ class ModuleBytes:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
         if scheme is None:
             return plain_linear(linear, self.element_bytes)
+        if linear.router and scheme.format in _ROUTERS_AS_STORED:
+            return plain_linear(linear, self.element_bytes)
         if scheme.format is WeightFormat.GPTQ:
             scheme = self._ordered(scheme)
         return linear_bytes(linear, scheme, self.element_bytes)
 
     def _experts(self, experts: Experts) -> int:
-        scheme = self._declared_scheme() or self._scheme(experts.name, ())
+        scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
+        if scheme is None and experts.plain_softmax:
+            # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
+            return plain_experts(experts, self.element_bytes)
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
-        if scheme.format is WeightFormat.MXFP4:
+        if scheme.format is WeightFormat.MXFP4 or scheme.rounded_experts:
             experts = self._rounded(experts, mxfp4=True)
+        if scheme.format in _ON_MARLIN:
+            if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
+                return weight_only_experts(experts, scheme, self.element_bytes)
+            biases = scheme.format is WeightFormat.GPTQ and self.layout.gptq_expert_biases
+            experts = replace(experts, bias=experts.bias or biases)
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
 
     def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
@@ -111,12 +129,13 @@ class ModuleBytes:
             return None
         names = tuple(_spellings(name, parts))
         ignored = module_names(quantization.ignored)
-        by_fragment = quantization.schemes[0].scheme.format in _BY_FRAGMENT
+        last = quantization.schemes[-1].scheme
+        by_fragment = last is not None and last.format in _BY_FRAGMENT
         if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
             return None
         for group in quantization.schemes:
             if not group.targets or any(each in module_names(group.targets) for each in names):
-                return group.scheme if self._builds(group.scheme) else None
+                return group.scheme if group.scheme is not None and self._builds(group.scheme) else None
         return None
 
     def _builds(self, scheme: WeightScheme) -> bool:
@@ -132,7 +151,8 @@ def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
     """Yield the names that a checkpoint may use for a module."""
     name = bare(name)
     yield name
+    if name.endswith(".experts"):
+        yield from (f"{name}.0.{part}" for part in parts)
+        return
     parent = name.rpartition(".")[0]
     yield from (f"{parent}.{part}" for part in parts[:1])
-    if name.endswith(".experts"):
-        yield from (f"{name}.0.{part}" for part in ("gate_proj", "up_proj"))

@@ -92,7 +92,8 @@ class ModuleNames:
     def _within(self, name: str) -> bool:
         parts = name.split(".")
         ends = combinations(range(len(parts) + 1), 2)
-        return any(".".join(parts[begin:end]) in self.names for begin, end in ends)
+        paths = (".".join(parts[begin:end]) for begin, end in ends)
+        return any(path in self.names or f"{path}." in self.names for path in paths)
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:

@@ -26,6 +26,8 @@ class Linear:
     bias: int = 0
     """Elements."""
     quantizable: bool = True
+    router: bool = False
+    """It chooses the experts of a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,10 @@ class Experts:
     """Width of one expert on this rank."""
     bias: bool = False
     gated: bool = True
+    plain_softmax: bool = False
+    """Their scores are a plain softmax, which TRTLLM's kernel for unquantized experts does not compute."""
+    parts: tuple[str, ...] = ()
+    """Last parts of the names of one expert's first projections in the checkpoint."""
 
     @property
     def first_width(self) -> int:
@@ -67,6 +73,8 @@ class PlainModule:
     elements: int
     element_bytes: int | None = None
     """``None``: those of the model's dtype."""
+    outputs: int = 0
+    """Outputs of a matrix that is a linear layer of the engine; 0 for other weights."""
 
 
 Module: TypeAlias = Linear | Experts | OutputEmbedding | PlainModule
@@ -82,6 +90,8 @@ class Shards:
     """1 splits every expert over the ranks; with more, each rank has whole experts."""
     data_parallel_size: int = 1
     """Replicas of attention; every expert is split over the ranks of all replicas."""
+    spare_experts: int = 0
+    """Experts that all ranks together store beside the model's own."""
 
     def share(self, size: int) -> int:
         """Return this rank's part of a dimension that is split."""
@@ -96,8 +106,11 @@ class Shards:
         return self.share(round_up(rows, VOCABULARY_PADDING))
 
     def experts(self, count: int) -> int:
-        """Return the experts on the fullest rank."""
-        return ceil_div(count, self.expert_parallel_size)
+        """Return the experts on the fullest rank.
+
+        Source: vLLM 0.11.0 and 0.32.0, FusedMoE: ``global_num_experts`` counts redundant ones.
+        """
+        return ceil_div(count + self.spare_experts, self.expert_parallel_size)
 
     def expert_width(self, width: int) -> int:
         """Return the width of one expert on this rank.

@@ -38,14 +38,9 @@ def quantized_online(architecture: ModelArchitecture, method: str | None) -> Mod
 
     Quantized checkpoints do not change. Nor do weights under a ``method`` that is not listed here.
     """
-    group = _group(method or "")
-    if group is None or architecture.quantization is not None:
+    method = method or ""
+    scheme = EXPERTS_ONLINE.get(method) or ONLINE.get(method)
+    if scheme is None or architecture.quantization is not None:
         return architecture
-    stored = Quantization(group.scheme.format.value, schemes=(group,))
-    return replace(architecture, quantization=stored)
-
-
-def _group(method: str) -> SchemeGroup | None:
-    if method in EXPERTS_ONLINE:
-        return SchemeGroup(EXPERTS_ONLINE[method], EXPERTS)
-    return SchemeGroup(ONLINE[method]) if method in ONLINE else None
+    group = SchemeGroup(scheme, EXPERTS if method in EXPERTS_ONLINE else ())
+    return replace(architecture, quantization=Quantization(scheme.format.value, schemes=(group,)))

@@ -21,14 +21,15 @@ from service.memory.weights.decoder_modules import Built, layer_modules, routed_
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import (
     Linear,
+    Module,
     Modules,
     OutputEmbedding,
     PlainModule,
     Shards,
 )
 from service.memory.weights.quantized import FLOAT32
-from service.memory.weights.tower_modules import tower_modules
-from service.memory.weights.weight_layout import StageLayout, weight_layout_at
+from service.memory.weights.tower_modules import built_towers, tower_modules
+from service.memory.weights.weight_layout import StageLayout, WeightLayout, weight_layout_at
 from service.units import round_up
 
 HALF = 2
@@ -91,6 +92,20 @@ def layer_tensors(
     return tuple(found)
 
 
+@lru_cache(maxsize=64)
+def layer_modules_of(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[tuple[Module, ...], ...]:
+    """Return the modules of each layer on tensor parallel rank 0."""
+    _, built = _rules(architecture, deployment, release)
+    return tuple(
+        ()
+        if layer.repeats
+        else tuple(_layer(architecture, layer, architecture.layer_number(index), deployment.shards, built))
+        for index, layer in enumerate(architecture.layers)
+    )
+
+
 def _sizes_per_stage(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> Iterator[Iterator[int]]:
@@ -101,7 +116,7 @@ def _sizes_per_stage(
         yield chain(
             map(sizes.module, _before_layers(architecture, layout.stages, deployment.shards, layers, built)),
             chain.from_iterable(of_layers[layers.start : layers.stop]),
-            map(sizes.module, _after_layers(architecture, layout.stages, deployment, layers)),
+            map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
         )
 
 
@@ -115,7 +130,9 @@ def _rules(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
-    built = Built.of(layout.decoder, rules_for(release).specs, deployment.compute_capability)
+    built = Built.of(
+        layout.decoder, rules_for(release).specs, deployment.compute_capability, architecture.class_name
+    )
     return sizes, built
 
 
@@ -128,11 +145,13 @@ def _before_layers(
 
 
 def _after_layers(
-    architecture: ModelArchitecture, layout: StageLayout, deployment: Parallelism, layers: range
+    architecture: ModelArchitecture, layout: WeightLayout, deployment: Parallelism, layers: range
 ) -> Modules:
-    if not deployment.language_model_only and (layers.start == 0 or layout.towers_on_every_stage):
-        for tower in architecture.media.towers:
-            yield from tower_modules(tower, deployment.shards, sharded_positions=layout.sharded_positions)
+    if deployment.language_model_only or (layers.start > 0 and not layout.stages.towers_on_every_stage):
+        return
+    shards = Shards() if deployment.whole_encoders else deployment.shards
+    for tower in built_towers(architecture, layout.towers, deployment.media):
+        yield from tower_modules(tower, shards, sharded_positions=layout.stages.sharded_positions)
 
 
 def _layer_sizes(
@@ -280,7 +299,7 @@ def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     method = "" if quantization is None else quantization.method
     mla = isinstance(mixer, MultiHeadLatentAttention)
     if isinstance(mixer, Attention | MultiHeadLatentAttention) and (
-        method.startswith("modelopt") or (method == "fp8" and not mla)
+        method.startswith("modelopt") or (method in ("fp8", "quark") and not mla)
     ):
         yield PlainModule(2, FLOAT32)
     if isinstance(mixer, Attention) and method == "compressed-tensors":

@@ -1,6 +1,7 @@
 """Bytes that one module takes, unquantized or in a checkpoint's scheme, before any repacking."""
 
 from collections.abc import Callable, Mapping
+from math import gcd
 from typing import Final, assert_never
 
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
@@ -11,6 +12,8 @@ FLOAT32: Final = 4
 INT32: Final = 4
 INT64: Final = 8
 WORD_BITS: Final = 32
+LEAST_BLOCK: Final = 32
+"""The least side to which the engine refines blocks."""
 
 
 def plain_linear(linear: Linear, element_bytes: int) -> int:
@@ -85,6 +88,12 @@ def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
     return linear.inputs * sum(linear.outputs) * element_bytes
 
 
+def _mx_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.32.0, CompressedTensorsW4A4Mxfp4 and QuarkOCP_MX.create_weights."""
+    rows, columns = sum(linear.outputs), linear.inputs
+    return rows * (columns * scheme.bits // 8 + ceil_div(columns, _group(scheme, columns)))
+
+
 def _mxfp8_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, ModelOptMxFp8LinearMethod.create_weights."""
     rows, columns = sum(linear.outputs), linear.inputs
@@ -115,6 +124,7 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
     WeightFormat.GPTQ: _gptq_linear,
     WeightFormat.NVFP4: _nvfp4_linear,
     WeightFormat.MXFP4: _mxfp4_linear,
+    WeightFormat.MX: _mx_linear,
     WeightFormat.MXFP8: _mxfp8_linear,
     WeightFormat.BITSANDBYTES: _bitsandbytes_linear,
 }
@@ -126,6 +136,18 @@ def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) ->
     return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
 
 
+def _expert_block(experts: Experts, scheme: WeightScheme) -> tuple[int, int]:
+    """Return the sides of the blocks: smaller ones where the stored ones do not divide an expert's width.
+
+    Source: vLLM 0.29.0 and 0.30.0, fused_moe/oracle/fp8.py refine_fp8_moe_block_shape; 0.31.0 and 0.32.0,
+    resolve_fp8_moe_weight_block_shape.
+    """
+    high, wide = scheme.block or (128, 128)
+    width = experts.intermediate_size
+    side = gcd(high, wide, width, experts.hidden_size)
+    return (side, side) if (width % high or width % wide) and side >= LEAST_BLOCK else (high, wide)
+
+
 def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
     hidden, width, first = experts.hidden_size, experts.intermediate_size, experts.first_width
@@ -134,7 +156,7 @@ def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
         case Granularity.CHANNEL:
             scales = first + hidden
         case Granularity.BLOCK:
-            high, wide = scheme.block or (128, 128)
+            high, wide = _expert_block(experts, scheme)
             first_rows = first // width * ceil_div(width, high)
             scales = first_rows * ceil_div(hidden, wide) + ceil_div(hidden, high) * ceil_div(width, wide)
         case Granularity.TENSOR | Granularity.GROUP:
@@ -159,6 +181,11 @@ def _mxfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     return experts.elements // 2 + experts.elements // (scheme.group_size or 32)
 
 
+def _mx_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+    """Source: vLLM 0.32.0, CompressedTensorsW4A4Mxfp4MoEMethod and QuarkOCP_MX_MoEMethod.create_weights."""
+    return experts.elements * scheme.bits // 8 + experts.elements // (scheme.group_size or 32)
+
+
 def _mxfp8_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, ModelOptMxFp8FusedMoE.create_weights."""
     group = scheme.group_size or experts.hidden_size
@@ -172,7 +199,42 @@ def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -
     group_in, group_out = _group(scheme, hidden), _group(scheme, width)
     scales = (hidden // group_in) * experts.first_width + ceil_div(width, group_out) * hidden
     size = experts.elements * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
+    size += 0 if scheme.symmetric else scales * scheme.bits // 8
     return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
+
+
+MARLIN_EXPERT_GROUPS: Final = frozenset({None, 32, 64, 128})
+MARLIN_HIDDEN: Final = 128
+MARLIN_WIDTH: Final = 64
+LEAST_GROUP: Final = 32
+
+
+def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> bool:
+    """Return whether Marlin's kernels take experts of AWQ or GPTQ.
+
+    ``padded``: the release pads widths that are no multiple of the kernels' tiles.
+
+    Source: vLLM 0.19.0 and 0.24.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.1 to 0.32.0,
+    check_moe_marlin_supports_config.
+    """
+    unit = (scheme.group_size or 1) if padded else max(MARLIN_WIDTH, scheme.group_size or 0)
+    divides = experts.hidden_size % MARLIN_HIDDEN == 0 and experts.intermediate_size % unit == 0
+    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS
+
+
+def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of experts that Marlin does not take; groups are halved until they divide the sizes.
+
+    Source: vLLM 0.19.0 to 0.32.0, moe_wna16.py MoeWNA16Method.create_weights.
+    """
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    group = scheme.group_size or LEAST_GROUP
+    while (width % group or hidden % group) and group > LEAST_GROUP:
+        group //= 2
+    scales = experts.first_width * (hidden // group) + hidden * (width // group)
+    zeros = 0 if scheme.symmetric else scales * scheme.bits // 8
+    size = experts.elements * scheme.bits // 8 + scales * element_bytes + zeros
+    return experts.count * size
 
 
 def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
@@ -181,6 +243,21 @@ def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) 
     scales = (hidden // _group(scheme, hidden)) * experts.first_width
     scales += ceil_div(width, _group(scheme, width)) * hidden
     return (experts.elements + scales) * scheme.bits // 8 + scales * element_bytes
+
+
+def _gptq_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+    """Return the bytes of one GPTQ expert; zero points lie in the model's type where indices are stored.
+
+    Source: vLLM 0.19.0 and 0.24.0, GPTQMarlinMoEMethod.create_weights.
+    """
+    hidden, width = experts.hidden_size, experts.intermediate_size
+    size = _grouped_expert(experts, scheme, element_bytes)
+    if not scheme.activation_order:
+        return size
+    scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
+    scales += ceil_div(width, _group(scheme, width)) * hidden
+    packed = scales * scheme.bits // WORD_BITS
+    return size - packed * (INT32 - element_bytes) + 2 * (hidden + width) * INT32
 
 
 def _bitsandbytes_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
@@ -194,9 +271,10 @@ _EXPERT: Final[Mapping[WeightFormat, _ExpertRule]] = {
     WeightFormat.INT8: _scaled_expert,
     WeightFormat.PACKED: _packed_expert,
     WeightFormat.AWQ: _grouped_expert,
-    WeightFormat.GPTQ: _grouped_expert,
+    WeightFormat.GPTQ: _gptq_expert,
     WeightFormat.NVFP4: _nvfp4_expert,
     WeightFormat.MXFP4: _mxfp4_expert,
+    WeightFormat.MX: _mx_expert,
     WeightFormat.MXFP8: _mxfp8_expert,
     WeightFormat.BITSANDBYTES: _bitsandbytes_expert,
 }

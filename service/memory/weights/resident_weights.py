@@ -178,7 +178,8 @@ def _repacking(
     quantization = architecture.quantization
     if quantization is None:
         return exact(0, Basis.COMPUTED, "nothing is repacked")
-    formats = [group.scheme.format.value for group in quantization.schemes]
+    schemes = [group.scheme for group in quantization.schemes if group.scheme is not None]
+    formats = [scheme.format.value for scheme in schemes]
     share = max(
         (constants.repacking(name, capability) for name in formats or ["any"]), key=lambda each: each.high
     )

@@ -1,12 +1,40 @@
 """The modules of an encoder of images or sound."""
 
+from collections.abc import Iterator
+
 from service.architecture.encoders.tower import Projection, Split, Tower
+from service.architecture.model import ModelArchitecture
+from service.memory.media_choices import MediaChoices
 from service.memory.weights.modules import (
     Linear,
     Modules,
     PlainModule,
     Shards,
 )
+from service.memory.weights.weight_layout import TowerLayout
+
+
+def modalities(architecture: ModelArchitecture, layout: TowerLayout, *, sound: bool) -> tuple[str, ...]:
+    """Return the modalities that a tower encodes, by the names of ``limit_mm_per_prompt``."""
+    if sound:
+        return ("audio",)
+    if architecture.class_name in layout.chunked:
+        return ("vision_chunk",)
+    return ("image",) if architecture.class_name in layout.images_alone else ("image", "video")
+
+
+def built_towers(
+    architecture: ModelArchitecture, layout: TowerLayout, media: MediaChoices
+) -> Iterator[Tower]:
+    """Yield the towers that the engine builds: all but those for which a prompt may have no item.
+
+    Source: vLLM 0.15.0 to 0.32.0, SupportsMultiModal._mark_tower_model; 0.11.0 to 0.14.0, the models'
+    own ``get_limit_per_prompt``.
+    """
+    always = architecture.class_name in layout.always_built
+    for tower in architecture.media.towers:
+        if always or any(map(media.serves, modalities(architecture, layout, sound=tower.sound))):
+            yield tower
 
 
 def tower_modules(tower: Tower, shards: Shards, *, sharded_positions: bool) -> Modules:

@@ -32,6 +32,11 @@ class DecoderLayout:
     float32_router_kernels: frozenset[tuple[int, int]]
     """Compute capabilities whose kernels compute a router in 32 bits from a matrix of 16."""
 
+    quantized_short_convolutions: bool
+    """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
+    quantized_routers: frozenset[str]
+    """Classes whose routers are quantized unless the checkpoint excludes them."""
+
     def float32_routers(self, capability: tuple[int, int]) -> bool:
         """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
         return capability not in self.float32_router_kernels
@@ -49,6 +54,10 @@ class QuantizedLayout:
     """An output embedding that ModelOpt does not exclude is quantized."""
     activation_order_indices: bool
     """Group-quantized experts and GPTQ layers always have indices of the activation order."""
+    padded_marlin_experts: bool
+    """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
+    gptq_expert_biases: bool
+    """GPTQ experts on Marlin kernels have biases even if the model has none."""
     declared_nvfp4_experts: bool
     """Experts that a DeepSeek V4 checkpoint stores in NVFP4 are built in it; else in MXFP4."""
     mxfp4_rounding: tuple[Rounding, ...]
@@ -88,6 +97,18 @@ class DraftLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class TowerLayout:
+    """Which encoders are built where flags allow a prompt no images, videos or sounds."""
+
+    always_built: frozenset[str]
+    """Classes that build their encoders whatever the limits of a prompt are."""
+    images_alone: frozenset[str]
+    """Classes whose encoder is left out by the limit of images; others' by those of images and videos."""
+    chunked: frozenset[str]
+    """Classes whose images and videos are one modality, ``vision_chunk``."""
+
+
+@dataclass(frozen=True, slots=True)
 class WeightLayout:
     """Which weights one release builds."""
 
@@ -95,6 +116,7 @@ class WeightLayout:
     quantized: QuantizedLayout
     stages: StageLayout
     drafts: DraftLayout
+    towers: TowerLayout
 
     def representative(self, capability: tuple[int, int]) -> tuple[int, int]:
         """Return a compute capability on which the release builds the same weights.
@@ -120,4 +142,5 @@ def weight_layout_at(release: Version) -> WeightLayout:
         quantized=group_at(QuantizedLayout, release, data, "quantized"),
         stages=group_at(StageLayout, release, data, "stages"),
         drafts=group_at(DraftLayout, release, data, "drafts"),
+        towers=group_at(TowerLayout, release, data, "towers"),
     )

@@ -1,0 +1,93 @@
+"""Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from service.architecture.config import Config
+from service.architecture.weight_schemes import (
+    MAX_GROUPS,
+    MXFP4_GROUP,
+    MXFP8_SCHEME,
+    Granularity,
+    Names,
+    SchemeGroup,
+    WeightFormat,
+    WeightScheme,
+    positive_group_size,
+)
+
+UNQUANTIZED_BITS: Final = 16
+SPECIAL: Final = frozenset(r"*+?^$()[]{}|\\")
+"""Characters that make a key of ``extra_config`` a regular expression."""
+
+
+def read_auto_round(section: Config) -> tuple[SchemeGroup, ...]:
+    """Return the groups of modules; none if the layout of one of them is not known.
+
+    Modules that ``extra_config`` names come first, then the blocks to be quantized; other modules stay
+    unquantized.
+
+    Source: vLLM 0.32.0, quantization/inc/inc.py INCConfig.from_config; inc/config_parser.py _resolve_raw.
+    """
+    try:
+        return tuple(_groups(section))
+    except LookupError:
+        return ()
+
+
+def _groups(section: Config) -> Iterator[SchemeGroup]:
+    named: dict[WeightScheme | None, list[str]] = {}
+    extra = section.section("extra_config")
+    for name, part in extra.sections() if extra is not None else ():
+        named.setdefault(_scheme(section, part), []).append(_target(name))
+    if len(named) > MAX_GROUPS:
+        raise LookupError("too many groups")
+    for scheme, names in named.items():
+        yield SchemeGroup(scheme, Names(names))
+    yield SchemeGroup(_scheme(section, section), Names(f"{block}*" for block in _blocks(section)))
+
+
+def _target(name: str) -> str:
+    """Return a key as a target: expressions are searched for anywhere in a module's name."""
+    return f"re:.*{name}" if SPECIAL.intersection(name) else name
+
+
+def _blocks(section: Config) -> tuple[str, ...]:
+    for key in ("block_name_to_quantize", "to_quant_block_names"):
+        value = section.fields.get(key)
+        if isinstance(value, str):
+            return tuple(filter(None, map(str.strip, value.split(","))))
+        if value is not None:
+            return section.texts(key)
+    return ()
+
+
+def _scheme(section: Config, part: Config) -> WeightScheme | None:
+    """Return the scheme of some modules, ``None`` if they stay unquantized.
+
+    Raises:
+        LookupError: the layout is not known.
+    """
+    whole = section.integer("bits", default=4, maximum=64)
+    bits = part.integer("bits", default=whole, maximum=64)
+    if bits >= UNQUANTIZED_BITS:
+        return None
+    kind = section.text("data_type", default="int")
+    if "mx_fp" in kind:
+        if bits == MXFP8_SCHEME.bits:
+            return MXFP8_SCHEME
+        return WeightScheme(WeightFormat.MX, Granularity.GROUP, bits=bits, group_size=MXFP4_GROUP)
+    packing = section.text("packing_format", default="auto_round:auto_gptq")
+    packing += section.text("backend", "vllm_backend")
+    if kind != "int" or not ("gptq" in packing or "awq" in packing or packing.startswith("auto_round")):
+        raise LookupError(kind)
+    size = positive_group_size(part if "group_size" in part else section, "group_size")
+    symmetric = part.boolean("sym", default=section.boolean("sym", default=True))
+    awq = "awq" in packing
+    return WeightScheme(
+        WeightFormat.AWQ if awq else WeightFormat.GPTQ,
+        Granularity.GROUP,
+        bits=bits,
+        group_size=size,
+        symmetric=symmetric,
+    )

@@ -1,0 +1,170 @@
+"""Reads from a ``quantization_config`` which modules are stored how."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from service.architecture.auto_round_schemes import read_auto_round
+from service.architecture.compressed_schemes import read_compressed_tensors
+from service.architecture.config import Config
+from service.architecture.quark_schemes import read_quark
+from service.architecture.weight_schemes import (
+    AWQ_BITS,
+    BITSANDBYTES_4BIT,
+    MAX_GROUPS,
+    MXFP8_SCHEME,
+    Granularity,
+    Names,
+    SchemeGroup,
+    WeightFormat,
+    WeightScheme,
+    block_sides,
+    modelopt_scheme,
+    positive_group_size,
+)
+
+
+def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
+    """Read which modules a ``quantization_config`` stores how.
+
+    Nothing is returned for a method whose layout is not known: its weights cannot be computed.
+
+    Raises:
+        InvalidConfig: a field is malformed.
+    """
+    read = _READERS.get(method)
+    return read(section) if read is not None else ()
+
+
+def _fp8(section: Config) -> tuple[SchemeGroup, ...]:
+    block = block_sides(section, "weight_block_size")
+    scheme = WeightScheme(
+        WeightFormat.FP8,
+        Granularity.BLOCK if block else Granularity.TENSOR,
+        block=block,
+        static_activations=section.text("activation_scheme") == "static",
+    )
+    return (SchemeGroup(scheme),)
+
+
+def _awq(section: Config) -> tuple[SchemeGroup, ...]:
+    scheme = WeightScheme(
+        WeightFormat.AWQ,
+        Granularity.GROUP,
+        bits=section.integer("bits", "w_bit", default=AWQ_BITS, maximum=8),
+        group_size=positive_group_size(section, "group_size", "q_group_size"),
+        symmetric=not section.boolean("zero_point", default=True),
+    )
+    return (SchemeGroup(scheme),)
+
+
+def _gptq(section: Config) -> tuple[SchemeGroup, ...]:
+    """Source: vLLM 0.32.0, utils/gptq_utils.py get_dynamic_override: the first match decides."""
+    dynamic = section.section("dynamic")
+    parts = tuple(dynamic.sections()) if dynamic is not None else ()
+    if len(parts) > MAX_GROUPS:
+        return ()
+    return (
+        *(
+            SchemeGroup(None if pattern.startswith("-:") else _gptq_scheme(part, section), _override(pattern))
+            for pattern, part in parts
+        ),
+        SchemeGroup(_gptq_scheme(section, section)),
+    )
+
+
+def _override(pattern: str) -> Names:
+    return Names((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
+
+
+def _gptq_scheme(part: Config, section: Config) -> WeightScheme:
+    bits = section.integer("bits", default=4, maximum=8)
+    size = positive_group_size(part if "group_size" in part else section, "group_size")
+    # With one scale for a whole row the order of the inputs does not matter, and is dropped.
+    ordered = size is not None and part.boolean("desc_act", default=section.boolean("desc_act"))
+    return WeightScheme(
+        WeightFormat.GPTQ,
+        Granularity.GROUP,
+        bits=part.integer("bits", default=bits, maximum=8),
+        group_size=size,
+        symmetric=part.boolean("sym", default=section.boolean("sym", default=True)),
+        activation_order=ordered,
+    )
+
+
+def _bitsandbytes(section: Config) -> tuple[SchemeGroup, ...]:
+    """Source: vLLM 0.24.0, BitsAndBytesConfig.from_config: four bits unless eight are asked for."""
+    eight = section.boolean("load_in_8bit")
+    whole_rows = WeightScheme(WeightFormat.BITSANDBYTES, Granularity.CHANNEL, bits=8)
+    return (SchemeGroup(whole_rows if eight else BITSANDBYTES_4BIT),)
+
+
+def _mxfp4(_: Config) -> tuple[SchemeGroup, ...]:
+    return (SchemeGroup(WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=32)),)
+
+
+def _mxfp8(_: Config) -> tuple[SchemeGroup, ...]:
+    return (SchemeGroup(MXFP8_SCHEME),)
+
+
+def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
+    inner = section.section("quantization") or section
+    size = positive_group_size(inner, "group_size")
+    layers = inner.section("quantized_layers")
+    if layers is None:
+        scheme = modelopt_scheme(inner.text("quant_algo"), size)
+        return () if scheme is None else (*_modelopt_experts(scheme), SchemeGroup(scheme))
+    targets: dict[WeightScheme, list[str]] = {}
+    for name, layer in layers.sections():
+        scheme = modelopt_scheme(layer.text("quant_algo"), positive_group_size(layer, "group_size") or size)
+        if scheme is None:
+            return ()
+        targets.setdefault(scheme, []).extend(_mixed_names(name))
+    if len(targets) > MAX_GROUPS:
+        return ()
+    return tuple(SchemeGroup(scheme, Names(dict.fromkeys(names))) for scheme, names in targets.items())
+
+
+def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:
+    """Yield how experts are stored in a checkpoint of one FP8 algorithm: with a scale for each matrix.
+
+    Source: vLLM 0.24.0 and 0.32.0, modelopt.py ModelOptFp8MoEMethod.create_weights.
+    """
+    if scheme.format is WeightFormat.FP8 and scheme.granularity is not Granularity.TENSOR:
+        experts = WeightScheme(WeightFormat.FP8, Granularity.TENSOR, static_activations=True)
+        yield SchemeGroup(experts, Names(("*.experts",)))
+
+
+def _mixed_names(name: str) -> Iterator[str]:
+    """Yield a module's name, and that of the fused experts if it is a part of one expert.
+
+    Source: vLLM 0.32.0, ModelOptMixedPrecisionConfig._resolve_quant_algo: any name that begins with the fused
+    module's decides.
+    """
+    yield name
+    parent, inside, _ = name.partition(".experts.")
+    if inside:
+        yield f"{parent}.experts"
+
+
+_READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {
+    "fp8": _fp8,
+    "awq": _awq,
+    "awq_marlin": _awq,
+    "auto_awq": _awq,
+    "gptq": _gptq,
+    "gptq_marlin": _gptq,
+    "auto_gptq": _gptq,
+    "bitsandbytes": _bitsandbytes,
+    "mxfp4": _mxfp4,
+    "gpt_oss_mxfp4": _mxfp4,
+    "mxfp8": _mxfp8,
+    "modelopt": _modelopt,
+    "modelopt_fp4": _modelopt,
+    "modelopt_mixed": _modelopt,
+    "modelopt_mxfp8": _modelopt,
+    "compressed-tensors": read_compressed_tensors,
+    "quark": read_quark,
+    "inc": read_auto_round,
+    "auto-round": read_auto_round,
+    "auto_round": read_auto_round,
+}

@@ -1,0 +1,46 @@
+"""Buffers through which tokens are sent to experts on other ranks, beside PyTorch's allocator."""
+
+from typing import Final
+
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.model import ModelArchitecture
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import around
+from service.units import GIB
+
+DEFAULTS: Final = frozenset({None, "naive", "allgather_reducescatter"})
+"""Ways that need no buffers of their own."""
+DEEPEP_BYTES: Final = GIB
+"""vLLM 0.13.0 and 0.32.0, VLLM_DEEPEP_BUFFER_SIZE_MB: within a node, and once more between nodes."""
+DEEPEP_TOKENS: Final = 256
+"""vLLM 0.13.0 and 0.32.0, VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank in one exchange."""
+MESSAGE_HEADER: Final = 16
+"""Bytes before the values of a token."""
+
+
+def exchange_buffers(architecture: ModelArchitecture, backend: str | None) -> Estimate | None:
+    """Return the bytes of a rank's buffers; ``None`` where tokens are not sent, or sent without buffers.
+
+    Source: vLLM 0.13.0 and 0.32.0, distributed/device_communicators/all2all.py DeepEPHTAll2AllManager and
+    DeepEPLLAll2AllManager. Sizes of other backends are not known: they may take up to 4 GiB.
+    """
+    experts = max(
+        (
+            layer.feed_forward.num_experts
+            for layer in architecture.distinct_layers
+            if isinstance(layer.feed_forward, MixtureOfExperts)
+        ),
+        default=0,
+    )
+    if backend in DEFAULTS or not experts:
+        return None
+    source = f"assumed: buffers of --all2all-backend {backend}"
+    if backend == "deepep_high_throughput":
+        return around(DEEPEP_BYTES, DEEPEP_BYTES, 2 * DEEPEP_BYTES, Basis.ASSUMED, source)
+    if backend == "deepep_low_latency":
+        message = 2 * architecture.hidden_size + MESSAGE_HEADER
+        sent = 2 * experts * DEEPEP_TOKENS * message
+        return around(
+            DEEPEP_BYTES + sent, DEEPEP_BYTES + sent // 2, DEEPEP_BYTES + 2 * sent, Basis.ASSUMED, source
+        )
+    return around(GIB, 0, 4 * GIB, Basis.ASSUMED, source)
