@@ -4,8 +4,12 @@ from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model, PlanRequest
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import layer_cache_dtype
+from service.engine_config import offload_checks
+from service.engine_config.adapter_checks import DEFAULT_RANK
 from service.engine_config.cache_dtype import is_turboquant
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.environment import estimates_graphs
+from service.engine_config.expert_checks import spare_experts
 from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
@@ -13,7 +17,11 @@ from service.memory.budget_estimator import BudgetInputs
 from service.memory.budget_types import MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
+from service.memory.host import HostFlags
+from service.memory.media_choices import MediaChoices
 from service.memory.offloading import Offload
+from service.memory.parallelism import ELEMENT_BYTES
+from service.memory.weights.adapters import AdapterSlots
 from service.units import GIB
 
 
@@ -51,11 +59,16 @@ def budget_inputs(
         data_parallel_size=flags.data_parallel_size,
         enable_expert_parallel=engine_config.enable_expert_parallel,
         enforce_eager=engine_config.enforce_eager,
-        max_cudagraph_capture_size=flags.max_cudagraph_capture_size,
+        max_cudagraph_capture_size=engine_config.graph_sizes.largest,
+        graph_mode=engine_config.graph_mode,
+        graph_sizes=engine_config.graph_sizes,
+        reserves_graphs=estimates_graphs(flags, engine_config.release),
         speculative_tokens=engine_config.speculative_tokens,
         v2_model_runner=engine_config.v2_model_runner,
         unified_memory=gpu.unified_memory,
         language_model_only=flags.language_model_only,
+        media=MediaChoices.of(flags),
+        whole_encoders=engine_config.whole_encoders,
         free_memory_bytes=free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=engine_config.dtype,
@@ -63,6 +76,39 @@ def budget_inputs(
         turboquant_layers=_turboquant_layers(start.architecture, engine_config),
         checkpoint_bytes=model.checkpoint_bytes,
         offload=_offload(flags),
+        adapters=_adapters(flags, engine_config),
+        balances_experts=flags.enable_eplb,
+        spare_experts=spare_experts(flags),
+        sleeps=flags.enable_sleep_mode,
+        all2all_backend=flags.all2all_backend,
+        host=_host(flags, start.architecture, engine_config),
+        reserved_bytes=int(flags.mm_ipc_gpu_memory_gb * GIB),
+    )
+
+
+def _host(flags: ServeFlags, architecture: ModelArchitecture, engine_config: EngineConfig) -> HostFlags:
+    rules = engine_config.rules.groups
+    media = architecture.multimodal and architecture.encoder_tokens is None
+    return HostFlags.of(
+        flags,
+        offloads=offload_checks.offloads_blocks(flags, rules),
+        sizes_blocks=flags.kv_offloading_backend != "lmcache" or rules.offloading_sizes_lmcache,
+        media=media,
+    )
+
+
+def _adapters(flags: ServeFlags, engine_config: EngineConfig) -> AdapterSlots | None:
+    if not flags.enable_lora:
+        return None
+    extra = engine_config.rules.adapters.extra_vocabulary
+    named = None if flags.lora_dtype in (None, "auto") else flags.lora_dtype
+    return AdapterSlots(
+        slots=flags.max_loras or 1,
+        rank=flags.max_lora_rank or DEFAULT_RANK,
+        element_bytes=ELEMENT_BYTES.get(named or engine_config.dtype, 2),
+        extra_vocabulary=(flags.lora_extra_vocab_size or extra[0]) if extra else 0,
+        fully_sharded=flags.fully_sharded_loras,
+        targets=frozenset(flags.lora_target_modules),
     )
 
 

@@ -9,30 +9,60 @@ from typing import Any, Final
 from packaging.version import Version
 
 from service.engines.engine_rules import EngineRules
-from service.engines.flags import ServeFlags
+from service.engines.flags import KEYS_OF, ServeFlags
+from service.engines.json_object import JsonObject
 from service.engines.releases import FLAG_DEFAULTS
 from service.engines.rules.capacity import CapacityRules
 from service.engines.speculative_config import SpeculativeConfig
+from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
 
 DEFAULTS: Final = ServeFlags()
+ENVIRONMENT: Final = "environment"
+"""The field that stands before the command."""
 
 
-def serve_command(model: str, flags: ServeFlags, rules: EngineRules, revision: str | None = None) -> str:
+def serve_command(
+    model: str,
+    flags: ServeFlags,
+    rules: EngineRules,
+    revision: str | None = None,
+    carried: CarriedArguments = NOTHING_CARRIED,
+) -> str:
     """Return the ``vllm serve`` line for these flags, quoted for a shell, without flags at their defaults.
 
-    ``revision`` is the branch, tag or commit of the request; ``None`` for the model's default.
+    ``revision`` is the branch, tag or commit of the request; ``None`` for the model's default. ``carried``:
+    what the caller's own command holds beside the flags.
     """
+    before = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables_of(flags, carried))
+    return f"{before} {shlex.join(serve_words(model, flags, rules, revision, carried))}".lstrip()
+
+
+def variables_of(flags: ServeFlags, carried: CarriedArguments) -> tuple[tuple[str, str], ...]:
+    """Return the variables of the process that serves, with their values."""
+    return (*flags.environment, *carried.environment)
+
+
+def serve_words(
+    model: str,
+    flags: ServeFlags,
+    rules: EngineRules,
+    revision: str | None = None,
+    carried: CarriedArguments = NOTHING_CARRIED,
+) -> list[str]:
+    """Return the words of the ``vllm serve`` line, without variables; arguments as of ``serve_command``."""
     words = ["vllm", "serve", _positional(model)]
     if revision is not None:
         words += _option("--revision", revision)
     for name, value in _specified(flags, rules.capacity, rules.release):
         words += _flag(name, value)
-    return shlex.join(words)
+    return [*words, *carried.words]
 
 
 def _specified(flags: ServeFlags, rules: CapacityRules, release: Version) -> Iterator[tuple[str, Any]]:
     """Yield the flags whose values are not the release's defaults."""
     for field in fields(flags):
+        if field.name == ENVIRONMENT:
+            continue
         value = getattr(flags, field.name)
         if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules, release):
             yield field.name, value
@@ -51,12 +81,14 @@ def _positional(word: str) -> str:
 
 def _flag(name: str, value: Any) -> list[str]:  # noqa: ANN401 - whatever the field holds
     option = "--" + name.replace("_", "-")
-    if value is True:
-        return [option]
-    if value is False:
-        return ["--no-" + option.removeprefix("--")]
+    if name in KEYS_OF:
+        return _members("--" + KEYS_OF[name].replace("_", "-"), {name: value})
+    if isinstance(value, bool):
+        return [option if value else "--no-" + option.removeprefix("--")]
     if isinstance(value, SpeculativeConfig):
         return _members(option, value.document())
+    if isinstance(value, JsonObject):
+        return [option, value.text]
     if isinstance(value, tuple):
         return [option, *map(str, value)]
     return _option(option, str(value)) if isinstance(value, str) else [option, str(value)]

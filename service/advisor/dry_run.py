@@ -4,9 +4,10 @@
 ``dry_run``: memory budget, checks of memory, startup check and size of the cache, graph capture, admission.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.advisor.budget_inputs import budget_inputs, calibrated
+from service.advisor.command_doubts import with_command
 from service.advisor.engine_start import Start, build_model, resolved
 from service.advisor.engine_steps import (
     UNMODELLED,
@@ -27,9 +28,11 @@ from service.advisor.outcome import (
 )
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
+from service.advisor.prefix_reuse import prefix_reuse
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.engine_config.model_dtype import check_supported
+from service.engine_config.parallel_checks import slice_refusal
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -51,9 +54,11 @@ def dry_run(
     ``steps`` are those of the request's model under these rules; without them every step is calculated.
     """
     steps = steps or PlainSteps(request.model, rules)
+    if gpu.is_slice and (refusal := slice_refusal(flags)) is not None:
+        return FailedStart.of(request.model, rules, flags, refusal).on(gpu)
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart):
-        return started.on(gpu)
+        return with_command(started.on(gpu), request.command, gpu.compute_capability)
     budget = steps.budget(started, gpu, request.free_memory_bytes)
     budget = calibrated(request, budget, started.start, flags, gpu)
     outcome = (
@@ -63,7 +68,11 @@ def dry_run(
     outcome = with_admission(outcome, started.start, request.workload)
     outcome = with_quantization_warning(outcome, request.model.architecture)
     outcome = with_release_doubt(outcome, rules)
-    return _candidate(request.model, rules, started, budget, outcome)
+    candidate = _candidate(request.model, rules, started, budget, outcome)
+    if outcome.cache is not None:
+        reuse = prefix_reuse(started.start, outcome.cache, outcome.admission, request.workload)
+        candidate = replace(candidate, prefix_reuse=reuse)
+    return with_command(candidate, request.command, gpu.compute_capability)
 
 
 def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine:

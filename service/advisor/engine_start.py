@@ -36,6 +36,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
 from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.specs import StateSpec
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -124,11 +125,27 @@ class Start:
     @property
     def failure_at_setup(self) -> EngineFailure | None:
         """What fails when a cache of any size is set up; ``None`` if nothing does."""
-        if self.engine_config.decode_context_parallel_size == 1:
-            return None
+        if (unmatched := self._match_unit_failure) is not None:
+            return unmatched
         failures = (backend.failure_at_setup for backend in self.backends.distinct)
         own = next((failure for failure in failures if failure is not None), None)
-        return own or self._hybrid_failure
+        if own is not None or self.engine_config.decode_context_parallel_size == 1:
+            return own
+        return self._hybrid_failure
+
+    @property
+    def _match_unit_failure(self) -> EngineFailure | None:
+        """Return what fails if prefixes are compared at steps that do not divide every block size."""
+        unit, groups = self.engine_config.prefix_match_unit, self.layout.groups
+        ranks = self.engine_config.decode_context_parallel_size
+        sizes = [
+            group.spec.block_size * (1 if isinstance(group.spec, StateSpec) else ranks) for group in groups
+        ]
+        hashes = self.engine_config.enable_prefix_caching and len(groups) > 1
+        if unit is None or not hashes or all(size % unit == 0 for size in sizes):
+            return None
+        words = self.engine_config.rules.blocks.match_unit_refusal
+        return EngineFailure("ValueError", words.format(unit=unit, sizes=sizes))
 
     @property
     def _hybrid_failure(self) -> EngineFailure | None:
@@ -168,7 +185,12 @@ def build_model(
     """
     rules = engine_config.rules
     check_built_class(architecture.class_name, rules.release)
-    check_layers(architecture, engine_config.tensor_parallel_size, rules.parallelism)
+    check_layers(
+        architecture,
+        engine_config.tensor_parallel_size,
+        rules.parallelism,
+        whole_encoders=engine_config.whole_encoders,
+    )
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)

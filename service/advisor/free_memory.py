@@ -6,8 +6,6 @@ from service.engines.rules.capacity import CapacityRules
 from service.memory.budget_types import Basis, MemoryBudget
 from service.units import GIB, gib_text
 
-FIX = ("lower --gpu-memory-utilization", "stop other processes on the GPU")
-
 
 def too_little_free(budget: MemoryBudget, rules: CapacityRules, utilization: float) -> Refusal | None:
     """Return the engine's refusal if the free memory is given and is less than the engine requests.
@@ -23,8 +21,11 @@ def too_little_free(budget: MemoryBudget, rules: CapacityRules, utilization: flo
         utilization=utilization,
         requested=round(requested.bytes / GIB, 2),
     )
-    detail = f"{free.bytes:,} bytes are free; the engine requests {requested.bytes:,}."
-    return Refusal(type="ValueError", message=message, stage=Stage.MEMORY, detail=detail, fix=FIX)
+    detail = (
+        f"{gib_text(free.bytes)} GiB are free; the engine requests {gib_text(requested.bytes)} GiB. Stop "
+        "other processes on the GPU, or lower --gpu-memory-utilization."
+    )
+    return Refusal(type="ValueError", message=message, stage=Stage.MEMORY, detail=detail)
 
 
 def hardly_free(budget: MemoryBudget) -> tuple[str, ...]:

@@ -61,8 +61,13 @@ def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuTy
     return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
 
 
-def _gain(lever: Lever) -> tuple[int, float, int]:
-    return (-(lever.admitted_at_once or 0), -lever.max_concurrency, -lever.available_bytes)
+def _gain(lever: Lever) -> tuple[float, ...]:
+    return (
+        -(lever.completed_without_preemption or 0),
+        -(lever.admitted_at_once or 0),
+        -lever.max_concurrency,
+        -lever.available_bytes,
+    )
 
 
 def _lever(
@@ -86,16 +91,20 @@ def _lever(
         return None
     lever = _effect(change, best, after)
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
-    return lever if any(figures) or lever.admitted_at_once else None
+    requests = (lever.admitted_at_once, lever.completed_without_preemption)
+    return lever if any((*figures, *requests)) else None
 
 
 def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
     one, other = before.kv_cache, after.kv_cache
     if one is None or other is None:
         raise ValueError("a lever compares two caches")
-    admitted = None
+    admitted = completed = None
     if before.admission is not None and after.admission is not None:
         admitted = after.admission.admitted_at_once - before.admission.admitted_at_once
+        completed = (
+            after.admission.completed_without_preemption - before.admission.completed_without_preemption
+        )
     return Lever(
         change=_words(change),
         flag=change.flag,
@@ -108,6 +117,7 @@ def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
         max_concurrency=other.max_concurrency - one.max_concurrency,
         estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
         admitted_at_once=admitted,
+        completed_without_preemption=completed,
         cost=_cost(change, after),
     )
 

@@ -49,9 +49,7 @@ def refused_at_setup(started: StartedEngine, budget: MemoryBudget) -> Outcome | 
     """Return the refusal of an engine that fails when it sets up a cache of any size."""
     start, failure = started.start, started.start.failure_at_setup
     if failure is not None and started.sizing.fits(budget.available_kv.high):
-        return Outcome(
-            Verdict.REFUSED, Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail="", fix=())
-        )
+        return Outcome(Verdict.REFUSED, Refusal(failure.type, failure.message, Stage.CACHE_SETUP, detail=""))
     sizes = [group.spec.block_size for group in start.layout.groups]
     try:
         check_groups(started.flags, start.engine_config.rules.batches, sizes)
@@ -180,5 +178,4 @@ def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:
         stage=Stage.MEMORY,
         detail=f"The weights of one rank take {gib_text(budget.weights.low)} GiB or more; "
         f"the device has {gib_text(budget.total.high)} GiB or less.",
-        fix=(),
     )

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from service.advisor.fixes import run_with_fixes
+from service.advisor.answer_words import counts_of, reason_as_given, verdict_sentence
+from service.advisor.fixes import run_with_fixes, shared_refusal, with_nearest_fixed
 from service.advisor.levers import levers
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import Objective, PlanRequest
@@ -14,22 +15,14 @@ from service.advisor.plan_types import (
     Plan,
     Verdict,
 )
-from service.advisor.ranking import (
-    Service,
-    best_first,
-    reason,
-    service_of,
-)
+from service.advisor.ranking import best_first
+from service.advisor.reason import reason
+from service.advisor.steps_of_advice import Asked, step_of
 from service.advisor.upgrade import upgrades
+from service.advisor.variants import Field, candidates_of
 from service.engines.flags import ServeFlags
-from service.engines.refusal import Stage
-from service.engines.rules.dtypes import DtypeRules
 from service.gpus.gpu_type import GpuType
 
-TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
-"""Sizes tried if the caller gives none: those of one node."""
-NODES: Final = (2, 4)
-"""Nodes tried, with one pipeline stage each, if one node has too little memory."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Tokens per block that are tried beside the engine's choice."""
 
@@ -40,64 +33,93 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
     Raises:
         UnknownBackend: the release has no attention backend of the name that was given.
     """
+    request = request if request.search else replace(request, serve=with_defaults(request.serve))
     rules = request.engine.rules
     steps = CachedSteps(request.model, rules) if cache is None else cache.steps(request.model, rules)
-    variants = tuple(map(steps.known, _variants(request.serve, rules.dtypes)))
-    plans = tuple(_plan_gpu(request, variants, steps, gpu) for gpu in request.gpus)
+    available = request.counts or (None,) * len(request.gpus)
+    plans = tuple(
+        _plan_gpu(request, steps, gpu, count) for gpu, count in zip(request.gpus, available, strict=True)
+    )
+    counts = counts_of(plans, request.workload)
     return Plan(
-        verdict=_verdict(request, plans),
+        verdict=verdict_sentence(request, plans, counts),
         model=request.model,
         engine=request.engine,
         plans=plans,
         upgrades=upgrades(request),
+        command=request.command,
+        refusal=shared_refusal(request, plans, steps),
+        workload=request.workload,
+        counts=counts,
     )
 
 
-def _verdict(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
-    """Say on how many of the GPU types the model starts."""
-    starting = sum(plan.recommended is not None for plan in plans)
-    if not starting:
-        stages = {candidate.error.stage for plan in plans for candidate in plan.candidates if candidate.error}
-        word = "fit" if stages == {Stage.MEMORY} else "start"
-        return f"{request.model.id} does not {word} on any of the {len(plans)} GPU types of the request."
-    return (
-        f"{request.model.id} starts, or may start, on {starting} of {len(plans)} GPU types"
-        f"{_workload_words(request, plans)}."
+def with_defaults(flags: ServeFlags) -> ServeFlags:
+    """Return flags with the engine's defaults for what a plan would otherwise search.
+
+    Source: vLLM 0.10.2 to 0.33.0, ParallelConfig.tensor_parallel_size 1, CacheConfig.cache_dtype auto.
+    """
+    return replace(
+        flags,
+        kv_cache_dtype=flags.kv_cache_dtype or "auto",
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
     )
 
 
-def _workload_words(request: PlanRequest, plans: tuple[GpuPlan, ...]) -> str:
-    """Say on how many of the GPU types the whole workload is served."""
-    if request.workload is None:
-        return ""
-    services = [service_of(plan.recommended, request.workload) for plan in plans if plan.recommended]
-    interrupted = services.count(Service.INTERRUPTED)
-    more = f", and {interrupted} admit all its requests but preempt some of them" if interrupted else ""
-    return f"; {services.count(Service.WHOLE)} serve the whole workload{more}"
+def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:
+    def run(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
+        known = map(steps.known, variants)
+        planned = (run_with_fixes(request, flags, gpu, steps) for flags in known)
+        offered = (candidate for candidate in planned if _is_offered(request, candidate))
+        return tuple(_as_written(request, _replicated(candidate, count)) for candidate in offered)
 
-
-def _plan_gpu(
-    request: PlanRequest, variants: tuple[ServeFlags, ...], steps: CachedSteps, gpu: GpuType
-) -> GpuPlan:
-    def tried(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
-        candidates = (run_with_fixes(request, flags, gpu, steps) for flags in variants)
-        return tuple(candidate for candidate in candidates if _is_offered(request, candidate))
-
-    found = tried(variants)
-    if not any(map(_may_serve, found)):
-        found += tried(_several_nodes(request, found))
-    candidates = best_first(found, request.objective, request.workload)
-    if request.objective is Objective.TOKENS and _may_serve(candidates[0]):
-        more = filter(_may_serve, tried(_other_blocks(candidates[0])))
-        candidates = best_first((*found, *more), request.objective, request.workload)
+    if not request.search:
+        only = _as_written(request, run_with_fixes(request, request.serve, gpu, steps))
+        return _as_given(request, only, gpu, count, steps)
+    found, asked = candidates_of(Field(request, steps, gpu, count, run), Asked.of(request, gpu, count))
+    candidates = best_first(found, asked)
+    if request.objective is Objective.TOKENS and candidates[0].may_serve:
+        more = (each for each in run(_other_blocks(candidates[0])) if each.may_serve)
+        candidates = best_first((*found, *more), asked)
+    candidates = with_nearest_fixed(request, candidates, gpu, steps)
     best = _recommended(request, candidates[0])
     return GpuPlan(
         gpu,
         best,
         candidates,
-        reason(candidates, request.objective, request.workload),
+        _reason(candidates, asked, request, count),
+        None if best is None else step_of(best, asked),
+        count,
         levers(request, best, steps, gpu) if request.with_levers and best is not None else (),
     )
+
+
+def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
+    """Return why the best candidate is recommended; where it is the only one, what it does."""
+    if len(candidates) == 1 and candidates[0].may_serve:
+        return reason_as_given(candidates[0], request.workload, request.siblings)
+    return reason(candidates, asked, request, count)
+
+
+def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:
+    """Return a candidate whose command repeats what the caller's own command holds beside the flags."""
+    return candidate if request.command is None else replace(candidate, carried=request.command.carried)
+
+
+def _replicated(candidate: Candidate, count: int | None) -> Candidate:
+    """Return a candidate with as many replicas as there are GPUs for."""
+    replicas = 1 if count is None else max(1, count // candidate.gpus)
+    return candidate if replicas == 1 else replace(candidate, replicas=replicas)
+
+
+def _as_given(
+    request: PlanRequest, candidate: Candidate, gpu: GpuType, count: int | None, steps: CachedSteps
+) -> GpuPlan:
+    """Return the plan of one start, as it was given: there is nothing to choose."""
+    best = None if candidate.verdict is Verdict.REFUSED else candidate
+    changes = levers(request, best, steps, gpu) if request.with_levers and best is not None else ()
+    why = reason_as_given(candidate, request.workload, request.siblings)
+    return GpuPlan(gpu, best, (candidate,), why, count=count, levers=changes)
 
 
 def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
@@ -109,36 +131,11 @@ def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
     return best if best.may_serve or requested else None
 
 
-def _may_serve(candidate: Candidate) -> bool:
-    return candidate.may_serve
-
-
 def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
     """Whether a candidate is listed: other 16-bit floats than the model's only if requested."""
     specified = request.serve.kv_cache_dtype is not None
     other = candidate.start is not None and candidate.start.names_other_floats
     return specified or candidate.error is not None or candidate.fails or not other
-
-
-def _variants(flags: ServeFlags, rules: DtypeRules) -> Iterator[ServeFlags]:
-    """Yield the flags of every candidate: each cache dtype at each tensor parallel size, unless given."""
-    dtypes = rules.accepted if flags.kv_cache_dtype is None else (flags.kv_cache_dtype,)
-    specified = flags.tensor_parallel_size
-    sizes = TENSOR_PARALLEL_SIZES if specified is None else (specified,)
-    for dtype in dtypes:
-        for size in sizes:
-            yield replace(flags, kv_cache_dtype=dtype, tensor_parallel_size=size)
-
-
-def _several_nodes(request: PlanRequest, tried: tuple[Candidate, ...]) -> Iterator[ServeFlags]:
-    """Yield the candidates with most ranks over several nodes, if one node has too little memory."""
-    if request.serve.tensor_parallel_size is not None or request.serve.pipeline_parallel_size > 1:
-        return
-    for candidate in tried:
-        short = candidate.error is not None and candidate.error.stage is Stage.MEMORY
-        if short and candidate.tensor_parallel_size == TENSOR_PARALLEL_SIZES[-1]:
-            for nodes in NODES:
-                yield replace(candidate.flags, pipeline_parallel_size=nodes)
 
 
 def _other_blocks(best: Candidate) -> Iterator[ServeFlags]:

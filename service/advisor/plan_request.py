@@ -10,6 +10,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import resolve_release, rules_for
 from service.gpus.gpu_type import GpuType
+from service.launch_command.command_reading import CommandReading
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 
 
@@ -85,6 +86,9 @@ class Model:
     note: str | None = None
     requested_revision: str | None = None
     """The branch, tag or commit of the request; ``None`` for the engine's default."""
+    makers_cache_dtype: str | None = None
+    """The cache dtype that the makers' hf_quant_config.json names, which the engine reads only where
+    config.json has no quantization_config; ``None`` where it names none."""
     stale: bool = False
     """Whether the Hub did not answer, so that an earlier answer of the Hub is used."""
 
@@ -97,12 +101,24 @@ class PlanRequest:
     gpus: tuple[GpuType, ...]
     engine: EngineChoice = field(default_factory=EngineChoice.of)
     serve: ServeFlags = field(default_factory=ServeFlags)
-    """Flags that the release has; whoever reads a request checks that (``check_flags``)."""
+    """Flags that the release has; whoever reads a request checks that (``flag_faults``)."""
     workload: Workload | None = None
     objective: Objective = Objective.BALANCED
     free_memory_bytes: int | None = None
     """Bytes free on every GPU when the engine starts; ``None`` for all memory except the CUDA context."""
     with_levers: bool = False
     """Whether to find levers, which takes about thirty dry runs for each GPU type."""
+    counts: tuple[int | None, ...] = ()
+    """How many GPUs of each type there are, in the order of ``gpus``; ``None`` where that is not
+    given. Empty where it is given of none."""
+    siblings: tuple[str, ...] = ()
+    """Ids of checkpoints of the same model with quantized weights, as far as they are known."""
     calibration: Calibration = NOTHING_LEARNED
     """What real GPUs measured, to correct estimates."""
+    command: CommandReading | None = field(default=None, compare=False)
+    """The start that the flags come from, where the caller sent a command."""
+    search: bool = True
+    """Whether to try several values of the cache dtype and of the parallel sizes where they are left out.
+
+    Otherwise one start is planned on each GPU type: the flags as given, with the engine's defaults.
+    """

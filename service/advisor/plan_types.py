@@ -1,14 +1,15 @@
 """The types of a plan: every candidate with its verdict, best first."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
-from service.advisor.command import serve_command
+from service.advisor.advice import Step
+from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
-from service.advisor.plan_request import EngineChoice, Model
+from service.advisor.plan_request import EngineChoice, Model, Workload
 from service.advisor.runtime_headroom import little_room_for_steps
-from service.advisor.warnings import warnings
+from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -17,6 +18,8 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.waste import Waste, waste_of
+from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
+from service.launch_command.command_reading import CommandReading
 from service.memory.budget_types import MemoryBudget
 
 
@@ -29,6 +32,31 @@ class Verdict(StrEnum):
     """It depends on what is not known: memory within an interval, or a given cache larger than the device."""
 
 
+VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)
+"""Best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A single change with which the same start was planned and does not fail."""
+
+    change: str
+    """A flag with its value, a release or a patch."""
+    verdict: Verdict
+    """Of the start with the change."""
+    tokens: int | None
+    """Of its cache, as the release logs them; ``None`` without a cache."""
+    max_concurrency: float | None
+    """Requests of the maximum length that fit at once; ``None`` without a cache."""
+    command: str
+    """The ``vllm serve`` line with the change."""
+
+    @property
+    def words(self) -> str:
+        """The change, by the name that answers about logs have for it."""
+        return self.change
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a candidate does not start, in the engine's own words."""
@@ -38,12 +66,25 @@ class Refusal:
     stage: Stage
     detail: str
     """The numbers that the engine's message leaves out."""
-    fix: tuple[str, ...]
+    fixes: tuple[Fix, ...] = ()
+    """Single changes that get past it, each tried by a dry run."""
+    notes: tuple[str, ...] = ()
+    """What else to know about ways past it, in sentences, such as which quantized checkpoints exist."""
 
     @classmethod
     def of(cls, refusal: EngineRefusal) -> "Refusal":
         """Return a refusal of the engine, without fixes."""
-        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail, ())
+        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail)
+
+    @property
+    def bare(self) -> "Refusal":
+        """The refusal alone, without fixes and notes: what other starts share with it."""
+        return replace(self, fixes=(), notes=())
+
+    @property
+    def fix(self) -> tuple[str, ...]:
+        """The changes of the fixes, without what they give."""
+        return tuple(each.change for each in self.fixes)
 
 
 class Waiting(StrEnum):
@@ -94,6 +135,23 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixReuse:
+    """Which shared prefixes the cache gives back to later requests. All but the words: ``None`` if none."""
+
+    step_tokens: int | None
+    """Tokens between two places at which a hit can end."""
+    smallest_prefix_tokens: int | None
+    """Tokens that two prompts must have in common before anything is found again."""
+    blocks: int | None
+    """Blocks of all groups that such a prefix takes."""
+    kept_when_idle: int | None
+    """How many different prefixes of that size stay in an idle engine."""
+    kept_beside_workload: int | None
+    """How many stay while the workload runs; ``None`` without a workload too."""
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to serve the model on one GPU type."""
 
@@ -118,8 +176,14 @@ class Candidate:
     """Why the verdict is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """The start up to its cache layout, if the engine gets that far."""
+    prefix_reuse: PrefixReuse | None = None
+    """Which shared prefixes are found again; ``None`` without a cache."""
+    carried: CarriedArguments = NOTHING_CARRIED
+    """What the caller's own command holds beside the flags, repeated in ``command``."""
     fails: bool = False
     """Whether the engine is sure to fail after its cache is set up; ``doubts`` say how."""
+    replicas: int = 1
+    """Copies of this start on the GPUs that there are, each on its own GPUs; 1 where they are not counted."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:
@@ -144,18 +208,74 @@ class Candidate:
         )
 
     @property
+    def data_parallel_size(self) -> int:
+        """Data parallel ranks, each with a cache of its own."""
+        return self.flags.data_parallel_size
+
+    @property
+    def enable_expert_parallel(self) -> bool:
+        """Whether each rank holds whole experts."""
+        return self.flags.enable_expert_parallel
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+    @property
+    def engines(self) -> int:
+        """Caches that serve requests of their own: data parallel ranks of all replicas."""
+        return self.flags.data_parallel_size * self.replicas
+
+    @property
+    def all_gpus(self) -> int:
+        """GPUs of all replicas together."""
+        return self.gpus * self.replicas
+
+    @property
+    def all_tokens(self) -> int | None:
+        """Tokens of the caches of all replicas together, as the release counts them; ``None`` without one."""
+        return None if self.kv_cache is None else self.kv_cache.tokens * self.engines
+
+    @property
+    def all_requests(self) -> float | None:
+        """Requests of the maximum length that all replicas together hold; ``None`` without a cache."""
+        return None if self.kv_cache is None else self.kv_cache.max_concurrency * self.engines
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know about it, the most important first."""
+        """What a person should know about it, the most important first; the last are ``notes``."""
+        given = (
+            *environment_warnings(self.flags.environment, self.rules.release),
+            *left_out_warning(self.carried.left_out),
+        )
         if self.start is None or self.kv_cache is None or self.memory is None:
-            return self.doubts
+            return (*self.doubts, *given)
         under_load = little_room_for_steps(self.kv_cache, self.memory)
         ranks = self.flags.data_parallel_size
-        return (*self.doubts, *under_load, *warnings(self.start, self.kv_cache, ranks))
+        return (*self.doubts, *under_load, *warnings(self.start, ranks, self.flags), *given, *self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its figures mean, and where its cache wastes memory."""
+        return () if self.start is None or self.kv_cache is None else notes(self.start, self.kv_cache)
 
     @property
     def command(self) -> str:
         """The ``vllm serve`` line that starts it."""
-        return serve_command(self.model.id, self.flags, self.rules, self.model.requested_revision)
+        revision = self.model.requested_revision
+        return serve_command(self.model.id, self.flags, self.rules, revision, self.carried)
+
+    @property
+    def command_words(self) -> list[str]:
+        """The words of ``command``, without the variables before it."""
+        revision = self.model.requested_revision
+        return serve_words(self.model.id, self.flags, self.rules, revision, self.carried)
+
+    @property
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        """Variables of the process that serves, with their values."""
+        return variables_of(self.flags, self.carried)
 
     @property
     def quality(self) -> CacheQuality:
@@ -210,6 +330,8 @@ class Lever:
     estimated_max_model_len: int
     admitted_at_once: int | None
     """Requests of the workload; ``None`` without a workload."""
+    completed_without_preemption: int | None
+    """Requests of the workload that finish without preemption; ``None`` without a workload."""
     cost: str
 
 
@@ -222,8 +344,17 @@ class GpuPlan:
     candidates: tuple[Candidate, ...]
     reason: str
     """Why this candidate is recommended, or why none is."""
+    step: Step | None = None
+    """The step of the order of advice that the recommended candidate takes; ``None`` where none is."""
+    count: int | None = None
+    """GPUs of this type that there are; ``None`` where that is not specified."""
     levers: tuple[Lever, ...] = ()
     """Single changes to the recommended candidate, the largest gain first; empty unless requested."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of its best candidate."""
+        return min((each.verdict for each in self.candidates), key=VERDICTS.index, default=Verdict.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +400,23 @@ class Upgrade:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """On how many GPU types a model starts, and on how many it serves the workload."""
+
+    gpu_types: int
+    start: int
+    uncertain: int
+    refused: int
+    serve: int | None
+    """Of those that start or may start: all requests are admitted and none is preempted.
+
+    ``None`` without a workload.
+    """
+    preempt: int | None
+    """Of those that start or may start: all requests are admitted, but some are preempted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The answer to a plan request."""
 
@@ -279,3 +427,11 @@ class Plan:
     plans: tuple[GpuPlan, ...]
     upgrades: tuple[Upgrade, ...] = ()
     """What changes between the versions of the request, step by step."""
+    command: CommandReading | None = None
+    """The start that was planned, where the caller sent a command."""
+    refusal: Refusal | None = None
+    """The refusal that all candidates on all GPU types have in common, with its fixes."""
+    workload: Workload | None = None
+    """Of the request."""
+    counts: Counts = Counts(0, 0, 0, 0, None, None)
+    """The verdict as numbers."""

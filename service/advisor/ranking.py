@@ -1,165 +1,87 @@
-"""Which candidate is best for the objective of the request, and why."""
+"""Which candidate is best for the objective of the request."""
 
-from enum import IntEnum
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
-from service.advisor.plan_request import Objective, Workload
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.advice import PLACES, STEPS, Step
+from service.advisor.aliases import COMMON
+from service.advisor.plan_request import Objective
+from service.advisor.plan_types import VERDICTS, Candidate, Verdict
+from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.steps_of_advice import Asked, is_fp8, loses_nothing, step_of, uses_fallback
 
-FINE_BITS: Final = 8
-"""Caches with fewer bits per element are only for the objective ``tokens``, or where no other serves."""
-VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)
 
-
-def best_first(
-    candidates: tuple[Candidate, ...], objective: Objective, workload: Workload | None = None
-) -> tuple[Candidate, ...]:
+def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candidate, ...]:
     """Return candidates best first; equal ones stay in the given order.
 
-    Candidates that start come before those that do not. Then those that serve more of the workload: one that
-    admits all requests but preempts some comes after those that preempt none.
+    Candidates that cannot serve come last. ``balanced`` then follows the order of ``advice.toml``: the
+    steps of the candidates, and the number of GPUs between steps of one group. With a workload, candidates
+    that serve more of it come first; an unusual cache comes last in any case. A start that is uncertain
+    counts as one group later. ``accuracy`` takes the least lossy cache, on any number of GPUs; ``tokens`` the
+    most tokens.
 
-    Then the objective decides. ``accuracy`` takes the least lossy cache, on any number of GPUs; ``tokens``
-    the most tokens; ``balanced`` the fewest GPUs, and then the least lossy cache. It takes a cache with fewer
-    than 8 bits per element only if no other serves as much on any number of GPUs.
+    Between equal candidates, attention backends that the engine tries last come after the others.
     """
-    return tuple(sorted(candidates, key=partial(_key, objective, workload)))
+    return tuple(sorted(candidates, key=partial(_key, asked)))
 
 
-def _key(objective: Objective, workload: Workload | None, candidate: Candidate) -> tuple[Any, ...]:
-    unfit = (VERDICTS.index(candidate.verdict), not candidate.may_serve, service_of(candidate, workload))
-    ranks = _ranks(candidate)
-    loss, coarse = candidate.quality.loss, candidate.quality.bits < FINE_BITS
-    tokens = 0 if candidate.kv_cache is None else -candidate.kv_cache.tokens
-    chosen_block = candidate.flags.block_size is not None
-    match objective:
+def _key(asked: Asked, candidate: Candidate) -> tuple[Any, ...]:
+    if candidate.verdict is Verdict.REFUSED:
+        return (VERDICTS.index(Verdict.REFUSED), candidate.gpus, candidate.kv_cache_dtype not in COMMON)
+    match asked.objective:
         case Objective.TOKENS:
-            return (*unfit, tokens, ranks, loss, chosen_block)
+            return (*_unfit(candidate, asked), *_most_tokens(candidate, asked))
         case Objective.ACCURACY:
-            return (*unfit, loss, ranks, chosen_block, tokens)
+            return (*_unfit(candidate, asked), *_least_loss(candidate, asked))
         case Objective.BALANCED:
-            return (*unfit, coarse, ranks, loss, chosen_block, tokens)
-    assert_never(objective)
+            return (0, not candidate.may_serve, *_balanced(candidate, asked))
+    assert_never(asked.objective)
 
 
-class Service(IntEnum):
-    """How much of a workload a candidate serves, best first."""
-
-    WHOLE = 0
-    """All its requests run at once, and none is preempted."""
-    INTERRUPTED = 1
-    """All are admitted, but some are preempted and computed again."""
-    PART = 2
-    """Some wait to be admitted."""
-    NONE = 3
-
-
-def service_of(candidate: Candidate, workload: Workload | None) -> Service:
-    """Return how much of the workload a candidate serves; without a workload, any cache serves it."""
-    if candidate.kv_cache is None:
-        return Service.NONE
-    if workload is None:
-        return Service.WHOLE
-    admission, wanted = candidate.admission, workload.concurrent_requests
-    if admission is None or not admission.admitted_at_once:
-        return Service.NONE
-    if admission.admitted_at_once < wanted:
-        return Service.PART
-    return Service.WHOLE if admission.completed_without_preemption >= wanted else Service.INTERRUPTED
-
-
-def serves(candidate: Candidate, workload: Workload | None) -> bool:
-    """Return whether all requests of the workload run at once without preemption."""
-    return service_of(candidate, workload) is Service.WHOLE
-
-
-def reason(candidates: tuple[Candidate, ...], objective: Objective, workload: Workload | None) -> str:
-    """Return in words why the first candidate is recommended, or why none is."""
-    best = candidates[0]
-    if best.verdict is Verdict.REFUSED:
-        error = best.error
-        return f"No candidate starts: {'' if error is None else error.detail or error.message}"
-    if not best.may_serve:
-        return f"No candidate is recommended: {best.doubts[0]}"
-    words = [_purpose(best, objective, workload)]
-    if objective is Objective.BALANCED and _coarser_on_fewer(candidates, best, workload):
-        words.append("A cache with fewer than 8 bits per element would need fewer GPUs.")
-    if best.verdict is Verdict.UNCERTAIN:
-        words.append("Whether it starts is uncertain.")
-    if objective is Objective.BALANCED and workload is None:
-        words.append("Without a workload, no quality is given up for more tokens.")
-    more = _denser(candidates, best)
-    if more is not None:
-        words.append(more)
-    return " ".join(words)
-
-
-def _coarser_on_fewer(candidates: tuple[Candidate, ...], best: Candidate, workload: Workload | None) -> bool:
-    return any(
-        other.may_serve
-        and other.quality.bits < FINE_BITS
-        and _ranks(other) < _ranks(best)
-        and service_of(other, workload) <= service_of(best, workload)
-        for other in candidates
+def _unfit(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
+    return (
+        VERDICTS.index(candidate.verdict),
+        not candidate.may_serve,
+        service_of(candidate, asked.workload),
+        candidate.flags.quantization != asked.specified.quantization,
     )
 
 
-def _ranks(candidate: Candidate) -> int:
-    return candidate.tensor_parallel_size * candidate.pipeline_parallel_size
+def _balanced(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
+    step, service = step_of(candidate, asked), service_of(candidate, asked.workload)
+    uncertain = candidate.verdict is Verdict.UNCERTAIN
+    return (
+        step is Step.OTHER_CACHE,
+        service,
+        0 if service is Service.WHOLE else -completed_of(candidate),
+        STEPS[step].group + uncertain,
+        uncertain,
+        -candidate.gpus if step is Step.LITTLE_ROOM else candidate.gpus,
+        PLACES[step],
+        *_details(candidate, asked),
+    )
 
 
-def _purpose(best: Candidate, objective: Objective, workload: Workload | None) -> str:
-    quality = best.quality
-    kind = _kind(best)
-    served = " that starts" if workload is None else _served(best, workload)
-    effect = f"published effect on quality: {quality.effect}"
-    match objective:
-        case Objective.TOKENS:
-            return f"The most tokens{served}: {kind} ({effect})."
-        case Objective.ACCURACY:
-            return f"The least lossy cache{served}: {kind} ({effect})."
-        case Objective.BALANCED:
-            return f"On the fewest GPUs, the least lossy cache{served}: {kind} ({effect})."
-    assert_never(objective)
+def _least_loss(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
+    step = step_of(candidate, asked)
+    group = STEPS[step].group
+    return (candidate.quality.loss, group, candidate.gpus, PLACES[step], *_details(candidate, asked))
 
 
-def _kind(best: Candidate) -> str:
-    dtype = best.resolved_kv_cache_dtype
-    if best.start is not None and best.start.is_published:
-        return f"the {dtype} cache that the checkpoint asks for"
-    return "a lossless cache" if best.quality.loss == 0 else f"a {dtype} cache"
+def _most_tokens(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
+    changed = candidate.flags.max_model_len != asked.specified.max_model_len
+    tokens = -(candidate.all_tokens or 0)
+    return (changed, tokens, candidate.gpus, candidate.quality.loss, candidate.flags.block_size is not None)
 
 
-def _served(best: Candidate, workload: Workload) -> str:
-    service, admission, wanted = service_of(best, workload), best.admission, workload.concurrent_requests
-    if service is Service.WHOLE:
-        return " that serves the workload"
-    if service is Service.INTERRUPTED and admission is not None:
-        return (
-            f", although none serves the whole workload without preemption (all {wanted:,} requests are "
-            f"admitted, {admission.completed_without_preemption:,} finish without preemption)"
-        )
-    return ", although none serves the whole workload"
-
-
-def _denser(candidates: tuple[Candidate, ...], best: Candidate) -> str | None:
-    """Say how much more the least lossy of the smaller cache dtypes would hold on as many GPUs."""
-    if best.kv_cache is None:
-        return None
-    loss = best.quality.loss
-    denser = [
-        (other.quality.loss, other.kv_cache.max_concurrency, other.kv_cache_dtype)
-        for other in candidates
-        if other.kv_cache is not None
-        and other.may_serve
-        and (other.tensor_parallel_size, other.pipeline_parallel_size)
-        == (best.tensor_parallel_size, best.pipeline_parallel_size)
-        and other.quality.loss > loss
-        and other.quality.bits >= FINE_BITS
-        and other.kv_cache.max_concurrency > best.kv_cache.max_concurrency
-    ]
-    if not denser or not best.kv_cache.max_concurrency:
-        return None
-    _, concurrency, dtype = min(denser)
-    return f"{dtype} would hold {concurrency / best.kv_cache.max_concurrency:.2f} times as many requests."
+def _details(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
+    """Return what decides between candidates of one step on as many GPUs."""
+    another = asked.prefers_fp8 and not is_fp8(candidate)
+    loss = 0 if loses_nothing(candidate, asked) and candidate.quality.bits else candidate.quality.loss
+    return (
+        uses_fallback(candidate),
+        another,
+        loss,
+        candidate.flags.block_size is not None,
+        -(candidate.all_tokens or 0),
+    )

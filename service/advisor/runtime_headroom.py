@@ -10,10 +10,11 @@ def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
     taken = budget.weights.low + cache.num_blocks * cache.largest_bytes_per_block
     if taken <= budget.total.high:
         return ()
+    given = cache.num_blocks * cache.largest_bytes_per_block
     words = (
-        f"The weights of one rank and the given cache take {taken:,} bytes together, more than the "
-        f"{budget.total.high:,} bytes of the device. The figures describe the given cache, which fits only "
-        "beside smaller weights."
+        f"Weights ({gib_text(budget.weights.low)} GiB) and the given cache ({gib_text(given)} GiB) do not "
+        f"fit in {gib_text(budget.total.high)} GiB. The token figures are right only for a smaller "
+        "(quantized) checkpoint."
     )
     return (words,)
 
@@ -40,7 +41,7 @@ def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ..
     words = (
         f"Weights, cache, CUDA graphs and the activations of a full step take about {gib_text(taken)} GiB, "
         f"and about {gib_text(budget.free.bytes)} GiB are free: the engine may start and then run out of "
-        "memory under load. A lower --gpu-memory-utilization leaves more memory beside the cache."
+        "memory under load. A lower --gpu-memory-utilization leaves more memory outside the cache."
     )
     return (words,)
 

@@ -3,24 +3,75 @@
 from collections.abc import Iterator
 from typing import Final
 
+from packaging.version import Version
+
 from service.advisor.engine_start import Start
 from service.architecture.layers.experts import MixtureOfExperts
+from service.engines.arguments.arguments import releases_with, variables_of
+from service.engines.arguments.effects import Effect, effect_of
+from service.engines.flags import ServeFlags
 from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 
+NO_FLAGS: Final = ServeFlags()
 GIANT_BLOCK: Final = 256
 """Tokens. Short prompts rarely fill larger blocks, so that prefix caching rarely hits."""
 
 
-def warnings(start: Start, cache: KvCache, data_parallel_size: int = 1) -> tuple[str, ...]:
+def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_FLAGS) -> tuple[str, ...]:
     """Return the warnings about one candidate, the most important first."""
     return (
+        *_unprofiled_encoders(start, flags),
+        *_split_batches(flags),
         *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
-        *_meaning_of_tokens(start, cache),
-        *_padding(cache),
-        *_giant_blocks(start, cache),
     )
+
+
+def notes(start: Start, cache: KvCache) -> tuple[str, ...]:
+    """Return what the figures of one candidate mean, and where its cache wastes memory."""
+    return (*_meaning_of_tokens(start, cache), *_padding(cache), *_giant_blocks(start, cache))
+
+
+def _unprofiled_encoders(start: Start, flags: ServeFlags) -> Iterator[str]:
+    if flags.skip_mm_profiling and start.architecture.multimodal:
+        yield (
+            "--skip-mm-profiling leaves encoders out of the profile run: the cache takes the memory that "
+            "they need, and the first large image or video may end in an out-of-memory error. A lower "
+            "--gpu-memory-utilization leaves room for them."
+        )
+
+
+def _split_batches(flags: ServeFlags) -> Iterator[str]:
+    if flags.enable_dbo:
+        yield (
+            "--enable-dbo keeps communication buffers and CUDA graphs for two halves of a batch. How much "
+            "memory they take is not modelled: less may be left for the cache than is computed."
+        )
+
+
+def environment_warnings(environment: tuple[tuple[str, str], ...], release: Version) -> tuple[str, ...]:
+    """Return what the plan does not say about environment variables, one sentence for each of them."""
+    return tuple(words for name, value in environment if (words := _variable(name, value, release)))
+
+
+def left_out_warning(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return that printed commands do not repeat some arguments; nothing where they repeat all."""
+    if not names:
+        return ()
+    return (f"Commands do not repeat {', '.join(names)}: the value is secret, or the text does not give it.",)
+
+
+def _variable(name: str, value: str, release: Version) -> str:
+    """Return why a variable is not in the plan; nothing where it is, or where it changes nothing."""
+    effect = effect_of(name, None, value)
+    if effect is None:
+        return f"{name} is not a variable of vLLM, or its effect is not known: the plan does not use it."
+    if releases_with(name) and name not in variables_of(release):
+        return f"vLLM {release} does not read {name}."
+    if effect.effect is Effect.NOT_MODELLED:
+        return f"The effect of {name} is not modelled: {effect.reason}."
+    return ""
 
 
 def _unmeasured_ranks(start: Start, data_parallel_size: int) -> Iterator[str]:

@@ -90,7 +90,8 @@ def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int,
         case Waiting.MAX_MODEL_LEN:
             return "The engine refuses it: a prompt of max_model_len tokens leaves no room for an answer."
         case Waiting.NOTHING:
-            return f"All {wanted:,} requests run at once; up to {at_once:,} could."
+            all_wanted = "The request runs" if wanted == 1 else f"All {wanted:,} requests run at once"
+            return f"{all_wanted}; up to {at_once:,} could run at once."
         case Waiting.MAX_NUM_SEQS:
             return f"{at_once:,} of {wanted:,} requests run at once: max_num_seqs allows no more."
         case Waiting.BLOCKS if at_once == 0:

@@ -57,8 +57,8 @@ def _stored(startup: Startup, budget: MemoryBudget, logged: float) -> Iterator[t
     quantization = startup.known.model.architecture.quantization
     if quantization is None and startup.flags.quantization is None:
         yield "slack_mib", (logged - budget.weights.bytes + slack) / MIB
-    elif quantization is not None and quantization.schemes:
-        kind = quantization.schemes[0].scheme.format.value
+    elif quantization is not None and quantization.schemes and quantization.schemes[-1].scheme is not None:
+        kind = quantization.schemes[-1].scheme.format.value
         exact = budget.weights.parameter_bytes
         yield f"repacking_percent, {kind}", 100 * (logged - slack - exact) / exact
 

@@ -139,11 +139,11 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
         found = difference(row, architecture, rules)
     except (UnknownRelease, UnknownArchitecture, InvalidConfig, UnmodelledSpeculation):
         return None
-    cause = found and (ARTEFACTS.get(row["id"]) or _untold_draft(row, architecture, rules))
+    cause = found and (ARTEFACTS.get(row["id"]) or untold_draft(row, architecture, rules))
     return Verdict(row, found, architecture.class_name, cause)
 
 
-def _untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
+def untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
     """Recognize rows of a start with a draft model that their flags do not mention."""
     if "speculative_config" in row["serve"]:
         return None

@@ -65,6 +65,10 @@ class Judged:
     """Whether it was planned without its draft, whose config is not at hand."""
     config: str | None = None
     """How the model's config was come by."""
+    planned: bool = False
+    """Whether it was planned as it is written: no value of it had to be changed first."""
+    doubts: tuple[str, ...] = ()
+    """Why a start that is planned without them may fail: flags that are not modelled."""
 
 
 def failed(row: Row) -> bool:
@@ -92,21 +96,27 @@ def body_of(row: Row, command: Command) -> dict[str, Any]:
 
 def judge(row: Row, service: Service, wrong: Mapping[str, str]) -> Judged:
     """Plan one command; ``wrong`` tells of which recipes it is proven that they cannot work, and why."""
-    command = read_command(row["flags"], row.get("env"))
+    command = read_command(row["flags"], row.get("env"), row["version"])
     config = service.configs.how(row["model"])
     if config is None:
         return Judged(row, command, Judgement.NO_CONFIG, "no config at hand")
     body, left_out = _with_draft_at_hand(body_of(row, command), service)
+    found_fault: Exception | None = None
+    doubts: tuple[str, ...] = ()
     try:
-        candidate = service.plan(body).plans[0].candidates[0]
+        plan = service.plan(body).plans[0]
     except FAULTS as fault:
+        found_fault = fault
         found = _of_fault(row, fault)
     else:
-        found = _of_candidate(row, command, candidate)
+        candidate = plan.candidates[0]
+        doubts = () if candidate.verdict is Verdict.REFUSED else command.doubts(plan)
+        found = _of_candidate(row, command, candidate, doubts)
     judgement, cause, words = found
     if judgement is Judgement.FALSE_REFUSAL and row["id"] in wrong:
         judgement, cause = Judgement.RECIPE_WRONG, wrong[row["id"]]
-    return Judged(row, command, judgement, cause, words, left_out, config)
+    planned = found_fault is None and not command.unknown
+    return Judged(row, command, judgement, cause, words, left_out, config, planned, doubts)
 
 
 def _with_draft_at_hand(body: dict[str, Any], service: Service) -> tuple[dict[str, Any], bool]:
@@ -129,9 +139,11 @@ def _of_fault(row: Row, fault: Exception) -> tuple[Judgement, str, str]:
     return Judgement.FALSE_REFUSAL, f"fault {words}"[:CAUSE_LENGTH], words
 
 
-def _of_candidate(row: Row, command: Command, candidate: Candidate) -> tuple[Judgement, str, str]:
+def _of_candidate(
+    row: Row, command: Command, candidate: Candidate, doubts: tuple[str, ...]
+) -> tuple[Judgement, str, str]:
     if candidate.verdict is Verdict.STARTS:
-        return (Judgement.FALSE_START if failed(row) else Judgement.AGREE), "starts", ""
+        return _of_start(row, doubts)
     error = candidate.error
     if candidate.verdict is Verdict.UNCERTAIN:
         words = "; ".join((*((f"{error.type}: {error.message}",) if error else ()), *candidate.doubts))
@@ -146,6 +158,15 @@ def _of_candidate(row: Row, command: Command, candidate: Candidate) -> tuple[Jud
     if command.saving and error.stage is Stage.MEMORY:
         return Judgement.NOT_MODELLED, f"refused without {', '.join(command.saving)}", words
     return Judgement.FALSE_REFUSAL, cause, words
+
+
+def _of_start(row: Row, doubts: tuple[str, ...]) -> tuple[Judgement, str, str]:
+    """Judge a start; the service calls one uncertain whose command has flags that it does not model."""
+    if not failed(row):
+        return Judgement.AGREE, "starts", ""
+    if doubts:
+        return Judgement.UNCERTAIN, doubts[0][:CAUSE_LENGTH], "; ".join(doubts)
+    return Judgement.FALSE_START, "starts", ""
 
 
 def _budget(candidate: Candidate) -> str:

@@ -59,6 +59,10 @@ class Compared:
     theirs: tuple[Layout, ...]
     reason: str = ""
     """Ours, in the words of the answer."""
+    step: str = "none"
+    """The step of the order of advice that we take."""
+    usual: bool = True
+    """Whether we take a cache that anybody publishes: auto, fp8, or 16 bits of the model's own type."""
     stored: Mapping[str, str] = field(default_factory=dict)
     """What the engine stores for each dtype that it may be told, where a candidate came so far."""
 
@@ -134,9 +138,19 @@ class Comparison:
                 each.count is Count.SAME and each.same_stored for each in self.compared
             ),
             "same tp, pp and dp": sum(each.same_layout for each in self.compared),
+            "same cache dtype": sum(each.same_dtype for each in self.compared),
+            "unusual cache": sum(not each.usual for each in self.compared),
             "other cache dtype": sum(each.ours is not None and not each.same_dtype for each in self.compared),
             "same length told": sum(each.same_length for each in self.compared),
         }
+
+    def share(self, name: str) -> float:
+        """Return one of the figures in percent of the questions; 100 where there are none."""
+        return 100 * self.figures()[name] / len(self.compared) if self.compared else 100.0
+
+    def steps(self) -> Counter[str]:
+        """Count the steps of the order of advice that we take."""
+        return Counter(each.step for each in self.compared)
 
     def dtypes(self) -> Counter[str]:
         """Count the cache dtypes that no expert took."""
@@ -196,7 +210,16 @@ def _ask(question: Row, names: Mapping[str, str], service: Service) -> Compared 
         for each in plan.candidates
         if each.resolved_kv_cache_dtype is not None
     }
-    return Compared(words, ours, tuple(map(_of_expert, question["experts"])), plan.reason, stored)
+    # Without a candidate of its own, auto stores what another name does: the checkpoint's fp8 cache.
+    stored.setdefault("auto", "fp8")
+    theirs = tuple(map(_of_expert, question["experts"]))
+    usual = plan.recommended is None or _is_usual(plan.recommended)
+    return Compared(words, ours, theirs, plan.reason, plan.step or "none", usual, stored)
+
+
+def _is_usual(candidate: Candidate) -> bool:
+    own = candidate.start is not None and candidate.kv_cache_dtype == candidate.start.engine_config.dtype
+    return own or candidate.kv_cache_dtype in {"auto", "fp8", "fp8_e4m3"}
 
 
 def _of_candidate(candidate: Candidate) -> Layout:

@@ -22,6 +22,22 @@ def report(board: Board, console: Console, *, listed: int) -> None:
     """Print a board; ``listed`` rows at most of what is not bounded."""
     console.print(_tiers(board))
     _say(console, f"{len(board.judged)} commands; vLLM {RELEASES[-1]} is the newest release")
+    total, plannable = len(board.judged), len(board.plannable)
+    _say(
+        console,
+        f"{board.classified} of {total} commands read with every flag in a list "
+        f"({_percent(board.classified, total)})",
+    )
+    _say(
+        console,
+        f"{board.planned} of {plannable} with a config planned without editing "
+        f"({_percent(board.planned, plannable)})",
+    )
+    _say(
+        console,
+        f"{board.doubted} of {board.planned} have a flag that is not modelled and may change the start "
+        f"({_percent(board.doubted, board.planned)})",
+    )
     left_out = sum(each.draft_left_out and each.judgement is Judgement.AGREE for each in board.judged)
     _say(console, f"{left_out} that agree were planned without their draft, whose config is not at hand")
     for judgement in (Judgement.FALSE_REFUSAL, Judgement.FALSE_START):
@@ -65,11 +81,17 @@ def figures(board: Board) -> dict[str, Any]:
         "false_starts": {each.row["id"]: each.cause for each in board.of(Judgement.FALSE_START)},
         "uncertain": {each.row["id"]: each.cause for each in board.of(Judgement.UNCERTAIN)},
         "not_modelled": {each.row["id"]: each.cause for each in board.of(Judgement.NOT_MODELLED)},
+        "commands": {
+            "read": board.classified,
+            "with a config": len(board.plannable),
+            "planned without editing": board.planned,
+        },
         "recommendations": {
             each.name: {
                 **each.figures(),
                 "other dtypes": dict(each.dtypes()),
                 "unanswered": dict(each.unanswered),
+                "steps": dict(each.steps()),
             }
             for each in board.comparisons
         },
@@ -146,6 +168,12 @@ def _comparison(console: Console, comparison: Comparison, listed: int) -> None:
     _say(
         console, f"\n{comparison.name}: " + ", ".join(f"{name} {count}" for name, count in specified.items())
     )
+    shares = ("same GPUs", "same cache dtype", "GPUs and cache dtype both", "unusual cache")
+    _say(console, ", ".join(f"{name} {comparison.share(name):.1f} %" for name in shares))
+    steps = comparison.steps()
+    _say(
+        console, "steps of the order: " + ", ".join(f"{step} {count}" for step, count in steps.most_common())
+    )
     _say(
         console,
         f"unanswered: {dict(comparison.unanswered)}; "
@@ -155,6 +183,10 @@ def _comparison(console: Console, comparison: Comparison, listed: int) -> None:
         experts = " | ".join(sorted({str(layout) for layout in each.theirs}))
         ours = each.ours if each.count is not Count.NONE else "nothing"
         _say(console, f"  {each.question}: ours {ours}; experts {experts}")
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
 def _say(console: Console, words: str) -> None:

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from service.advisor.command import DEFAULTS, serve_command
-from service.engines.flags import ServeFlags
+from service.advisor.command import DEFAULTS, ENVIRONMENT, serve_command
+from service.engines.flags import KEYS_OF, ServeFlags
 from service.engines.releases import (
     FLAG_SINCE,
+    FLAG_UNTIL,
     RELEASES,
     UnavailableFlag,
     check_flags,
@@ -29,7 +30,7 @@ from service.startup_log.lines import read_lines
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "engines" / "flags.json").read_text("utf-8"))
 RULES = rules_for(Version("0.19.0"))
-NAMES = tuple(field.name for field in fields(ServeFlags))
+NAMES = tuple(field.name for field in fields(ServeFlags) if field.name not in {*KEYS_OF, ENVIRONMENT})
 
 
 def _recorded() -> Iterator[tuple[Version, Mapping[str, Any]]]:
@@ -37,7 +38,7 @@ def _recorded() -> Iterator[tuple[Version, Mapping[str, Any]]]:
     known: dict[str, Any] = {}
     for release, changed in RECORDED["releases"].items():
         known |= changed
-        yield Version(release), dict(known)
+        yield Version(release), {name: value for name, value in known.items() if value != "<removed>"}
 
 
 @pytest.mark.parametrize(
@@ -88,9 +89,13 @@ def test_every_release_has_the_flags_that_its_data_list() -> None:
     """Against the flags that each release registers: those of a later release are refused, no others."""
     assert [release for release, _ in _recorded()] == list(RELEASES)
     for release, registered in _recorded():
-        assert {name for name in NAMES if release >= FLAG_SINCE.get(name, release)} == registered.keys() & {
-            *NAMES
+        listed = {
+            name
+            for name in NAMES
+            if FLAG_SINCE.get(name, release) <= release
+            and (name not in FLAG_UNTIL or release < FLAG_UNTIL[name])
         }
+        assert listed == registered.keys() & {*NAMES}
         assert "revision" in registered
 
 
@@ -111,11 +116,23 @@ def test_a_flag_of_a_later_release_is_refused_before_any_command(name: str) -> N
         "kv_cache_dtype_skip_layers": ("0",),
         "language_model_only": True,
         "mamba_block_size": 8,
+        "lora_target_modules": ("q_proj",),
     }.get(name, "all")
     older = [release for release in RELEASES if release < FLAG_SINCE[name]][-1]
 
     with pytest.raises(UnavailableFlag):
         check_flags(replace(DEFAULTS, **{name: value}), older)
+
+
+@pytest.mark.parametrize("name", FLAG_UNTIL)
+def test_a_flag_that_was_removed_is_refused_by_later_releases(name: str) -> None:
+    last = [release for release in RELEASES if release < FLAG_UNTIL[name]][-1]
+    given: dict[str, Any] = {name: 2}
+    flags = replace(DEFAULTS, **given)
+
+    check_flags(flags, last)
+    with pytest.raises(UnavailableFlag, match=f"was removed in {FLAG_UNTIL[name]}"):
+        check_flags(flags, FLAG_UNTIL[name])
 
 
 @pytest.mark.parametrize("name", ["a/b; rm -rf $HOME `id`", "a'b\"c", "$(id)", "a\nb", "*", "~", "#"])

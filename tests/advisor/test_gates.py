@@ -17,6 +17,7 @@ from service.advisor.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES as ENGINE_RELEASES
 from service.engines.releases import find_release, rules_for
 from service.gpus.gpu_type import GpuType
 from tests.accuracy.oracle import asked_architecture, flags_of, gpu_of
@@ -120,7 +121,8 @@ def test_each_fix_starts_when_it_is_planned(position: int) -> None:
     requested = Asked.of(SAMPLE[position])
 
     for words in _fixes(position):
-        assert starts(requested.request, _attempt(words, requested), requested.gpu), words
+        for attempt in _attempts(words, requested):
+            assert starts(requested.request, attempt, requested.gpu), attempt.words
 
 
 def test_most_refusals_have_a_fix() -> None:
@@ -145,23 +147,23 @@ def test_fixes_are_what_the_engine_itself_started_with() -> None:
     assert [each for each in seen if not each[2]] == []
 
 
-def _attempt(words: str, requested: Asked) -> FixAttempt:
-    """Read a fix as a person would."""
+def _attempts(words: str, requested: Asked) -> list[FixAttempt]:
+    """Read a fix as a person would; ">=" names every release from that one on."""
     name, _, value = words.partition(" ")
     if name == "vLLM":
-        return FixAttempt(words, requested.flags, rules_for(find_release(value)))
+        oldest = find_release(value.removeprefix(">= "))
+        named = [oldest] if ">=" not in value else [each for each in ENGINE_RELEASES if each >= oldest]
+        return [FixAttempt(f"vLLM {each}", requested.flags, rules_for(each)) for each in named]
     if name == "patch":
-        return FixAttempt(
-            words, requested.flags, rules_for(requested.rules.release, [value.partition(" ")[0]])
-        )
+        rules = rules_for(requested.rules.release, [value.partition(" ")[0]])
+        return [FixAttempt(words, requested.flags, rules)]
     if name == "without":
         flag = value.removeprefix("--").replace("-", "_")
-        return FixAttempt(
-            words, replace(requested.flags, **{flag: getattr(ServeFlags(), flag)}), requested.rules
-        )
+        unset: Any = {flag: getattr(ServeFlags(), flag)}
+        return [FixAttempt(words, replace(requested.flags, **unset), requested.rules)]
     flag = name.removeprefix("--").replace("-", "_")
-    parsed: Any = value if flag == "kv_cache_dtype" else json.loads(value)
-    return FixAttempt(words, replace(requested.flags, **{flag: parsed}), requested.rules)
+    parsed: Any = value if flag in {"kv_cache_dtype", "quantization"} else json.loads(value or "true")
+    return [FixAttempt(words, replace(requested.flags, **{flag: parsed}), requested.rules)]
 
 
 def _changed(row: Mapping[str, Any], words: str) -> Mapping[str, Any] | None:

@@ -103,7 +103,7 @@ def test_0_24_refuses_it_before_it_starts(dtype: str) -> None:
 
     assert error is not None
     assert (error.type, error.message) == ("ValueError", NO_TRITON_FP8)
-    assert "--kv-cache-dtype int8_per_token_head" in error.fix
+    assert error.fix[0] == "--kv-cache-dtype auto"
 
 
 @pytest.mark.parametrize("version", ["0.24.0", "0.32.0"])
@@ -162,7 +162,7 @@ def test_page_sizes_that_do_not_divide_are_refused_with_the_patch_that_pads_them
     assert error is not None
     assert (error.type, error.stage) == ("NotImplementedError", Stage.PAGE_SIZE)
     assert error.fix[0].startswith("patch vllm#40391")
-    assert "vLLM 0.24.0" in error.fix
+    assert "vLLM >= 0.24.0" in error.fix
 
 
 def test_a_length_that_does_not_fit_is_refused_with_the_one_that_does() -> None:

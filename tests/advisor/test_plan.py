@@ -20,7 +20,8 @@ from tests.advisor.questions import (
 def test_every_dtype_of_the_release_is_tried_at_every_size() -> None:
     candidates = ask_all(version="0.19.0").candidates
     tried = {(c.kv_cache_dtype, c.tensor_parallel_size) for c in candidates}
-    dtypes = {"auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"}
+    # fp8_e4m3 is stored as fp8. With bfloat16 attention fails in this release, so that it is not auto.
+    dtypes = {"auto", "float16", "bfloat16", "fp8", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"}
     assert tried == {(dtype, size) for dtype in dtypes for size in (1, 2, 4, 8)}
     assert len(candidates) == len(tried)
 
@@ -71,7 +72,7 @@ def test_pinned_cache_bytes_beyond_the_device_are_warned_about() -> None:
     candidate = ask(flags=flags)
     assert candidate.memory is not None
     assert candidate.memory.available_kv.basis is Basis.GIVEN
-    assert any("more than the" in warning for warning in candidate.warnings)
+    assert any("do not fit in" in warning for warning in candidate.warnings)
 
 
 def test_a_verdict_inside_the_memory_interval_is_uncertain() -> None:
@@ -133,7 +134,7 @@ def test_a_cache_beyond_the_device_is_never_a_sure_start() -> None:
     candidate = ask(GEMMA, "0.19.0", flags, gpu="rtx-3090-24gb")
     assert candidate.verdict is Verdict.UNCERTAIN
     assert candidate.kv_cache is not None
-    assert "more than" in candidate.warnings[0]
+    assert "do not fit in" in candidate.warnings[0]
     roomy = ask(GEMMA, "0.19.0", flags, gpu="h100-sxm-80gb")
     assert roomy.verdict is Verdict.STARTS
     # Given blocks are no smaller than given bytes: 100,000 of 1,310,720 B are 122 GiB.
@@ -228,5 +229,8 @@ def test_a_refusal_in_doubt_stays_a_refusal_and_says_so() -> None:
     for too_long in (flags, replace(flags, kv_cache_dtype="auto", max_model_len=1 << 30)):
         sure, unsure = ask(LLAMA, "0.33.0", too_long), ask(LLAMA, "0.34.0", too_long)
         assert sure.verdict is unsure.verdict is Verdict.REFUSED
-        assert unsure.error == sure.error
+        assert unsure.error is not None
+        assert sure.error is not None
+        assert replace(unsure.error, fixes=()) == replace(sure.error, fixes=())
+        assert unsure.error.fix == sure.error.fix
         assert unsure.doubts == (unsure.rules.doubt, *sure.doubts)

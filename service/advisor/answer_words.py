@@ -1,0 +1,72 @@
+"""Says in sentences and counts what a plan found: on how many GPU types it starts, and what it serves."""
+
+from collections.abc import Sequence
+
+from service.advisor.plan_request import PlanRequest, Workload
+from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
+from service.advisor.reason import MOST_SIBLINGS
+from service.advisor.service_level import Service, completed_of, service_of
+
+
+def counts_of(plans: Sequence[GpuPlan], workload: Workload | None) -> Counts:
+    """Count the GPU types of a plan by their verdicts, and by how their recommended candidates serve."""
+    verdicts = [plan.verdict for plan in plans]
+    services = [service_of(plan.recommended, workload) for plan in plans if plan.recommended]
+    return Counts(
+        gpu_types=len(plans),
+        start=verdicts.count(Verdict.STARTS),
+        uncertain=verdicts.count(Verdict.UNCERTAIN),
+        refused=verdicts.count(Verdict.REFUSED),
+        serve=None if workload is None else services.count(Service.WHOLE),
+        preempt=None if workload is None else services.count(Service.INTERRUPTED),
+    )
+
+
+def reason_as_given(candidate: Candidate, workload: Workload | None, siblings: Sequence[str] = ()) -> str:
+    """Return in words what the engine does with the flags as given, where no other values were tried.
+
+    ``siblings``: ids of quantized checkpoints of the model, named where a refused start asks for one.
+    """
+    error = candidate.error
+    if candidate.verdict is Verdict.REFUSED:
+        words = f"It does not start: {'' if error is None else error.detail or error.message}"
+        if candidate.flags.quantization is None or not siblings:
+            return words
+        return f"{words} Quantized checkpoints: {', '.join(siblings[:MOST_SIBLINGS])}."
+    doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
+    served = "" if workload is None else f" {workload_words(candidate, workload)}"
+    return f"Planned as given; no other values were tried.{doubt}{served}"
+
+
+def workload_words(candidate: Candidate, workload: Workload) -> str:
+    """Return in a sentence how many requests of a workload are admitted, and how many are not preempted."""
+    admission, wanted = candidate.admission, workload.concurrent_requests
+    if admission is None:
+        return "It has no cache for the workload."
+    admitted, completed = admission.admitted_at_once * candidate.engines, completed_of(candidate)
+    match service_of(candidate, workload):
+        case Service.WHOLE:
+            return f"It serves the whole workload: all {wanted:,} requests run at once, none is preempted."
+        case Service.INTERRUPTED:
+            return (
+                f"{admitted:,} can start together; only {completed:,} can finish without being preempted "
+                f"(you want {wanted:,})."
+            )
+        case _:
+            return f"{admitted:,} of the {wanted:,} requests can start together; the others wait."
+
+
+def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: Counts) -> str:
+    """Say on which or how many of the GPU types the model starts, and how much of the workload it serves."""
+    workload, (first, *others) = request.workload, plans
+    if not others:
+        served = f" {workload_words(first.recommended, workload)}" if first.recommended and workload else ""
+        return f"{request.model.id} on {first.gpu.id}: {first.verdict.replace('_', ' ')}.{served}"
+    served = ""
+    if workload is not None:
+        more = f"; {counts.preempt} admit all its requests, but preempt some" if counts.preempt else ""
+        served = f" {counts.serve} serve the whole workload{more}."
+    return (
+        f"{request.model.id} on {counts.gpu_types} GPU types: {counts.start} start, {counts.uncertain} "
+        f"uncertain, {counts.refused} do not start.{served}"
+    )

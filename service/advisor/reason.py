@@ -1,0 +1,245 @@
+"""Why a candidate is recommended, or why none is, in words with numbers."""
+
+from collections.abc import Iterable, Iterator
+
+from service.advisor.advice import LIMITS, STEPS, Step
+from service.advisor.fixes import nearest_refused
+from service.advisor.plan_request import Objective, PlanRequest, Workload
+from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.steps_of_advice import Asked, is_fp8, length_of, step_of, uses_fallback
+
+FINE_BITS = 8
+"""A cache with fewer bits per element is not offered as the denser one."""
+MOST_SIBLINGS = 4
+"""Ids of quantized checkpoints that are named."""
+FEW_REQUESTS = 10
+"""Numbers of requests below this are specified with decimals."""
+
+
+def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
+    """Return in words why the first candidate is recommended, or why none is."""
+    best = candidates[0]
+    if best.verdict is Verdict.REFUSED:
+        near = nearest_refused(candidates) or best
+        error, method = near.error, near.flags.quantization
+        added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
+        words = [f"No candidate starts{added}: {'' if error is None else error.detail or error.message}"]
+        return " ".join((*words, *_siblings(request)))
+    if not best.may_serve:
+        return f"No candidate is recommended: {best.doubts[0]}"
+    parts = [
+        _purpose(best, asked),
+        *_fewer(candidates, best, asked),
+        *_replicas(best, count),
+        *_quantized(candidates, best, request),
+        *_unusual(candidates, best, asked),
+        *(("Whether it starts is uncertain.",) if best.verdict is Verdict.UNCERTAIN else ()),
+        *_latent(best),
+        *_denser(candidates, best, asked),
+    ]
+    return " ".join(parts)
+
+
+def _purpose(best: Candidate, asked: Asked) -> str:
+    cache = _cache(best)
+    if best.quality.loss:
+        cache += f" (published effect on quality: {best.quality.effect})"
+    served = "" if asked.workload is None else _served(best, asked.workload)
+    match asked.objective:
+        case Objective.TOKENS:
+            return f"The most tokens of what {_starts(best, asked)}: {cache}."
+        case Objective.ACCURACY:
+            return f"The least lossy cache of what {_starts(best, asked)}: {cache}."
+        case Objective.BALANCED:
+            words = _step_words(best, asked)
+            way = words.format(length=length_of(best), cache=cache)
+            return f"{_gpus(best)}{served}: {way}. {_holds(best, names_length='{length' in words)}"
+
+
+def _step_words(best: Candidate, asked: Asked) -> str:
+    """Return the words of the candidate's step: stages are named only where each takes a whole node."""
+    step, flags = STEPS[step_of(best, asked)], best.flags
+    chosen = flags.pipeline_parallel_size > asked.specified.pipeline_parallel_size
+    staged = chosen and best.gpus == flags.pipeline_parallel_size * LIMITS.node
+    return step.words if staged else step.words_without_stages or step.words
+
+
+def _starts(best: Candidate, asked: Asked) -> str:
+    """Return what the recommended candidate does, for the objectives that compare all that do so."""
+    workload = asked.workload
+    if workload is None:
+        return "starts"
+    if service_of(best, workload) is Service.WHOLE:
+        return "serves the workload"
+    return f"starts{_served(best, workload)}"
+
+
+def _gpus(candidate: Candidate, *, starts_sentence: bool = True) -> str:
+    if candidate.gpus > 1:
+        return f"{candidate.gpus} GPUs"
+    return "One GPU" if starts_sentence else "one GPU"
+
+
+def _holds(candidate: Candidate, *, names_length: bool) -> str:
+    """Say how many requests of the maximum length the cache holds, and that length unless it was named."""
+    cache = candidate.kv_cache
+    if cache is None:
+        return "How much the cache holds is not modelled."
+    ranks = candidate.flags.data_parallel_size
+    held = _number(cache.max_concurrency * ranks)
+    if names_length:
+        return f"It holds {held} such requests."
+    return f"It holds {held} requests of {length_of(candidate):,} tokens."
+
+
+def _number(requests: float) -> str:
+    return f"{requests:.1f}" if requests < FEW_REQUESTS else f"{requests:,.0f}"
+
+
+def _cache(best: Candidate) -> str:
+    dtype = best.resolved_kv_cache_dtype
+    if best.start is not None and best.start.is_published:
+        return f"the {dtype} cache that the checkpoint asks for"
+    return "a lossless cache" if best.quality.loss == 0 else f"a {dtype} cache"
+
+
+def _served(best: Candidate, workload: Workload) -> str:
+    service, wanted = service_of(best, workload), workload.concurrent_requests
+    if service is Service.WHOLE:
+        return " serves the workload" if best.gpus == 1 else " serve the workload"
+    if service is Service.INTERRUPTED:
+        return (
+            f", although none serves the whole workload without preemption (all {wanted:,} requests are "
+            f"admitted, {completed_of(best):,} finish without preemption)"
+        )
+    return (
+        f", although none serves the whole workload ({completed_of(best):,} of {wanted:,} requests finish "
+        "without preemption)"
+    )
+
+
+def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:
+    """Say what the best candidate on fewer GPUs would do, and why it is not taken."""
+    if asked.objective is not Objective.BALANCED or asked.specified.tensor_parallel_size is not None:
+        return
+    smaller = [
+        each
+        for each in candidates
+        if each.may_serve
+        and each.gpus < best.gpus
+        and each.flags.quantization == asked.specified.quantization
+        and step_of(each, asked) is not Step.OTHER_CACHE
+    ]
+    if not smaller:
+        return
+    other = smaller[0]
+    workload = asked.workload
+    if workload is not None and service_of(other, workload) is not service_of(best, workload):
+        yield (
+            f"{_gpus(other)} would finish only {completed_of(other):,} of {workload.concurrent_requests:,} "
+            "requests without preemption."
+        )
+    elif other.verdict is Verdict.UNCERTAIN:
+        yield f"Whether {_gpus(other, starts_sentence=False)} would start is uncertain."
+    elif other.kv_cache is not None:
+        held = _number(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
+        yield (
+            f"{_gpus(other)} would hold only {held} requests of {length_of(other):,} tokens, "
+            f"with {_cache(other)}."
+        )
+
+
+def _replicas(best: Candidate, count: int | None) -> Iterator[str]:
+    """Say how a known number of GPUs is used."""
+    if count is None or best.kv_cache is None:
+        return
+    if best.replicas > 1:
+        yield (
+            f"{count} GPUs take {best.replicas} replicas, which hold {_number(best.all_requests or 0)} such "
+            f"requests and {best.all_tokens or 0:,} tokens together: smaller "
+            "replicas exchange less between GPUs."
+        )
+    if best.all_gpus < count:
+        yield f"{count - best.all_gpus} of the {count} GPUs stay free."
+
+
+def _quantized(candidates: Iterable[Candidate], best: Candidate, request: PlanRequest) -> Iterator[str]:
+    """Say that quantized weights need fewer GPUs, and which checkpoints have them."""
+    specified = request.serve.quantization
+    smaller = [
+        each
+        for each in candidates
+        if each.may_serve and each.flags.quantization != specified and each.gpus < best.gpus
+    ]
+    if smaller and best.flags.quantization == specified:
+        yield (
+            f"With --quantization {smaller[0].flags.quantization} (weights rounded while they load) "
+            f"{_gpus(smaller[0], starts_sentence=False)} would do."
+        )
+    if smaller or best.flags.quantization != specified:
+        yield from _siblings(request)
+
+
+def _siblings(request: PlanRequest) -> Iterator[str]:
+    """Name checkpoints of the same model with quantized weights."""
+    named = request.siblings[:MOST_SIBLINGS]
+    if named:
+        yield f"Quantized checkpoints: {', '.join(named)}."
+
+
+def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:
+    """Say that an unusual cache would serve what no other does so well, and what is published against it."""
+    if asked.objective is not Objective.BALANCED or step_of(best, asked) is Step.OTHER_CACHE:
+        return
+    able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
+    usual = [each for each in able if step_of(each, asked) is not Step.OTHER_CACHE]
+    for other in able:
+        if other in usual:
+            continue
+        service = service_of(other, asked.workload)
+        if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
+            continue
+        yield (
+            f"A {other.resolved_kv_cache_dtype} cache would hold the full length on "
+            f"{_gpus(other, starts_sentence=False)}, with losses."
+        )
+        return
+
+
+def _latent(best: Candidate) -> Iterator[str]:
+    """Say that tensor parallel ranks of multi-head latent attention (MLA) store the same cache."""
+    if best.start is None or not best.start.architecture.is_mla:
+        return
+    ranks = best.tensor_parallel_size // best.flags.decode_context_parallel_size
+    if ranks > 1:
+        yield (
+            f"MLA: each of the {ranks} tensor parallel ranks stores the whole cache; data parallel attention "
+            "with expert parallelism divides it."
+        )
+
+
+def _denser(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:
+    """Say how much more an fp8 cache would hold on the same GPUs."""
+    cache = best.kv_cache
+    if cache is None or not cache.max_concurrency or is_fp8(best):
+        return
+    flags = best.flags
+    for other in candidates:
+        if (
+            other.may_serve
+            and other.kv_cache is not None
+            and is_fp8(other)
+            and not (uses_fallback(other) and not uses_fallback(best))
+            and other.flags.tensor_parallel_size == flags.tensor_parallel_size
+            and other.flags.pipeline_parallel_size == flags.pipeline_parallel_size
+            and other.flags.data_parallel_size == flags.data_parallel_size
+            and other.quality.bits >= FINE_BITS
+            and other.kv_cache.max_concurrency > cache.max_concurrency
+            and other.kv_cache.max_model_len == cache.max_model_len
+        ):
+            ratio = other.kv_cache.max_concurrency / cache.max_concurrency
+            first = asked.workload is None and asked.objective is Objective.BALANCED
+            why = "; without a workload, quality comes first" if first else ""
+            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many requests{why}."
+            return

@@ -1,0 +1,43 @@
+"""How much of a workload a candidate serves, with all its replicas."""
+
+from enum import IntEnum
+
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Candidate
+
+
+class Service(IntEnum):
+    """How much of a workload a candidate serves, best first."""
+
+    WHOLE = 0
+    """All its requests run at once, and none is preempted."""
+    INTERRUPTED = 1
+    """All are admitted, but some are preempted and computed again."""
+    PART = 2
+    """Some wait to be admitted."""
+    NONE = 3
+
+
+def service_of(candidate: Candidate, workload: Workload | None) -> Service:
+    """Return how much of the workload a candidate serves; without a workload, any cache serves it."""
+    if candidate.kv_cache is None:
+        return Service.NONE
+    if workload is None:
+        return Service.WHOLE
+    admission, wanted = candidate.admission, workload.concurrent_requests
+    if admission is None or not admission.admitted_at_once:
+        return Service.NONE
+    if admission.admitted_at_once * candidate.engines < wanted:
+        return Service.PART
+    return Service.WHOLE if completed_of(candidate) >= wanted else Service.INTERRUPTED
+
+
+def completed_of(candidate: Candidate) -> int:
+    """Return the requests of the workload that all replicas together finish without preemption."""
+    admission = candidate.admission
+    return 0 if admission is None else admission.completed_without_preemption * candidate.engines
+
+
+def serves(candidate: Candidate, workload: Workload | None) -> bool:
+    """Return whether all requests of the workload run at once without preemption."""
+    return service_of(candidate, workload) is Service.WHOLE

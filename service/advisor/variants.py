@@ -1,0 +1,240 @@
+"""The candidates of one GPU type: which flags are tried, in rounds, until something serves."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
+from service.advisor.advice import NODES as GPUS_OF_A_NODE
+from service.advisor.aliases import COMMON, without_aliases
+from service.advisor.engine_steps import EngineSteps, FailedStart
+from service.advisor.fixes import available_kv, captured_sequences
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.service_level import Service, service_of
+from service.advisor.steps_of_advice import Asked, group_of, length_of, loses_nothing, uses_fallback
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.gpus.gpu_type import GpuType
+
+TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
+"""Sizes tried if the caller gives none: those of one node."""
+NODES: Final = (2, 4)
+"""Nodes tried, with one pipeline stage each, if one node has too little memory."""
+ROUND_LENGTH: Final = 1024
+"""Tokens to a multiple of which a shorter context is rounded down."""
+ONLINE_QUANTIZATION: Final = "fp8"
+"""The method that quantizes 16-bit weights while they are loaded."""
+IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
+"""The last group of steps of one node that leave the weights as they are."""
+
+Try = Callable[[Iterable[ServeFlags]], tuple[Candidate, ...]]
+"""Plans flags; leaves out what is not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What candidates are searched for."""
+
+    request: PlanRequest
+    steps: EngineSteps
+    gpu: GpuType
+    most: int | None
+    """GPUs that there are; ``None`` where that is not specified."""
+    run: Try
+
+    @property
+    def specified(self) -> ServeFlags:
+        """The flags of the request."""
+        return self.request.serve
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the request tells both the cache dtype and the GPUs, so that it asks about one start."""
+        return self.specified.kv_cache_dtype is not None and self.specified.tensor_parallel_size is not None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Tensor parallel sizes to try."""
+        if self.specified.tensor_parallel_size is not None:
+            return (self.specified.tensor_parallel_size,)
+        others = self.specified.pipeline_parallel_size * self.specified.data_parallel_size
+        sizes = [size for size in TENSOR_PARALLEL_SIZES if self.has(size * others)]
+        return tuple(sizes) or TENSOR_PARALLEL_SIZES[:1]
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether the model has routed experts, which whole ranks may hold."""
+        return bool(self.request.model.architecture.declared.experts)
+
+    def has(self, gpus: int) -> bool:
+        """Whether there are as many GPUs; without a number, as many as machines of the type are connected."""
+        if self.most is not None:
+            return gpus <= self.most
+        machines = MACHINES.get(self.gpu.id)
+        return machines is None or gpus <= machines * GPUS_OF_A_NODE.get(self.gpu.id, LIMITS.node)
+
+
+def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], Asked]:
+    """Return all candidates, and what was asked with the length that the model has."""
+    found = field.run(_plain(field.specified, field.steps.rules.dtypes.accepted, field.sizes))
+    asked = replace(asked, full_length=max(map(length_of, found), default=0))
+    if field.is_pinned:
+        return found, asked
+    if field.specified.kv_cache_dtype is None:
+        found = without_aliases(found)
+    usual = [each for each in found if _is_usual(each, asked)]
+    changed = field.run(_remedies(field, usual))
+    found += (*changed, *field.run(_remedies(field, changed)))
+    for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _over_nodes):
+        found += field.run(more(field, found, asked))
+    return found, asked
+
+
+@lru_cache(maxsize=16)
+def _plain(
+    specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
+) -> tuple[ServeFlags, ...]:
+    """Return each cache dtype at each tensor parallel size, unless given; one object for all GPU types."""
+    dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
+    return tuple(
+        replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
+        for dtype in dtypes
+        for size in sizes
+    )
+
+
+def _is_usual(candidate: Candidate, asked: Asked) -> bool:
+    """Whether a candidate has a cache that is tried first: the given one, or a common one without loss."""
+    specified = asked.specified.kv_cache_dtype
+    return candidate.kv_cache_dtype in ((specified,) if specified else COMMON) and loses_nothing(
+        candidate, asked
+    )
+
+
+def _remedies(field: Field, candidates: Iterable[Candidate]) -> Iterator[ServeFlags]:
+    """Yield candidates that are not sure to start, with a shorter context or with fewer sequences."""
+    for candidate in candidates:
+        if candidate.verdict is not Verdict.STARTS:
+            yield from shorter(field, candidate)
+            yield from fewer_sequences(field, candidate)
+
+
+def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
+    """Yield the longest context that is sure to fit the memory, where the workload fits into it."""
+    flags = candidate.flags
+    error = candidate.error
+    if field.specified.max_model_len is not None or (error is not None and error.stage is not Stage.MEMORY):
+        return
+    started = field.steps.start(flags, field.gpu)
+    if isinstance(started, FailedStart):
+        return
+    available = available_kv(field.request, started, field.steps, field.gpu)
+    try:
+        longest = started.sizing.fitting().size(available.low).max_model_len
+    except EngineRefusal:
+        return
+    length = longest // ROUND_LENGTH * ROUND_LENGTH
+    if _needed(field) <= length < started.start.engine_config.max_model_len:
+        yield replace(flags, max_model_len=length)
+
+
+def _needed(field: Field) -> int:
+    """Return the fewest tokens that a context must have."""
+    workload = field.request.workload
+    return ROUND_LENGTH if workload is None else workload.prompt_tokens + max(1, workload.output_tokens)
+
+
+def fewer_sequences(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
+    """Yield as many sequences as there are sure to be recurrent states to capture CUDA graphs with."""
+    if field.specified.max_num_seqs is None:
+        seqs = captured_sequences(field.request, candidate.flags, field.steps, field.gpu)
+        if seqs:
+            yield replace(candidate.flags, max_num_seqs=seqs)
+
+
+def _experts(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield layouts with whole experts on each rank: tensor parallel attention, or a replica of it a rank.
+
+    With one replica of attention on each rank every rank stores the cache of its own requests. Tensor
+    parallel ranks of multi-head latent attention (MLA) store the same cache each.
+    """
+    specified = field.specified
+    if (
+        not field.has_experts
+        or specified.enable_expert_parallel
+        or specified.tensor_parallel_size is not None
+    ):
+        return
+    if specified.data_parallel_size > 1 or specified.pipeline_parallel_size > 1:
+        return
+    size = field.sizes[-1]
+    plain = not asked.prefers_fp8 and any(each.kv_cache_dtype == "auto" for each in found)
+    dtype = specified.kv_cache_dtype or COMMON[0 if plain else 1]
+    usual = replace(specified, kv_cache_dtype=dtype, enable_expert_parallel=True)
+    if size > 1:
+        yield replace(usual, tensor_parallel_size=size)
+        yield replace(usual, tensor_parallel_size=1, data_parallel_size=size)
+    if size > 2 and not _is_served(found, asked):  # noqa: PLR2004 - half of it would be one GPU
+        yield replace(usual, tensor_parallel_size=1, data_parallel_size=size // 2)
+
+
+def _is_served(found: Iterable[Candidate], asked: Asked) -> bool:
+    """Whether something in one node serves all that is asked with the weights as they are."""
+    return any(
+        each.may_serve
+        and group_of(each, asked) <= IN_ONE_NODE
+        and service_of(each, asked.workload) is Service.WHOLE
+        for each in found
+    )
+
+
+def _starts(found: Iterable[Candidate], asked: Asked) -> bool:
+    """Whether something in one node starts with the weights as they are."""
+    return any(each.may_serve and group_of(each, asked) <= IN_ONE_NODE for each in found)
+
+
+def _fp8_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield shorter contexts with an fp8 cache, where nothing else starts in one node."""
+    if not _starts(found, asked):
+        for candidate in found:
+            if candidate.kv_cache_dtype == "fp8" and not uses_fallback(candidate):
+                yield from shorter(field, candidate)
+
+
+def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield starts with weights that the engine quantizes, on fewer GPUs than 16-bit weights need."""
+    specified = field.specified
+    if specified.quantization is not None or field.request.model.architecture.quantization is not None:
+        return
+    able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
+    fewest = min((each.gpus for each in able), default=None)
+    for size in field.sizes:
+        if fewest is None or size < fewest:
+            dtype = specified.kv_cache_dtype or "auto"
+            yield replace(
+                specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=ONLINE_QUANTIZATION
+            )
+
+
+def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield the same with a remedy, where they do not start."""
+    changed = [each for each in found if each.flags.quantization != asked.specified.quantization]
+    yield from _remedies(field, changed)
+
+
+def _over_nodes(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield the candidates with most ranks over several nodes, if one node has too little memory."""
+    specified = field.specified
+    if specified.tensor_parallel_size is not None or specified.pipeline_parallel_size > 1:
+        return
+    if _starts(found, asked):
+        return
+    for candidate in found:
+        short = candidate.error is not None and candidate.error.stage is Stage.MEMORY
+        whole = candidate.flags.max_model_len == specified.max_model_len and not candidate.flags.quantization
+        if short and whole and candidate.tensor_parallel_size == LIMITS.node:
+            for nodes in NODES:
+                if field.has(nodes * LIMITS.node):
+                    yield replace(candidate.flags, pipeline_parallel_size=nodes)

@@ -1,0 +1,221 @@
+"""Fixes: each is planned as it is printed, and the nearest refused start has them in a search too."""
+
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from service.advisor.fixes import nearest_refused
+from service.advisor.plan import plan
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Candidate, Fix, Verdict
+from service.application.text.table import render_plan
+from service.architecture.context_length import RopeScaling
+from service.engines.flags import ServeFlags
+from service.engines.json_object import JsonObject
+from service.engines.releases import RELEASES
+from service.gpus.catalog import gpu_catalog
+from service.units import GIB
+from tests.memory.recorded import bundled
+
+GEMMA = "google/gemma-4-31B-it"
+
+
+def requested(model: str, gpu: str, release: str, flags: ServeFlags, **more: object) -> PlanRequest:
+    read = Model(model, None, "bundled", bundled(model))
+    return PlanRequest(read, (gpu_catalog().named(gpu),), EngineChoice.of(release), flags, **more)  # type: ignore[arg-type]
+
+
+def checked(model: str, gpu: str, release: str, flags: ServeFlags, **more: object) -> Candidate:
+    (candidate,) = plan(requested(model, gpu, release, flags, search=False, **more)).plans[0].candidates
+    return candidate
+
+
+def fixes(candidate: Candidate) -> dict[str, Fix]:
+    assert candidate.error is not None
+    return {fix.change: fix for fix in candidate.error.fixes}
+
+
+def test_a_range_of_releases_is_named_by_its_first() -> None:
+    """vLLM 0.20.2 cannot unify the pages of Gemma 4 in int8; 0.24.0 and every later release can."""
+    flags = ServeFlags(
+        tensor_parallel_size=2,
+        kv_cache_dtype="int8_per_token_head",
+        kv_cache_memory_bytes=8 << 30,
+        max_model_len=8192,
+    )
+    fix = fixes(checked(GEMMA, "h100-sxm-80gb", "0.20.2", flags))["vLLM >= 0.24.0"]
+    started = {str(each): checked(GEMMA, "h100-sxm-80gb", str(each), flags) for each in RELEASES}
+
+    newer = list(started)[list(started).index("0.24.0") :]
+    assert {started[each].verdict for each in newer} == {Verdict.STARTS}
+    assert started["0.23.0"].verdict is Verdict.REFUSED
+    cache = started["0.24.0"].kv_cache
+    assert cache is not None
+    assert (fix.tokens, fix.verdict) == (cache.tokens, Verdict.STARTS)
+
+
+def test_a_share_that_the_free_memory_leaves_is_a_fix() -> None:
+    """A second server on a GPU of 79.19 GiB: 40 GiB are free, so at most 50 % can be requested."""
+    flags = ServeFlags(max_model_len=4096)
+    candidate = checked("Qwen/Qwen3-1.7B", "h100-sxm-80gb", "0.33.0", flags, free_memory_bytes=40 * GIB)
+
+    assert candidate.error is not None
+    assert "Free memory on device" in candidate.error.message
+    assert "--gpu-memory-utilization 0.5" in fixes(candidate)
+
+
+@pytest.mark.parametrize("asked", [40_961, 131_072])
+def test_a_context_beyond_the_config_is_cut_to_what_it_allows(asked: int) -> None:
+    """Qwen3-32B: max_position_embeddings 40,960, as its config says."""
+    flags = ServeFlags(tensor_parallel_size=4, max_model_len=asked)
+    assert "--max-model-len 40960" in fixes(checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", flags))
+
+
+def test_an_unquantized_checkpoint_can_be_quantized_while_it_loads() -> None:
+    """32.8 billion parameters: 61 GiB in bfloat16 leave too little of 79 GiB, 31 GiB in 8 bits do not."""
+    found = fixes(checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", ServeFlags()))
+    quantized = found["--quantization fp8"]
+
+    assert quantized.tokens is not None
+    # At least 25 GiB more for a cache of 64 layers x 2 x 8 heads x 128 elements x 2 bytes a token.
+    assert quantized.tokens > 25 * GIB // (64 * 2 * 8 * 128 * 2)
+    already = checked("Qwen/Qwen3-235B-A22B-FP8", "h100-sxm-80gb", "0.33.0", ServeFlags())
+    assert not any("--quantization" in change for change in fixes(already))
+
+
+def test_encoders_are_left_out_only_where_there_are_some() -> None:
+    flags = ServeFlags(max_model_len=32_768)
+    assert "--language-model-only" in fixes(
+        checked("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.33.0", flags)
+    )
+    # The flag came with 0.17.0, and a text model has nothing to leave out.
+    old = checked("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.16.0", ServeFlags(max_model_len=65_536))
+    assert old.error is None or "--language-model-only" not in fixes(old)
+    text = checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", ServeFlags())
+    assert "--language-model-only" not in fixes(text)
+
+
+def test_a_search_in_which_nothing_starts_fixes_the_nearest() -> None:
+    # 31 billion parameters take 31 GB with 8 bits each, and the card has 24 GiB.
+    flags = ServeFlags(tensor_parallel_size=1)
+    found = plan(requested(GEMMA, "rtx-3090-24gb", "0.33.0", flags)).plans[0]
+    near = nearest_refused(found.candidates)
+
+    assert found.recommended is None
+    assert near is not None
+    assert near.memory is not None
+    assert near.memory.available_kv.bytes == max(
+        each.memory.available_kv.bytes for each in found.candidates if each.memory is not None
+    )
+    assert fixes(near)
+
+
+def test_fixes_of_a_search_say_everything_that_they_change() -> None:
+    """Gemma 3 27B has 27.4 billion parameters: 51 GiB in bfloat16, about 27 in 8 bits, and an L4 has 22 GiB.
+
+    So 16-bit weights need four L4, and 8-bit weights two.
+    """
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192)
+    request = requested("google/gemma-3-27b-it", "l4-24gb", "0.33.0", flags)
+    named = ("org/gemma-3-27b-it-AWQ-INT4", "org/gemma-3-27b-it-FP8-Dynamic")
+    found = plan(replace(request, siblings=named)).plans[0]
+    near = nearest_refused(found.candidates)
+    assert near is not None
+    assert near.flags.quantization == "fp8"
+    assert near.error is not None
+    offered = fixes(near)
+
+    assert "--quantization fp8" in offered["--tensor-parallel-size 2 --quantization fp8"].command
+    assert "--quantization" not in offered["--tensor-parallel-size 4"].command
+    assert "4-bit" in near.error.notes[0]
+    assert near.error.notes[1].endswith(": org/gemma-3-27b-it-AWQ-INT4.")
+    assert "--quantization fp8" in found.reason
+
+
+def test_a_model_that_no_common_format_makes_fit_needs_more_gpus() -> None:
+    """Llama 3.1 405B: a quarter of 756 GiB is far more than 79 GiB."""
+    near = checked("meta-llama/Meta-Llama-3.1-405B", "h100-sxm-80gb", "0.33.0", ServeFlags())
+    assert near.error is not None
+    assert near.error.notes == (
+        "Even weights quantized to fp8 do not fit one GPU of this type: more GPUs are needed.",
+    )
+
+
+def test_the_nearest_start_is_named_with_its_quantized_weights() -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192)
+    text = render_plan(plan(requested("google/gemma-3-27b-it", "l4-24gb", "0.33.0", flags)))
+    assert "Nearest to a start: auto (bfloat16), fp8 weights, context 8,192, 1 GPU" in text
+
+
+def text_of(model: str, gpu: str) -> str:
+    return render_plan(plan(requested(model, gpu, "0.33.0", ServeFlags())))
+
+
+def test_what_a_slice_cannot_do_takes_a_line() -> None:
+    """A process sees one MIG slice, so a world of 2 ranks is refused whatever the cache dtype."""
+    text = text_of("Qwen/Qwen3-8B", "a100-sxm-80gb-mig-3g.40gb")
+    absent, layouts = (
+        next(line for line in text.splitlines() if line.startswith(start)) for start in ("Not on", "Not with")
+    )
+
+    assert "fp8_ds_mla" in absent
+    assert layouts.startswith("Not with TP 2, TP 4, TP 8: a process sees one MIG slice only")
+    assert "AttentionSelectorConfig" not in text
+    assert "World size" not in text
+
+
+def test_a_size_that_does_not_divide_the_heads_hides_no_absent_dtype() -> None:
+    """Qwen2.5-VL-7B has 28 attention heads: 8 ranks are refused for every cache dtype."""
+    text = text_of("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb")
+    assert "AttentionSelectorConfig" not in text
+    assert "Not with TP 8: " in text
+    assert "TP 1, TP 1:" not in text
+    assert "TP 1, TP 1 with fp8 weights: auto" in text
+
+
+@pytest.mark.parametrize(
+    "given", [None, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}]
+)
+def test_a_longer_context_is_offered_with_all_keys_that_it_needs(given: dict[str, object] | None) -> None:
+    """Since 0.30.0 YaRN's factor is not multiplied with the length, so the length is replaced too.
+
+    Qwen3-8B: max_position_embeddings 40,960 and rope_theta 1,000,000, as its config says.
+    """
+    overrides = None if given is None else JsonObject.of({"rope_scaling": given})
+    read = bundled("Qwen/Qwen3-8B")
+    if given is not None:
+        context = replace(read.context, scalings=(RopeScaling("yarn", 4.0, 32_768),))
+        read = replace(read, context=context)
+    flags = ServeFlags(max_model_len=131_072, hf_overrides=overrides)
+    request = requested("Qwen/Qwen3-8B", "h100-sxm-80gb", "0.33.0", flags, search=False)
+    (refused,) = plan(replace(request, model=replace(request.model, architecture=read))).plans[0].candidates
+    offered = [change for change in fixes(refused) if change.startswith("--hf-overrides")]
+    assert len(offered) == 1
+    said = json.loads(shlex.split(offered[0])[1])
+
+    assert said["max_position_embeddings"] == 131_072
+    assert said["rope_parameters"] == {
+        "rope_type": "yarn",
+        "rope_theta": 1_000_000.0,
+        "factor": 4.0 if given else 3.2,
+        "original_max_position_embeddings": 32_768 if given else 40_960,
+    }
+    assert "rope_scaling" not in said
+    assert fixes(refused)[offered[0]].verdict is Verdict.STARTS
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "words"),
+    [
+        ("Qwen/Qwen3-8B", 1_000_000, "more than YaRN is published for"),
+        # Its layers have two tables: sliding layers have a base of their own.
+        ("google/gemma-3-27b-it", 262_144, "cannot be scaled"),
+    ],
+)
+def test_a_context_that_cannot_be_stretched_says_why(model: str, length: int, words: str) -> None:
+    refused = checked(model, "h100-sxm-80gb", "0.33.0", ServeFlags(max_model_len=length))
+    assert refused.error is not None
+    assert not any(change.startswith("--hf-overrides") for change in fixes(refused))
+    assert any(words in note for note in refused.error.notes)
