@@ -1,16 +1,71 @@
 """Configures logging: JSON lines on standard error."""
 
+from __future__ import annotations
+
 import logging
 import sys
-
-import structlog
+from typing import TYPE_CHECKING
 
 from service.redaction import hide_secrets
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
 
 
 def configure_logs(level: str) -> None:
     """Write the logs of this service and of its libraries as JSON lines, from `level` on."""
-    shared: list[structlog.typing.Processor] = [
+    configure_service_logs()
+    configure_library_logs(level)
+
+
+def configure_service_logs() -> None:
+    """Pass the logs of this service on to the standard library's `logging`, which knows the level."""
+    import structlog  # noqa: PLC0415 - slow to import, and most commands log nothing
+
+    structlog.configure(
+        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def configure_library_logs(level: str) -> None:
+    """Write what reaches the standard library's `logging` as JSON lines, from `level` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # These libraries log every request and every step of a migration, which is too much.
+    for name in ("httpx2", "httpcore2", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _JsonLines(logging.Formatter):
+    """Writes a record as a line of JSON; structlog is imported at the first record."""
+
+    _written: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        self._written = self._written or _formatter()
+        return self._written.format(record)
+
+
+def _formatter() -> logging.Formatter:
+    import structlog  # noqa: PLC0415 - as above
+
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(),
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+
+
+def _shared() -> list[Processor]:
+    import structlog  # noqa: PLC0415 - as above
+
+    return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
@@ -18,30 +73,8 @@ def configure_logs(level: str) -> None:
         structlog.processors.format_exc_info,
         _mask_secrets,
     ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # These libraries log every request and every step of a migration, which is too much.
-    for name in ("httpx2", "httpcore2", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _mask_secrets(
-    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
+def _mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Mask secrets in texts and tracebacks, since an exception may quote what a caller sent."""
     return {key: hide_secrets(value) if isinstance(value, str) else value for key, value in event.items()}

@@ -26,6 +26,11 @@ _SECRETS: Final = (
         r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
         rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}"
     ),
+    # A quoted value after a flag, with its blanks.
+    re.compile(
+        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
+        r"(?:(?!(?P=quote)).){1,4096}"
+    ),
     # All values of a header that holds several.
     re.compile(r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}"),
     # A quoted value, up to its closing quote; in a list, every quoted word.
@@ -43,21 +48,48 @@ _SECRETS: Final = (
         rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
         rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}"
     ),
-    re.compile(r"(?i)([?&](?:sig|key|auth|apikey)=)[^\s&'\"]{3,4096}"),
+    re.compile(r"(?i)((?:[?&](?:sig|key|auth|apikey)|\bsig)=)[^\s&'\"]{3,4096}"),
+    re.compile(r"(?i)((?<![a-z0-9])[a-z0-9]{2,40}_key\s{0,4}[=:]\s{0,4})[^\s'\",;]{8,4096}"),
+    # In a sentence, or behind a wide sign: a word with a digit, since "the key is missing" hides nothing.
+    re.compile(
+        r"(?i)((?:password|passphrase|token|secret|key)\s{0,2}(?: is |\uff1d|\uff1a)\s{0,2})"
+        r"(?=\D{0,64}\d)[^\s'\",;]{4,4096}"
+    ),
+    re.compile(r"(?i)(\bbasic\s{1,4})[A-Za-z0-9+/=_-]{16,4096}"),
+    re.compile(r"(hooks\.slack\.com/services/)[^\s'\"]{8,512}"),
     re.compile(rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}"),
     re.compile(r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}"),
     # Tokens with a fixed pattern, anywhere in the text.
     re.compile(
-        r"()\b(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
+        # A model's file is named like a token.
+        r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
         r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
         r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})"
     ),
     # user:password@ in an address, up to the last @ before a slash.
     re.compile(r"(://)[^/\s'\"]{1,512}(?=@)"),
+    # A password with a slash: a user and a colon stand before it, and only one @ follows.
+    re.compile(r"(://[^/\s:@'\"]{1,128}:)[^\s'\"@]{1,512}(?=@)"),
 )
 _MARKERS: Final = (
     *("key", "token", "passw", "passphrase", "pwd", "secret", "credential", "authoriz", "auth", "cookie"),
-    *("signature", "sig=", "bearer", "://", "eyj", "hf_", "hf-", "sk-", "sk_", "gho", "ghp", "ghr", "ghs"),
+    *(
+        "hooks.slack",
+        "basic",
+        "signature",
+        "sig=",
+        "bearer",
+        "://",
+        "eyj",
+        "hf_",
+        "hf-",
+        "sk-",
+        "sk_",
+        "gho",
+        "ghp",
+        "ghr",
+        "ghs",
+    ),
     *("ghu", "_pat_", "glpat", "xox", "nvapi", "dry_", "dry-", "npm", "pypi", "aiza", "ya29", "akia", "asia"),
 )
 """Lower-case texts of which every recognized secret contains or follows one; other texts are not searched."""

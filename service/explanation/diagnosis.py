@@ -2,41 +2,55 @@
 
 from typing import Final
 
-from service.advisor.plan_types import Refusal, Verdict
+from service.advisor.plan_types import Fix, Refusal, Verdict
 from service.engines.refusal import Stage
-from service.explanation.explanation_types import CauseBasis, Diagnosis, Fix
-from service.explanation.failure_fixes import memory_fixes, other_fixes
+from service.explanation.explanation_types import CauseBasis, Diagnosis
+from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
+from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
 
+TAKEN: Final = "memory_taken_by_others"
 STAGES: Final = frozenset(stage.value for stage in Stage)
 
 
 def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     """Return why a start failed and what fixes it; ``None`` for a start that did not fail."""
-    if log.failure is None:
+    logged = log.failure or log.earlier
+    if logged is None:
         return None
     planned = run.judged.error if run is not None else None
-    failure, basis = _known(log.failure, planned)
+    failure, basis = _known(logged, planned)
     cause = failure.cause
     stage = cause.stage if cause is not None else ""
     return Diagnosis(
         cause=None if cause is None else cause.name,
         basis=basis,
         stage=stage,
-        type=log.failure.type,
-        message=log.failure.message,
-        line=log.failure.line,
-        reached=log.milestone,
-        means="" if cause is None else cause.means,
-        remedy="" if cause is None else cause.remedy,
+        type=logged.type,
+        message=logged.message,
+        line=logged.line,
+        reached=log.failed_after,
+        means="" if cause is None else _means(log, logged, cause.means),
+        remedy="" if cause is None else cause.remedy_after(log.failed_after),
         source="" if cause is None else cause.source,
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
-        fixes=() if run is None else _fixes(stage, log, run, foreseen=foreseen is True),
+        fixes=() if run is None or log.earlier else _fixes(failure, log, run, foreseen=foreseen is True),
+        offers=offers(log, failure),
+        serving=logged.serving,
+        start=log.failed_start if log.starts > 1 else None,
+        earlier=log.earlier is not None,
     )
+
+
+def _means(log: StartupLog, failure: Failure, means: str) -> str:
+    """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
+    if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
+        return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
+    return means
 
 
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:
@@ -63,8 +77,11 @@ def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | Non
     )
 
 
-def _fixes(stage: str, log: StartupLog, run: PlannedStart, *, foreseen: bool) -> tuple[Fix, ...]:
+def _fixes(failure: Failure, log: StartupLog, run: PlannedStart, *, foreseen: bool) -> tuple[Fix, ...]:
     """Return the fixes; none if the plan does not have the refusal, because a dry run could not test them."""
+    if failure.cause is not None and failure.cause.name == TAKEN:
+        return beside_others(run, log)
+    stage = failure.cause.stage if failure.cause is not None else ""
     if stage == Stage.MEMORY:
         return memory_fixes(run, log)
     return other_fixes(run, log) if foreseen else ()

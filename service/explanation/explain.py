@@ -1,21 +1,14 @@
 """Explains a startup log: compares it with the plan of the same start."""
 
-import tomllib
-from collections.abc import Iterator, Mapping
-from importlib.resources import files
-from typing import Final
+from collections.abc import Iterator
 
 from service.advisor.plan_request import PlanRequest
+from service.engines.arguments.effects import Effect, Touched, effect_of
 from service.explanation.diagnosis import diagnose
 from service.explanation.explanation_types import Assumption, Explanation
 from service.explanation.findings import findings
 from service.explanation.planned_start import PlannedStart, planned_start
 from service.startup_log.log import StartupLog
-
-UNMODELLED: Final[Mapping[str, str]] = tomllib.loads(
-    files("service.explanation").joinpath("unmodelled.toml").read_text("utf-8")
-)["flags"]
-"""Why a flag that plans ignore can make a start differ from its plan, by the flag's name."""
 
 
 def explain(
@@ -41,9 +34,19 @@ def explain(
         missing=missing,
         findings=() if run is None else findings(log, run),
         ending=diagnose(log, run),
-        unmodelled=tuple(f"{name}: {UNMODELLED[name]}" for name in log.unmodelled if name in UNMODELLED),
+        unmodelled=tuple(_unmodelled(log)),
         notes=() if run is None else tuple(_notes(log, run)),
     )
+
+
+def _unmodelled(log: StartupLog) -> Iterator[str]:
+    """Yield the flags that plans ignore and that can change what a start logs, each with what it changes."""
+    for name in log.unmodelled:
+        effect = effect_of(name)
+        if effect is None or effect.effect is not Effect.NOT_MODELLED:
+            continue
+        if {Touched.MEMORY, Touched.CACHE, Touched.START} & set(effect.touches):
+            yield f"{name}: {effect.reason}"
 
 
 def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:

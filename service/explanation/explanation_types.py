@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Refusal, Verdict
+from service.advisor.plan_types import Fix, Refusal, Verdict
 from service.startup_log.log import StartupLog
 
 
@@ -47,17 +47,6 @@ class Finding:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A change with which the start gets past the failure, tested by a dry run."""
-
-    words: str
-    verdict: Verdict
-    tokens: int | None
-    max_concurrency: float | None
-    command: str
-
-
 class CauseBasis(StrEnum):
     """The source of a failure's cause."""
 
@@ -93,6 +82,14 @@ class Diagnosis:
     foreseen: bool | None
     """Whether the plan refuses for the same reason; ``None`` where a plan cannot say."""
     fixes: tuple[Fix, ...]
+    offers: tuple[str, ...] = ()
+    """Flags that follow from the numbers of the log alone, each with its reason; they were not planned."""
+    serving: bool = False
+    """The engine had started and served when it failed."""
+    start: int | None = None
+    """Which of several starts in the log failed, counted from 1."""
+    earlier: bool = False
+    """A later start in the same log came up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
-from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import FixAttempt, attempts, starts
-from service.advisor.plan_types import Candidate
+from service.advisor.fixes import FixAttempt, fix_of, newer_release, plain_refusal_sources, starts, working
+from service.advisor.plan_types import Candidate, Fix
 from service.engines.flags import ServeFlags
-from service.explanation.explanation_types import Fix
+from service.explanation.offers import share_left
 from service.explanation.planned_start import PlannedStart, available_gib
 from service.startup_log.log import StartupLog
 from service.units import GIB
@@ -25,6 +24,8 @@ LEFT_FREE: Final = 0.05
 OUT_OF_MEMORY: Final = frozenset({"out_of_memory", "out_of_memory_warming_up", "graph_capture_failed"})
 """Causes of a start that had memory for a cache, but too little memory beside it."""
 SMALL_BATCH: Final = 2048
+DOUBLINGS: Final = (2, 4, 8)
+"""Factors of --tensor-parallel-size to try, up to one host's GPUs."""
 FEW_REQUESTS: Final = 256
 SMALLER_DTYPES: Final = ("fp8", "fp8_e4m3", "int8_per_token_head", "fp8_per_token_head")
 
@@ -39,26 +40,50 @@ class FailureFixAttempt:
     """Whether the logged memory is valid for it too; otherwise it is estimated."""
     more_bytes: int = 0
     """Bytes that it adds to the logged memory."""
+    sharding: bool = False
+    """It shards the weights over more ranks."""
 
 
 def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
     """Return single changes with which the memory suffices, by dry runs with the logged memory."""
-    fixes = (fix for attempt in _for_memory(run, log) if (fix := _tried(run, log, attempt)) is not None)
-    return tuple(islice(fixes, MOST))
+    fixes: list[Fix] = []
+    sharded = False
+    for attempt in _for_memory(run, log):
+        # More ranks than the fewest that suffice are no fix of their own.
+        fix = None if sharded and attempt.sharding else _tried(run, log, attempt)
+        if fix is not None:
+            fixes.append(fix)
+            sharded = sharded or attempt.sharding
+        if len(fixes) == MOST:
+            break
+    return tuple(fixes)
+
+
+def beside_others(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
+    """Return the largest utilization beside the memory that others use, if the model starts with it."""
+    share, flags = share_left(log), run.request.serve
+    if share is None or not run.gpu_specified:
+        return ()
+    words = f"--gpu-memory-utilization {share:.2f}"
+    fix = _tried(
+        run, log, FailureFixAttempt(words, replace(flags, gpu_memory_utilization=share), pinned=False)
+    )
+    return () if fix is None else (fix,)
 
 
 def other_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
     """Return single changes that get past a refusal before memory is known."""
-    found: list[Fix] = []
-    gpu = run.request.gpus[0]
-    for attempt in attempts(run.request.serve, run.rules):
+    request, gpu = run.request, run.request.gpus[0]
+
+    def tried(attempt: FixAttempt) -> Candidate | None:
         pinned = replace(attempt, flags=_with_memory(attempt.flags, log))
-        if starts(run.request, pinned, gpu):
-            candidate = dry_run(run.request, pinned.flags, pinned.rules, gpu)
-            found.append(_fix(run, attempt, candidate))
-        if len(found) == MOST:
-            break
-    return tuple(found)
+        if not starts(request, pinned, gpu):
+            return None
+        return dry_run(request, pinned.flags, pinned.rules, gpu)
+
+    sources = plain_refusal_sources(request.model, request.serve, run.rules, gpu)
+    found = islice(working(request.model, sources, tried), MOST - 1)
+    return (*found, *newer_release(request.model, request.serve, run.rules, tried))
 
 
 def _with_memory(flags: ServeFlags, log: StartupLog) -> ServeFlags:
@@ -78,31 +103,20 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
     if not candidate.may_serve:
         return None
-    return _fix(run, attempt, candidate)
-
-
-def _fix(run: PlannedStart, attempt: FailureFixAttempt | FixAttempt, candidate: Candidate) -> Fix:
-    cache, model = candidate.kv_cache, run.request.model
-    rules = attempt.rules if isinstance(attempt, FixAttempt) else run.rules
-    return Fix(
-        words=attempt.words,
-        verdict=candidate.verdict,
-        tokens=None if cache is None else cache.tokens,
-        max_concurrency=None if cache is None else cache.max_concurrency,
-        command=serve_command(model.id, attempt.flags, rules, model.requested_revision),
-    )
+    changed = FixAttempt(attempt.words, attempt.flags, run.rules)
+    return fix_of(run.request.model, changed, candidate)
 
 
 def _for_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
     """Yield changes that need less memory or leave more of it, the least costly first."""
-    if log.failure is not None and log.failure.cause is not None and log.failure.cause.name in OUT_OF_MEMORY:
+    if _out_of_memory(log):
         yield from _less_cache(run, log)
     else:
         yield from _shorter(run.request.serve, log)
         yield from _more_memory(run, log)
         yield from _fewer_requests(run.request.serve, log)
         yield from _smaller_dtypes(run)
-    yield from _lighter(run)
+    yield from _lighter(run, log)
 
 
 def _less_cache(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
@@ -136,15 +150,24 @@ def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:
             yield FailureFixAttempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype))
 
 
-def _lighter(run: PlannedStart) -> Iterator[FailureFixAttempt]:
+def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
     """Yield changes that need less memory beside the cache. It is estimated: the log does not contain it."""
     flags = run.request.serve
-    if run.start is not None and run.start.engine_config.max_num_batched_tokens > SMALL_BATCH:
+    loading = log.failed_after == "loading" and _out_of_memory(log)
+    batched = None if run.start is None else run.start.engine_config.max_num_batched_tokens
+    if batched is not None and batched > SMALL_BATCH and not loading:
         words = f"--max-num-batched-tokens {SMALL_BATCH}"
         yield FailureFixAttempt(words, replace(flags, max_num_batched_tokens=SMALL_BATCH), pinned=False)
-    ranks = 2 * (flags.tensor_parallel_size or 1)
-    words = f"--tensor-parallel-size {ranks}"
-    yield FailureFixAttempt(words, replace(flags, tensor_parallel_size=ranks), pinned=False)
+    for factor in DOUBLINGS:
+        ranks = factor * (flags.tensor_parallel_size or 1)
+        words = f"--tensor-parallel-size {ranks}"
+        changed = replace(flags, tensor_parallel_size=ranks)
+        yield FailureFixAttempt(words, changed, pinned=False, sharding=True)
+
+
+def _out_of_memory(log: StartupLog) -> bool:
+    failure = log.failure
+    return failure is not None and failure.cause is not None and failure.cause.name in OUT_OF_MEMORY
 
 
 def _shorter(flags: ServeFlags, log: StartupLog) -> Iterator[FailureFixAttempt]:

@@ -1,6 +1,7 @@
 """Compares the values of a log with the plan, one by one."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.explanation.comparison import (
@@ -16,6 +17,19 @@ from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.startup_log.log import LogReading, StartupLog, read_log
 
+FIRST_PRINTS: Final[Mapping[str, float]] = {"total_gib": 0.012, "requested_gib": 0.011}
+"""GiB by which drivers of one GPU type differ, beside the digits of the log."""
+LOADING_SHARE: Final = 0.02
+"""Share of the weights that loading takes beside them: buffers, tables, the allocator's rounding."""
+CAPTURED: Final = (-0.5, 4.0)
+"""Share of the estimate that captured graphs took in logs: from less than none (memory was freed) to 3.6."""
+OWN_DIGITS: Final = 0.001
+"""Share of a total that is given as one of the caller's own GPU: it is the log's own number."""
+UNSIZED: Final[Mapping[str, str]] = {
+    "enable_lora": "adapters take memory beside the weights",
+    "lora_modules": "adapters take memory beside the weights",
+}
+"""Flags with which the memory after loading is not that of the weights alone."""
 HALF: Final = 0.5
 """Half of a whole number's last digit."""
 OF_BUDGET: Final[Mapping[str, Callable[[MemoryBudget], Estimate]]] = {
@@ -76,7 +90,9 @@ def _architecture(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
         yield compare_words(reading, planned, "the config's class", same=reading.value == planned)
     for reading in _reading(log, "attention_backend"):
         planned_backends = run.free.attention_backends
-        if planned_backends:
+        if planned_backends and not run.gpu_specified:
+            yield not_compared(reading, "the GPU type is not known: give `gpu`")
+        elif planned_backends:
             yield compare_words(
                 reading,
                 ", ".join(planned_backends),
@@ -109,8 +125,27 @@ def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
                 yield not_compared(reading, "--kv-cache-memory-bytes sets it")
             elif name == "cuda_graph_estimate_gib" and not term(budget).high:
                 yield not_compared(reading, "the release measures it and reserves nothing for it by default")
+            elif name == "model_loading_gib" and (why := _unsized(log)) is not None:
+                yield not_compared(reading, why)
             else:
-                yield compare(reading, Interval.of(term(budget)), WORDS[name])
+                yield compare(reading, _allowed(name, Interval.of(term(budget))), WORDS[name])
+
+
+def _unsized(log: StartupLog) -> str | None:
+    return next((why for flag, why in UNSIZED.items() if flag in log.unmodelled), None)
+
+
+def _allowed(name: str, planned: Interval) -> Interval:
+    """Return the interval that a logged term may have: the estimate, and what the log counts beside it."""
+    if name == "model_loading_gib":
+        return replace(planned, high=planned.high + LOADING_SHARE * planned.value, exact=False)
+    if name == "cuda_graph_gib":
+        low, high = (share * planned.value for share in CAPTURED)
+        return replace(planned, low=min(planned.low, low), high=max(planned.high, high), exact=False)
+    if name in FIRST_PRINTS:
+        slack = FIRST_PRINTS[name] + OWN_DIGITS * planned.value
+        return replace(planned, low=planned.low - slack, high=planned.high + slack)
+    return planned
 
 
 def _cache(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
@@ -118,7 +153,11 @@ def _cache(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     for name, (field, slack) in OF_CACHE.items():
         for reading in _reading(log, name):
             planned = run.interval(field)
-            if planned is not None:
+            if name == "max_concurrency" and not run.gpu_specified and _by_batch(run):
+                yield not_compared(
+                    reading, "it follows from --max-num-batched-tokens, whose default the GPU decides"
+                )
+            elif planned is not None:
                 yield compare(reading, planned, f"from the logged {gib:.2f} GiB", slack)
             elif gib is not None:
                 words = (
@@ -136,6 +175,13 @@ def _cache(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
                 )
 
 
+def _by_batch(run: PlannedStart) -> bool:
+    """Whether the concurrency follows from the batch, as with sliding windows, and the batch is not given."""
+    cache = run.judged.kv_cache
+    kinds = {group.kind for group in cache.groups} if cache is not None else set()
+    return run.request.serve.max_num_batched_tokens is None and len(kinds) > 1
+
+
 def _from_estimate(reading: LogReading, value: float, available: Estimate, slack: float) -> Finding:
     """Return the comparison with the budget's interval, to whose memory the figure is proportional."""
     low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
@@ -146,8 +192,9 @@ def _from_estimate(reading: LogReading, value: float, available: Estimate, slack
 def _shape(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     cache = run.judged.kv_cache or run.free.kv_cache
     for reading in _reading(log, "attention_block_size"):
-        if run.free.block_size is not None:
-            value = float(run.free.block_size)
+        size = _attention_block(cache) or run.free.block_size
+        if size is not None:
+            value = float(size)
             why = "the smallest block whose page holds a recurrent layer's state"
             yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
     for reading in _reading(log, "mamba_pad_pct"):
@@ -155,6 +202,13 @@ def _shape(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
         if percent is not None:
             why = "a recurrent layer's state is padded to the attention layers' page"
             yield compare(reading, Interval(percent, percent, percent, exact=True), why)
+
+
+def _attention_block(cache: KvCache | None) -> int | None:
+    """Return the block size of attention layers beside recurrent ones, whose page it fills."""
+    if cache is None or not any(group.kind == "mamba" for group in cache.groups):
+        return None
+    return next((group.block_size for group in cache.groups if group.kind != "mamba"), None)
 
 
 def _padding(cache: KvCache) -> float | None:

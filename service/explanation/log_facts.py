@@ -16,6 +16,8 @@ HALF_DIGIT: Final = 0.005
 FIRST_WITH_FA3: Final = 9
 """Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
 FLASH_ATTENTION_3: Final = 3.0
+RESOLVED: Final = ("max_num_batched_tokens", "max_num_seqs")
+"""Flags whose defaults depend on the GPU and on whether the engine serves; the log's values replace them."""
 OF_READINGS: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
 """Flags whose final values the engine logs in separate sentences."""
 
@@ -28,6 +30,8 @@ def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
     """
     if log.release is not None:
         return _named_release(log.release, log.releases)
+    if log.around.release is not None and not log.releases:
+        return _specified_beside_log(log.around.release)
     if log.releases:
         release = str(log.releases[-1])
         others = ", ".join(map(str, log.releases[:-1]))
@@ -35,6 +39,14 @@ def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
         return release, (Assumption("engine.version", release, why),)
     newest = str(RELEASES[-1])
     return newest, (Assumption("engine.version", newest, "the log does not name the release"),)
+
+
+def _specified_beside_log(specified: str) -> tuple[str, tuple[Assumption, ...]]:
+    """Return the release of a text that names one beside the engine's own lines."""
+    release, assumed = _named_release(specified, ())
+    if assumed:
+        return release, assumed
+    return release, (Assumption("engine.version", release, f"the text says vLLM {specified}", certain=True),)
 
 
 def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tuple[Assumption, ...]]:
@@ -49,7 +61,9 @@ def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tup
             return str(resolved.release), ()
         return str(resolved.release), (Assumption("engine.version", str(resolved.release), resolved.doubt),)
     if found:
-        release = found[-1]
+        # A build comes from before the release that it leads to: of those that fit, the first that is newer.
+        newer = [release for release in found if release > Version(version.base_version)]
+        release = newer[0] if newer else found[-1]
     elif version.micro > 0 and version.is_devrelease:
         # A build of the main branch has the number of an unreleased patch; it precedes the next minor.
         release = resolve_release(f"{version.major}.{version.minor + 1}.0").release
@@ -61,24 +75,51 @@ def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tup
 
 def gpus_of(log: StartupLog, types: Iterable[GpuType]) -> tuple[GpuType, ...]:
     """Return the GPU types from which the log can be, the likeliest first; none if it does not say."""
-    name, total = log.word("gpu_name"), log.number("total_gib")
-    if name is None and total is None:
+    known = tuple(gpu for gpu in types if gpu.modelled)
+    total = log.number("total_gib")
+    for names in (tuple(filter(None, (log.word("gpu_name"),))), log.around.gpus, log.around.mentioned):
+        named = tuple(gpu for gpu in known if any(_is_named(gpu, name) for name in names))
+        if named:
+            fitting = tuple(gpu for gpu in named if _has_total(gpu, total) and _has_kernels(gpu, log))
+            if fitting or names != log.around.mentioned:
+                return _likeliest(fitting or named, total)
+    if total is None:
         return ()
-    matching = [
-        gpu
-        for gpu in types
-        if gpu.modelled and _has_name(gpu, name) and _has_total(gpu, total) and _has_kernels(gpu, log)
-    ]
+    return _likeliest((gpu for gpu in known if _has_total(gpu, total) and _has_kernels(gpu, log)), total)
+
+
+def _likeliest(gpus: Iterable[GpuType], total: float | None) -> tuple[GpuType, ...]:
     wanted = 0 if total is None else round(total * GIB)
-    return tuple(sorted(matching, key=lambda gpu: abs(gpu.memory_bytes - wanted) if wanted else 0))
+    return tuple(sorted(gpus, key=lambda gpu: abs(gpu.memory_bytes - wanted) if wanted else 0))
 
 
-def _has_name(gpu: GpuType, name: str | None) -> bool:
-    return name is None or _plain(gpu.name) == _plain(name)
+def own_gpu(log: StartupLog) -> tuple[dict[str, Any], str] | None:
+    """Return a GPU of the logged total memory as one of the caller's own, and why; ``None`` without a total.
+
+    Its compute capability is assumed: kernels of FlashAttention 3 run on 9.0 alone, all others on 8.0.
+    """
+    total = log.number("total_gib")
+    mib = log.around.total_mib
+    if total is None and mib is None:
+        return None
+    size = round(total * GIB) if total is not None else (mib or 0) << 20
+    fa3 = log.number("flash_attention") == FLASH_ATTENTION_3
+    names = [log.word("gpu_name"), *log.around.gpus]
+    name = next((each for each in names if each), "GPU of the log")
+    why = f"no known type has {size / GIB:.2f} GiB; its compute capability is assumed"
+    capability = "9.0" if fa3 else "8.0"
+    return {"name": name[:100], "memory_bytes": size, "compute_capability": capability}, why
+
+
+def _is_named(gpu: GpuType, name: str) -> bool:
+    """Whether a printed or written name is that of a type: the whole name, or its last words."""
+    wanted, known = _plain(name), _plain(gpu.name)
+    return wanted == known or known.removeprefix("geforce ").removeprefix("tesla ") == wanted
 
 
 def _plain(name: str) -> str:
-    return name.replace("_", " ").removesuffix(".json").removeprefix("NVIDIA ").lower()
+    plain = name.replace("_", " ").removesuffix(".json").strip().removeprefix("NVIDIA ").lower()
+    return plain.removesuffix(" gpu")
 
 
 def _has_total(gpu: GpuType, total: float | None) -> bool:
@@ -93,6 +134,12 @@ def _has_kernels(gpu: GpuType, log: StartupLog) -> bool:
     if log.number("flash_attention") != FLASH_ATTENTION_3 or gpu.compute_capability is None:
         return True
     return gpu.compute_capability.major == FIRST_WITH_FA3
+
+
+def resolved_of(log: StartupLog) -> dict[str, int]:
+    """Return the logged values of flags whose defaults the plan cannot know: no GPU is, or no server ran."""
+    values = {name: log.number(name) for name in RESOLVED}
+    return {name: int(value) for name, value in values.items() if value is not None and name not in log.flags}
 
 
 def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:

@@ -2,30 +2,24 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
 
 from service.engines.flags import ServeFlags
+from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
+from service.launch_command.command_pairs import command_pairs
 from service.startup_log.lines import MAX_LINE, LogLine
 from service.startup_log.literals import read_pairs, read_value
 
+NAMESPACE: Final = "args: Namespace("
+"""Source: vLLM 0.8.3 to 0.9.1, entrypoints/openai/api_server.py run_server: all arguments, given or not."""
 ARGUMENTS: Final = "non-default args: {"
 """Source: vLLM 0.33.0, entrypoints/common/startup.py log_non_default_args; the same words since 0.10.2."""
 CONFIG: Final = " with config: model="
 """Source: vLLM 0.33.0, v1/engine/core.py EngineCore and config/vllm.py VllmConfig."""
-SHORT: Final[Mapping[str, str]] = {
-    "tp": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "dcp": "decode_context_parallel_size",
-    "ep": "enable_expert_parallel",
-    "q": "quantization",
-    "sc": "speculative_config",
-}
-"""Source: vLLM 0.33.0, engine/arg_utils.py EngineArgs.add_cli_args."""
 IN_CONFIG: Final[Mapping[str, str]] = {
     "max_seq_len": "max_model_len",
     "chunked_prefill_enabled": "enable_chunked_prefill",
@@ -45,14 +39,19 @@ IN_CONFIG: Final[Mapping[str, str]] = {
     },
 }
 """Flags by their names in the logged configuration."""
+CONTINUES: Final = ("\\", " `", " ^")
+"""Ends of a line that go on: of a POSIX shell, of PowerShell and of cmd."""
+CONTINUED: Final = "\\`^"
 MAX_NAMES: Final = 64
 """Most names of unmodelled flags that are stored."""
 
 _COMMAND: Final = re.compile(
-    r"\bvllm (?:serve|bench [a-z]{1,16})\b|\bvllm\.entrypoints\.openai\.api_server\b"
+    r"(?:(?<![\w/.~-])[\w/.~-]{1,200}/|\b)vllm (?:serve|bench [a-z]{1,16})\b"
+    r"|\bvllm\.entrypoints\.openai\.api_server\b|\bcommand:(?=\s{1,4}--)|\bvllm/vllm-openai[\w:.@-]{0,100}[\"']?(?=\s)"
 )
 _BEFORE: Final = re.compile(
-    r"(?:^|[$#+>;:&|(\"']\s?|(?:\b(?:exec|nohup|sudo|time)|-m)\s|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
+    r"(?:^|[$#+>;:&|(\"'`%\u276f\u279c\u00bb=]\s{0,2}|(?:\b(?:exec|nohup|sudo|time|run|uvx|srun|env|cmd|command)|-m|-E)\s|"
+    r"[^\x00-\x7f]\s?|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
 )
 """Text that may precede a command that was run, such as a prompt; prose about a command has other words."""
 MAX_BEFORE: Final = 300
@@ -81,12 +80,17 @@ class Arguments:
 
 def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     """Return the last arguments that the engine logged; None if it logged none."""
-    found = None
+    found: tuple[str, str] | None = None
     for line in lines:
-        _, marker, rest = line.text.partition(ARGUMENTS)
-        if marker:
-            found = rest
-    return None if found is None else _arguments(read_pairs(found, ":").items())
+        for words, separator in ((ARGUMENTS, ":"), (NAMESPACE, "=")):
+            _, marker, rest = line.text.partition(words)
+            if marker:
+                found = (rest, separator)
+    if found is None:
+        return None
+    arguments = _arguments(read_pairs(*found).items())
+    # A namespace holds every flag, so that its names do not tell which were given.
+    return arguments if found[1] == ":" else replace(arguments, unmodelled=())
 
 
 def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
@@ -109,29 +113,46 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     A backslash at the end of a line continues the command. None if the log has no such command.
     """
     command: list[str] = []
-    size, continued = 0, False
+    size, continued, done = 0, False, False
     for line in lines:
         started = _COMMAND.search(line.text)
-        if started is not None and not _is_run(line.text, started.start()):
+        if started is not None and not _is_run(line.text, started):
             started = None
-        if started is None and not continued:
+        written = line.text.removeprefix("> ")
+        if started is None and not (continued or (command and _is_more(written) and size < MAX_LINE)):
+            done = done or bool(command)
             continue
-        text = line.text if started is None else line.text[started.end() :]
+        if started is None and done:
+            continue
+        text = written if started is None else line.text[started.end() :]
         if started is not None:
-            command, size = [], 0
+            command, size, done = [], 0, False
         command.append(text)
         # The backslash of an empty continued line counts too, so that the number of lines is bounded.
         size += len(text)
-        continued = text.endswith("\\") and size < MAX_LINE
+        continued = text.endswith(CONTINUES) and size < MAX_LINE
     if not command:
         return None
-    words = _split(" ".join(part.removesuffix("\\") for part in command))
-    return _arguments(_options(words)) if words else None
+    words = _split(" ".join(part.rstrip(CONTINUED) for part in command))
+    return _arguments(command_pairs(words)) if words else None
 
 
-def _is_run(text: str, at: int) -> bool:
-    """Whether the text before a command shows that it was run; only the last characters of it matter."""
+def _is_run(text: str, command: re.Match[str]) -> bool:
+    """Whether the text before a command shows that it was run; only the last characters of it matter.
+
+    An image is always run with what stands after it, unless that is prose.
+    """
+    at = command.start()
+    if text[command.end() :].startswith("`"):
+        return False
+    if "/vllm-openai" in command[0]:
+        return text[command.end() :].strip()[:2] in {"", "\\", "`", "--"} or "docker" in text[:at]
     return _BEFORE.search(text[max(0, at - MAX_BEFORE) : at]) is not None
+
+
+def _is_more(text: str) -> bool:
+    """Whether a line below a command holds more of its options, though the line above does not go on."""
+    return text.startswith("--")
 
 
 def _split(command: str) -> list[str]:
@@ -141,39 +162,6 @@ def _split(command: str) -> list[str]:
         words = command.split()
     end = next((position for position, word in enumerate(words) if word in _ENDS), len(words))
     return words[:end]
-
-
-def _options(words: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the options of a command; the first word that is not an option is the model."""
-    position, model_found = 0, False
-    while position < len(words):
-        word = words[position]
-        position += 1
-        if not word.startswith("-"):
-            if not model_found:
-                yield "model", word
-            model_found = True
-            continue
-        option, joined, value = word.lstrip("-").partition("=")
-        name = SHORT.get(option, option.replace("-", "_"))
-        values = [value] if joined else []
-        while not joined and position < len(words) and not _is_option(words[position]):
-            values.append(words[position])
-            position += 1
-            if _kind(name) is not tuple:
-                break
-        if name.startswith("no_") and not values:
-            yield name.removeprefix("no_"), False
-        elif _kind(name) is bool and values and not joined:
-            # A switch has no value: the next word is the model.
-            position -= len(values)
-            yield name, True
-        else:
-            yield name, values if _kind(name) is tuple else (values[0] if values else True)
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and not word.lstrip("-").replace(".", "").isdecimal()
 
 
 def _arguments(pairs: Iterable[tuple[str, Any]]) -> Arguments:
@@ -206,17 +194,27 @@ def _kind(name: str) -> Any:  # noqa: ANN401 - a type
 def _flag(name: str, value: Any) -> Any:  # noqa: ANN401 - any printed value
     """Return a flag's value converted to its type; ``None`` if that is not possible."""
     kind = _kind(name)
-    if kind is SpeculativeConfig:
+    if kind in {SpeculativeConfig, JsonObject}:
         read = read_value(value) if isinstance(value, str) else value
         return read if isinstance(read, dict) else None
     if kind is tuple:
-        return [str(each) for each in value] if isinstance(value, list) else None
+        return _listed(name, value)
     if kind is bool:
         switch = read_value(value) if isinstance(value, str) else value
         return switch if isinstance(switch, bool) else None
     if kind is str:
         return _word(value)
     return _number(value, kind)
+
+
+def _listed(name: str, value: Any) -> list[Any] | None:  # noqa: ANN401 - any printed value
+    """Return the items of a list, as words or as whole numbers."""
+    if not isinstance(value, list):
+        return None
+    if get_args(_TYPES[name])[0] is not int:
+        return [str(each) for each in value]
+    numbers = [_number(each, int) for each in value]
+    return None if None in numbers else numbers
 
 
 def _word(value: Any) -> str | None:  # noqa: ANN401 - any printed value

@@ -1,10 +1,11 @@
 """Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
+from service.startup_log.exceptions import QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
@@ -12,15 +13,18 @@ from service.startup_log.templates import lines_containing
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
-_EXCEPTION: Final = re.compile(
-    r"(?:[a-z_][A-Za-z0-9_]{0,60}\.){0,8}([A-Z][A-Za-z0-9_]{0,80}(?:Error|Exception)|Exception|SystemExit)\b"
-    r"(?::|\()\s?(.*)"
-)
 _HEADING: Final = "validation error"
 """Heading of an error of Pydantic; the message itself is on the next lines."""
 _BELOW: Final = 3
 """Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
+_SENTENCES: Final = tuple((cause, template) for cause in CAUSES for template in cause.templates)
+_WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
+MOST_WRAPPED: Final = 1 << 18
+"""Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
+MOST_CHAINED: Final = 16
+"""Exceptions of one chain that are followed."""
+_CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,58 +43,128 @@ class Failure:
     """Values in the message, by name."""
     paraphrased: bool = False
     """The message was written by a person, not by the engine."""
+    serving: bool = False
+    """The engine had started and served when it failed."""
+    follows: bool = False
+    """The message only says that something else failed, and the log does not show what."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The words of a known cause on one line."""
+
+    at: int
+    cause: FailureCause
+    values: Mapping[str, float | str]
 
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure.
 
-    It is the first message of a known cause, since later errors only follow from it (in workers, the engine's
-    core, the server). If there is none, it is the last exception; else a person's description of the failure.
+    In this order: the first message of a known cause that was raised or logged as an error, since later
+    errors only follow from it (in workers, the engine's core, the server); such a message anywhere else, or
+    over two lines; the first other exception; a message that follows from another failure; an exception in a
+    person's sentence; a person's description of the failure.
     """
-    known = _known(lines)
-    if known is not None:
-        return known
-    raised = [(line, match) for line in lines if (match := _EXCEPTION.match(line.text))]
-    roots = [each for each in raised if not _is_wrapper(each[0].text)]
-    if roots:
-        line, match = roots[-1]
-        return Failure(match[1], _full_message(match[2], lines, line), line.number, None, {})
+    raised = {each.at: each for each in raised_in(lines)}
+    known = list(_known(lines))
+    strong = [each for each in known if not each.cause.weak]
+    weak = [each for each in known if each.cause.weak]
+    errors = [each for each in strong if each.at in raised or lines[each.at].level]
+    roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
+    weakly = {each.at for each in weak}
+    first = next(iter(errors or strong), None) or next(_over_two_lines(lines), None)
+    if first is not None:
+        return _of_known(first, strong, raised, lines)
+    own = [each for each in roots if not each.in_prose and each.at not in weakly]
+    if own:
+        return _of_exception(_last_of_chain(own, lines), lines)
+    if weak:
+        return replace(_of_known(weak[0], weak, raised, lines), follows=True)
+    return _of_exception(roots[0], lines) if roots else _in_words(lines)
+
+
+def _in_words(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or one of which the log only says that it happened."""
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
     for line in lines:
-        if _is_wrapper(line.text):
-            return Failure("", line.text[:MAX_MESSAGE], line.number, None, {})
+        if line.level not in QUIET and is_wrapper(line.text):
+            return Failure("", line.text[:MAX_MESSAGE], line.number, None, {}, follows=True)
     return None
 
 
-def _known(lines: Sequence[LogLine]) -> Failure | None:
-    """Return the failure on the first line with a known cause, with the values of all its templates."""
-    sentences = [(cause, template) for cause in CAUSES for template in cause.templates]
-    root: tuple[LogLine, FailureCause] | None = None
-    values: dict[str, float | str] = {}
-    for at, which in lines_containing([line.text for line in lines], [each.start for _, each in sentences]):
-        cause, template = sentences[which]
-        if root is not None and root != (lines[at], cause):
+def is_wrapper(text: str) -> bool:
+    """Whether a text only says that something else failed."""
+    return any(words in text for words in WRAPPERS)
+
+
+def _known(lines: Sequence[LogLine]) -> Iterator[_Known]:
+    """Yield the first known cause of each line that has one, with the values of all its templates."""
+    found: dict[int, _Known] = {}
+    for at, which in lines_containing([line.text for line in lines], [each.start for _, each in _SENTENCES]):
+        cause, template = _SENTENCES[which]
+        if lines[at].level in QUIET or (at in found and found[at].cause != cause):
             continue
-        for found in template.find(lines[at].text):
-            root = (lines[at], cause)
-            values |= found
-    if root is None:
-        return None
-    line, cause = root
-    match = _EXCEPTION.match(line.text)
-    kind, words = (match[1], match[2]) if match else (cause.type, line.text)
-    return Failure(kind, words.strip("\"'() ")[:MAX_MESSAGE], line.number, cause, values)
+        for values in template.find(lines[at].text):
+            before = found[at].values if at in found else {}
+            found[at] = _Known(at, cause, {**before, **values})
+    for at, line in enumerate(lines):
+        if line.text in _WHOLE and at not in found:
+            found[at] = _Known(at, _WHOLE[line.text], {})
+    yield from (found[at] for at in sorted(found))
 
 
-def _full_message(message: str, lines: Sequence[LogLine], at: LogLine) -> str:
+def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
+    """Yield the known causes whose words are wrapped over two lines, between words or inside of one."""
+    if sum(len(line.text) for line in lines) > MOST_WRAPPED:
+        return
+    for between in (" ", ""):
+        pairs = [
+            replace(line, text=f"{line.text}{between}{below.text}", level=line.level or below.level)
+            for line, below in pairwise(lines)
+        ]
+        yield from (each for each in _known(pairs) if not each.cause.weak)
+
+
+def _of_known(
+    root: _Known, others: Sequence[_Known], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return a known failure in the words of the exception, if the log has it too."""
+    same = [each for each in others if each.cause == root.cause]
+    shown = root.at
+    if shown not in raised or raised[shown].in_prose:
+        shown = next(
+            (each.at for each in same if each.at in raised and not raised[each.at].in_prose), root.at
+        )
+    exception, line = raised.get(shown), lines[shown]
+    values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
+    if exception is None:
+        words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
+        return Failure(root.cause.type, words, line.number, root.cause, values)
+    message = _full_message(exception.message, lines, shown)
+    return Failure(exception.type, message, line.number, root.cause, values)
+
+
+def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
+    return Failure(root.type, _full_message(root.message, lines, root.at), lines[root.at].number, None, {})
+
+
+def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
+    """Return the first exception, or the last one that was raised while it was handled."""
+    root = roots[0]
+    for each in roots[1:MOST_CHAINED]:
+        between = lines[root.at + 1 : min(each.at, root.at + 4)]
+        if not any(_CHAINED in line.text for line in between):
+            break
+        root = each
+    return root
+
+
+def _full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     if _HEADING not in message:
         return message[:MAX_MESSAGE]
-    below = [line.text for line in lines if at.number < line.number <= at.number + _BELOW and line.text]
+    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
     return " ".join([message, *below])[:MAX_MESSAGE]
-
-
-def _is_wrapper(text: str) -> bool:
-    return any(words in text for words in WRAPPERS)

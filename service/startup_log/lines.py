@@ -1,21 +1,42 @@
 """Splits a log into lines: bounded in number and length, printable, and without secrets."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
+from service.startup_log.long_logs import CondensedLog, LogCondenser
 
-MAX_CHARACTERS: Final = 2 << 20
-"""Characters that are read. Of a longer log only the two ends are read: there a start begins and fails."""
+MAX_CHARACTERS: Final = 1 << 20
+"""Characters that are read as they are. A longer log is condensed: `service.startup_log.long_logs`."""
 MAX_LINES: Final = 30_000
 MAX_LINE: Final = 16_384
 """Characters of one line. The engine's longest line, its configuration, has about 6,000."""
 
+MAX_PIECES: Final = 4
+TERMINALS: Final = (60, 250)
+"""Columns of a terminal whose copy is unwrapped."""
+LEAST_WRAPPED: Final = 3
+"""Lines of exactly the greatest length that show a terminal's width."""
+FRAMED: Final = frozenset("|+-=^~*#")
+"""Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
+
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
-_ORIGIN: Final = re.compile(r"\[([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
-_PROCESS: Final = re.compile(r"^\s{0,8}(?:\[[A-Za-z0-9_:.-]{1,40}\] )?\([A-Za-z0-9_ =,]{1,60}\) ")
+_ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
+_LEVEL: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:\d\d-\d\d |\[))")
+MAX_PREFIX: Final = 120
+"""Characters at the beginning of a line in which its level is looked for."""
+_TIME: Final = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
+TIME: Final = 15
+"""Characters after a level that its time takes."""
+_GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
+_PROCESS: Final = re.compile(
+    r"^\s{0,8}(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
+    rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
+)
+"""Compose's service, tags in brackets, processes in parentheses, and a rank."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
@@ -33,34 +54,86 @@ class LogLine:
     """The engine's own message, without the prefix (process, time, level) and unprintable characters."""
     origin: tuple[str, int] | None
     """File and line of the statement that logged it; None if the log does not state them."""
+    level: str = ""
+    """`DEBUG` to `CRITICAL`; empty if the log does not state it."""
+    time: str = ""
+    """Month, day and time that the engine logged, as they stand there; empty if the log states none."""
 
 
-def read_lines(log: str) -> tuple[LogLine, ...]:
+def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     """Return a log's lines, cleaned.
 
-    If a log is longer than ``MAX_CHARACTERS`` or ``MAX_LINES``, its middle is dropped; if a line is longer
-    than ``MAX_LINE``, its end is dropped.
+    Of a log longer than ``MAX_CHARACTERS`` the two ends are read, and the lines between them that show a
+    failure or a step of a start. Of more than ``MAX_LINES`` lines the first and the last are read. A line
+    longer than ``MAX_LINE`` is read as several lines of the same number.
     """
-    log = log.removesuffix("\n")
-    if len(log) <= MAX_CHARACTERS:
-        numbered = list(enumerate(log.split("\n"), 1))
-    else:
-        half = MAX_CHARACTERS // 2
-        tail = log.count("\n", 0, len(log) - half) + 1
-        numbered = [*enumerate(log[:half].split("\n"), 1), *enumerate(log[-half:].split("\n"), tail)]
+    numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
-        numbered = numbered[: MAX_LINES // 2] + numbered[-MAX_LINES // 2 :]
+        numbered = (*numbered[: MAX_LINES // 2], *numbered[-MAX_LINES // 2 :])
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
-    drawn = ((number, part) for number, text in numbered for part in text.splitlines() or ("",))
+    drawn = (
+        (number, piece)
+        for number, text in numbered
+        for part in text.splitlines() or ("",)
+        for piece in _pieces(part)
+    )
     return tuple(_line(number, text) for number, text in islice(drawn, MAX_LINES))
+
+
+def _numbered(log: str) -> Sequence[tuple[int, str]]:
+    if len(log) <= MAX_CHARACTERS:
+        return list(enumerate(_unwrapped(log.split("\n")), 1))
+    condenser = LogCondenser()
+    for at in range(0, len(log), MAX_CHARACTERS // 4):
+        condenser.feed(log[at : at + MAX_CHARACTERS // 4])
+    return condenser.finish().numbered
+
+
+def _unwrapped(lines: list[str]) -> list[str]:
+    """Return the lines of a terminal's copy with the parts of a wrapped line joined; the numbers stay.
+
+    A terminal cuts every longer line at its width, so that several lines have exactly the greatest length.
+    """
+    lengths = [len(line.rstrip("\r")) for line in lines]
+    width = max(lengths)
+    if not TERMINALS[0] <= width <= TERMINALS[1] or lengths.count(width) < LEAST_WRAPPED:
+        return lines
+    joined: list[str] = []
+    into: int | None = None
+    for at, line in enumerate(lines):
+        if into is None:
+            joined.append(line)
+        else:
+            joined[into] = joined[into].rstrip("\r") + line
+            joined.append("")
+        wrapped = lengths[at] == width and line.rstrip("\r")[-1] not in FRAMED
+        into = (at if into is None else into) if wrapped else None
+    return joined
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a line in at most ``MAX_PIECES`` pieces that end between words: its beginning, and its end."""
+    pieces = 1
+    while len(text) > MAX_LINE:
+        end = text.rfind(" ", MAX_LINE // 2, MAX_LINE) + 1
+        yield text[: end or MAX_LINE]
+        if not end:
+            return
+        pieces += 1
+        text = text[end:] if pieces < MAX_PIECES else text[-MAX_LINE:]
+    yield text
 
 
 def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
     origin = _ORIGIN.search(text)
+    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
+    named = "" if level is None else level[1]
+    time = "" if level is None else text[level.end() : level.end() + TIME].strip()
+    time = time if _TIME.fullmatch(time) else ""
     if origin is None:
-        return LogLine(number, _PROCESS.sub("", text).strip(), None)
-    return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])))
+        return LogLine(number, _PROCESS.sub("", text).strip(), None, named, time)
+    return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)
 
 
 def clean(text: str) -> str:

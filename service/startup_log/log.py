@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from packaging.version import Version
@@ -14,19 +14,28 @@ from service.startup_log.arguments import (
     logged_arguments,
     logged_config,
 )
-from service.startup_log.failure import Failure, find_failure
+from service.startup_log.failure import Failure
 from service.startup_log.lines import LogLine, read_lines
+from service.startup_log.long_logs import CondensedLog
 from service.startup_log.phrases import (
-    BEGINNINGS,
-    MILESTONES,
+    CAUSES,
     OF_RANKS,
     STATEMENTS,
     TEMPLATES,
 )
+from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
+from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
 from service.startup_log.templates import Template, lines_containing
 
 MAX_READINGS: Final = 4096
 """Values that are stored at most; ranks and restarts repeat them."""
+MOST_OF_BANNER: Final = 2000
+"""Lines in which the banner of a server is looked for."""
+UNFINISHED: Final = frozenset({"loading", "profiling"})
+"""Milestones after which a whole log that simply stops shows an engine that was ended."""
+CAME_UP: Final = frozenset({"cache", "capture", SERVING})
+"""Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
+_STOPS: Final = next(cause for cause in CAUSES if cause.name == "ends_without_a_word")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class StartupLog:
     """The facts that a log states about its last start."""
 
     lines: int
-    """Number of lines that were read."""
+    """Number of lines of the log."""
     release: str | None
     """The release as the log names it, with the suffix of a build."""
     releases: tuple[Version, ...]
@@ -65,6 +74,24 @@ class StartupLog:
     """The failure of the start; ``None`` if the log shows none."""
     named: Mapping[str, LogReading] = field(default_factory=dict)
     """The reading that is used for each name, if there are several."""
+    starts: int = 1
+    """Number of starts that the log holds."""
+    failed_start: int | None = None
+    """Which of them failed, counted from 1; of several the last. ``None`` if none did."""
+    failed_after: str = ""
+    """The last milestone that the failed start reached; empty before the first."""
+    earlier: Failure | None = None
+    """The failure of that start, if a later start came up; ``failure`` is ``None`` then."""
+    unread_lines: int = 0
+    """Lines in the middle of a long log that were searched for failures alone."""
+    newest_first: bool = False
+    """The log was exported with its newest line first."""
+    server: bool = True
+    """Whether a server was started, and not the offline class ``LLM``, whose defaults differ."""
+    around: Surroundings = NOTHING
+    """What the text says beside the engine's own lines."""
+    stopped_on: int | None = None
+    """Line on which the engine was asked to stop; ``None`` if it was not."""
 
     def number(self, name: str) -> float | None:
         """Return the number of this name; ``None`` if the log has none."""
@@ -77,21 +104,25 @@ class StartupLog:
         return reading.value if reading is not None and isinstance(reading.value, str) else None
 
 
-def read_log(log: str) -> StartupLog:
+def read_log(log: str | CondensedLog) -> StartupLog:
     """Return the facts in a log about its last start. Missing facts are None or empty."""
-    lines = read_lines(log)
-    start = _last_start(lines)
+    read = read_lines(log)
+    lines, newest_first = in_order(read)
+    starts = split_starts(lines)
+    which, failed = _explained(starts)
+    start, milestone = starts[which].lines, starts[which].milestone
+    failure = _silent(starts[which]) if failed is None else starts[failed].failure
+    came_up = failed is not None and failed != which and starts[which].milestone in CAME_UP
     command = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
     config = logged_config(start)
     readings = tuple(islice(_readings(start), MAX_READINGS))
-    milestone = _milestone(start)
-    failure = find_failure(start)
     named = _named((*readings, *_failure_readings(failure)))
+    around = read_surroundings(lines)
     release = named.get("release")
     model = named.get("model")
     return StartupLog(
-        lines=len(lines),
+        lines=read[-1].number if read else 0,
         release=str(release.value) if release else None,
         releases=_releases(start),
         model=_first(logged, command, config) or (str(model.value) if model else None),
@@ -101,8 +132,17 @@ def read_log(log: str) -> StartupLog:
         unmodelled=(logged or command or Arguments(None, {}, ())).unmodelled,
         readings=readings,
         milestone=milestone,
-        failure=None if milestone == MILESTONES[-1].name else failure,
+        failure=None if came_up else failure,
+        failed_after=starts[which if failed is None else failed].milestone,
+        earlier=failure if came_up else None,
         named=named,
+        starts=len(starts),
+        failed_start=None if failure is None else 1 + (which if failed is None else failed),
+        unread_lines=_unread(read),
+        newest_first=newest_first,
+        around=around,
+        server=any("API server" in line.text or "api_server" in line.text for line in lines[:MOST_OF_BANNER]),
+        stopped_on=starts[which].stopped_on,
     )
 
 
@@ -110,16 +150,49 @@ def _first(*places: Arguments | None) -> str | None:
     return next((place.model for place in places if place is not None and place.model), None)
 
 
-def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
-    """Return the lines from the beginning of the last start on."""
-    started = lines_containing([line.text for line in lines], BEGINNINGS)
-    return lines[started[-1][0] :] if started else lines
+def _unread(lines: Sequence[LogLine]) -> int:
+    """Return how many numbers of lines are missing between those that were read."""
+    pairs = pairwise(lines)
+    return sum(max(0, later.number - earlier.number - 1) for earlier, later in pairs)
+
+
+def _explained(starts: Sequence[LoggedStart]) -> tuple[int, int | None]:
+    """Return the start whose values are read, and the start whose failure is explained; ``None`` without any.
+
+    The last start is read. If it neither failed nor came up, an earlier one that failed is: the log of a
+    crash loop ends somewhere. If it shows only that something failed, or came up, an earlier failure is
+    explained.
+    """
+    last = len(starts) - 1
+    roots = [at for at, start in enumerate(starts) if start.failure is not None and not start.failure.follows]
+    ending = starts[last].failure
+    if ending is not None and (not ending.follows or not roots):
+        return last, last
+    if not roots:
+        failed = [at for at, start in enumerate(starts) if start.failure is not None]
+        return last, failed[-1] if failed else None
+    if ending is None and starts[last].milestone not in CAME_UP:
+        return roots[-1], roots[-1]
+    return last, roots[-1]
+
+
+def _silent(start: LoggedStart) -> Failure | None:
+    """Return the failure of a start whose log stops in its middle; ``None`` for any other."""
+    if not start.begun or start.milestone not in UNFINISHED or start.stopped_on is not None:
+        return None
+    line = next((each for each in reversed(start.lines) if each.text), None)
+    return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
 
 
 def _readings(lines: Sequence[LogLine]) -> Iterator[LogReading]:
     for line, template in _matches(lines):
         for values in template.find(line.text):
-            yield from (LogReading(name, value, line.number) for name, value in values.items())
+            yield from (LogReading(name, _plain(value), line.number) for name, value in values.items())
+
+
+def _plain(value: float | str) -> float | str:
+    """Return a value without the enumeration that some releases print before it."""
+    return value.removeprefix("AttentionBackendEnum.") if isinstance(value, str) else value
 
 
 def _matches(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, Template]]:
@@ -153,14 +226,6 @@ def _replaces(reading: LogReading, before: LogReading) -> bool:
             return reading.value > before.value
         case _:
             return True
-
-
-def _milestone(lines: Sequence[LogLine]) -> str:
-    words = [(each.name, sentence) for each in MILESTONES for sentence in each.says]
-    reached = {
-        words[which][0] for _, which in lines_containing([line.text for line in lines], [w for _, w in words])
-    }
-    return next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
 
 
 def _releases(lines: Sequence[LogLine]) -> tuple[Version, ...]:

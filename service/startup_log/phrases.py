@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
@@ -38,6 +38,16 @@ class FailureCause:
     """Release, file and function of the engine that raise it."""
     templates: tuple[Template, ...]
     """Messages that show this cause."""
+    lines: frozenset[str] = frozenset()
+    """Whole lines that show it."""
+    weak: bool = False
+    """Its words follow from another failure."""
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """What helps instead, by the last milestone that the start reached."""
+
+    def remedy_after(self, milestone: str) -> str:
+        """Return what helps a start that failed after this milestone."""
+        return self.remedies.get(milestone, self.remedy)
 
 
 def _load(name: str) -> Mapping[str, Any]:
@@ -46,13 +56,19 @@ def _load(name: str) -> Mapping[str, Any]:
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
     keys = ("name", "stage", "type", "means", "remedy", "source")
-    if table.keys() != {*keys, "says"}:
-        differing = sorted(table.keys() ^ {*keys, "says"})
+    differing = sorted((table.keys() - {"lines", "weak", "remedies"}) ^ {*keys, "says"})
+    if differing:
         raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
     if table["stage"] not in {"", *Stage}:
         raise ValueError(f"causes.toml, {table['name']}: {table['stage']!r} is no stage")
     texts = {key: table[key] for key in keys}
-    return FailureCause(**texts, templates=tuple(map(Template.parse, table["says"])))
+    return FailureCause(
+        **texts,
+        templates=tuple(map(Template.parse, table["says"])),
+        lines=frozenset(table.get("lines", ())),
+        weak=table.get("weak", False),
+        remedies=table.get("remedies", {}),
+    )
 
 
 _PHRASES: Final = _load("phrases.toml")
@@ -72,9 +88,13 @@ MILESTONES: Final = tuple(Milestone(table["name"], tuple(table["says"])) for tab
 """The stages of a start, first to last."""
 BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])
 """Messages with which a new start begins."""
+STOPS: Final = tuple(_PHRASES["stop"]["says"])
+"""Messages with which an engine that was asked to stop ends."""
 CAUSES: Final = tuple(map(_cause, _CAUSES["cause"]))
 WRAPPERS: Final = tuple(_CAUSES["wrappers"])
 """Texts of exceptions that only wrap another exception."""
+DEATHS: Final = tuple(_CAUSES["deaths"])
+"""Messages with which an engine that has served ends."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {
     (table["says"], table["file"], line): frozenset(
         Version(release) for release, lines in table["lines"].items() if line in lines

@@ -89,8 +89,12 @@ def test_every_fix_starts_when_its_command_is_planned(each: Explained) -> None:
         flags = ServeInput.model_validate(given).flags()
         gib = available_gib(each.explanation.log)
         if gib is not None and flags.tensor_parallel_size == request.serve.tensor_parallel_size:
-            flags = replace(flags, kv_cache_memory_bytes=round(gib * GIB))
-        other = fix.words.removeprefix("vLLM ") if fix.words.startswith("vLLM ") else None
+            before = request.serve.gpu_memory_utilization or 0.9
+            gained = ((flags.gpu_memory_utilization or before) - before) * request.gpus[0].memory_bytes
+            flags = replace(flags, kv_cache_memory_bytes=round(gib * GIB + gained))
+        other = (
+            fix.change.removeprefix("vLLM ").removeprefix(">= ") if fix.words.startswith("vLLM ") else None
+        )
         rules = rules_for(find_release(other or request.engine.version))
         candidate = dry_run(request, flags, rules, request.gpus[0])
 

@@ -86,8 +86,9 @@ def test_logged_arguments_are_read() -> None:
         "enable_prefix_caching": False,
         "attention_backend": "FLASH_ATTN",
         "kv_cache_dtype_skip_layers": ["0"],
+        "limit_mm_per_prompt": {"image": 2},
     }
-    assert specified.unmodelled == ("api_key", "limit_mm_per_prompt", "port")
+    assert specified.unmodelled == ("api_key", "port")
 
 
 def test_a_logged_value_that_is_not_of_its_flags_kind_is_left_out() -> None:

@@ -1,0 +1,69 @@
+"""What the numbers of a log alone say against its failure, where nothing could be planned too."""
+
+from collections.abc import Iterator
+from math import ceil, floor
+from typing import Final
+
+from service.startup_log.failure import Failure
+from service.startup_log.log import StartupLog
+
+MOST_UTILIZATION: Final = 0.97
+"""A higher value leaves too little memory for the driver."""
+HALF: Final = 0.5
+"""Of a hundredth: what the digits of a log can hide."""
+
+
+def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
+    """Return flags that follow from the logged numbers, each with its reason."""
+    if failure.cause is None:
+        return ()
+    return tuple(_offers(log, failure.cause.name))
+
+
+def share_left(log: StartupLog) -> float | None:
+    """Return the largest utilization, in hundredths, that fits beside the memory in use at the start."""
+    free, total = log.number("free_gib"), log.number("total_gib")
+    if free is None or total is None or not 0 < free <= total:
+        return None
+    return floor(100 * free / total) / 100 or None
+
+
+def _offers(log: StartupLog, cause: str) -> Iterator[str]:
+    match cause:
+        case "kv_cache_smaller_than_one_request":
+            yield from _length(log)
+            yield from _utilization(log)
+        case "memory_taken_by_others" if (share := share_left(log)) is not None:
+            free, total = log.number("free_gib"), log.number("total_gib")
+            why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
+            yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
+        case "more_requests_than_state_blocks" if (blocks := log.number("mamba_blocks")) is not None:
+            yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
+        case "lora_rank" if (rank := log.number("lora_rank")) is not None:
+            yield f"--max-lora-rank {_allowed_rank(int(rank))}: the adapter's rank is {int(rank)}"
+
+
+def _length(log: StartupLog) -> Iterator[str]:
+    length = log.number("est_max_model_len")
+    if length is not None and length >= 1:
+        yield f"--max-model-len {int(length)}: the engine's own estimate of what fits"
+
+
+def _utilization(log: StartupLog) -> Iterator[str]:
+    offered = log.number("offered_utilization")
+    if offered is not None and 0 < offered < 1:
+        yield f"--gpu-memory-utilization {offered}: the engine names it, to regain what CUDA graphs took"
+    old, total = log.number("gpu_memory_utilization"), log.number("total_gib")
+    old = log.flags.get("gpu_memory_utilization", old)
+    needed, available = log.number("kv_needed_gib"), log.number("available_kv_gib")
+    if not total or not isinstance(old, float) or needed is None or available is None:
+        return
+    share = ceil(100 * (old + (needed - available) / total) + HALF) / 100
+    if share <= MOST_UTILIZATION:
+        missing = needed - available
+        yield f"--gpu-memory-utilization {share:.2f}: it adds the {missing:.2f} GiB that are missing"
+
+
+def _allowed_rank(rank: int) -> int:
+    """Return the least value of --max-lora-rank for an adapter: vLLM 0.19.0, config/lora.py MaxLoRARanks."""
+    return next((each for each in (1, 8, 16, 32, 64, 128, 256, 320, 512) if each >= rank), rank)

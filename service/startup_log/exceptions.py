@@ -1,0 +1,100 @@
+"""Finds the exceptions in a log: anywhere in a line, behind any prefix, whatever their class is called."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.startup_log.lines import LogLine
+
+QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
+"""Levels of lines that report no failure."""
+FRAME: Final = 'File "'
+_NAMED: Final = re.compile(
+    r"(?<![\w.:])((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
+)
+_SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
+_CODE: Final = re.compile(
+    r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
+)
+"""Ends of a text before a class that is part of source code."""
+_CLOSED: Final = (":", "|", ")", "]", ">", "#", "-", "*", "`", '"', "'", "}", ",", "…", "\uff1a")
+"""Characters that end a prefix."""
+_MONTHS: Final = frozenset(
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+)
+MOST_PREFIX: Final = 24
+"""Words of a prefix at most; a longer text before an exception is a sentence."""
+FRAMES_ABOVE: Final = 4
+"""Lines above the end of a traceback in which its last frame stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """One exception on one line."""
+
+    at: int
+    """Position of its line."""
+    type: str
+    """Class without its module."""
+    message: str
+    in_prose: bool
+    """A person wrote the line; the engine prints an exception behind a prefix alone."""
+
+
+def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
+    """Yield the exceptions of a log, at most one for each line, in the order of the lines."""
+    for at, line in enumerate(lines):
+        if line.level not in QUIET and not line.text.startswith(FRAME):
+            found = _raised(at, lines)
+            if found is not None:
+                yield found
+
+
+def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
+    text = lines[at].text
+    for match in _NAMED.finditer(text):
+        before = text[: match.start()]
+        bare = match[3] is None and match[4] is None
+        if _CODE.search(before[-24:]) or not _is_exception(match, at, lines):
+            continue
+        kind = _kind_of_prefix(before)
+        if kind is None or (bare and (before or not text.isascii())):
+            continue
+        message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
+        return Raised(at, match[2], message, in_prose=kind)
+    return None
+
+
+def _is_exception(match: re.Match[str], at: int, lines: Sequence[LogLine]) -> bool:
+    if _SUFFIX.search(match[2]) is not None:
+        return True
+    if match[1] and match[3] and ".errors." in f".{match[1]}":
+        return True
+    # The line below the last frame of a traceback is the exception, whatever its class is called.
+    above = lines[max(0, at - FRAMES_ABOVE) : at]
+    return match.start() == 0 and any(line.text.startswith(FRAME) for line in above)
+
+
+def _kind_of_prefix(before: str) -> bool | None:
+    """Return whether a text before an exception is prose; ``None`` where it only mentions the class."""
+    words = before.split()
+    if not words:
+        return False
+    odd = sum(1 for word in words[:MOST_PREFIX] if not _of_prefix(word))
+    if len(words) <= MOST_PREFIX and odd <= 1 and _of_prefix(words[-1]):
+        return False
+    return True if before.rstrip().endswith(_CLOSED) or words[-1].isupper() else None
+
+
+def _of_prefix(word: str) -> bool:
+    """Whether a word is one of those that log collectors put before a line: a time, a name, a level."""
+    return (
+        len(word) == 1
+        or word.endswith((":", "|", ")", "]", ">", "}", "`", '"', "*", "#"))
+        or word.startswith(("(", "[", "{", '"', "`", "#"))
+        or any(each.isdigit() for each in word)
+        or word in _MONTHS
+        or (word.isupper() and word.isascii())
+        or word in {"stderr", "stdout"}
+    )

@@ -1,0 +1,93 @@
+"""Splits a log into the starts that it holds, and finds how each of them ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from service.startup_log.failure import Failure, find_failure
+from service.startup_log.lines import LogLine
+from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.templates import lines_containing
+
+SERVING: Final = MILESTONES[-1].name
+MAX_STARTS: Final = 64
+"""Starts of a log that are kept apart; of more, the last ones."""
+BEFORE_A_DEATH: Final = 300
+"""Lines before the message of an engine's death in which its reason is looked for."""
+_DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
+_FEW: Final = 8
+"""Changes of the time that an export must have before its order is judged."""
+_MOST_OF: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStart:
+    """One start of an engine."""
+
+    lines: Sequence[LogLine]
+    milestone: str
+    """The last milestone that it reached; empty before the first."""
+    failure: Failure | None
+    stopped_on: int | None
+    """Line on which it was asked to stop; ``None`` if it was not."""
+    begun: bool = True
+    """The log holds its first message."""
+
+
+def in_order(lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], bool]:
+    """Return the lines oldest first, and whether they were newest first, as some log viewers export them."""
+    times = [line.time for line in lines if line.time]
+    changes = [later < earlier for earlier, later in pairwise(times) if later != earlier]
+    reverse = len(changes) >= _FEW and sum(changes) >= _MOST_OF * len(changes)
+    return (lines[::-1], True) if reverse else (lines, False)
+
+
+def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
+    """Return the starts of a log, oldest first; lines before the first one are a start only if it failed."""
+    texts = [line.text for line in lines]
+    begins = sorted({at for at, _ in lines_containing(texts, BEGINNINGS)})[-MAX_STARTS:]
+    bounds = [0, *(at for at in begins if at), len(lines)]
+    starts: list[LoggedStart] = []
+    begun_at, begun = 0, False
+    for begin, end in pairwise(bounds):
+        begun = begun or begin in begins
+        start = _start(lines[begin:end], begun=begun)
+        if end < len(lines) and not start.milestone and start.failure is None:
+            # Nothing happened before the next banner, so that both belong to one start.
+            continue
+        starts.append(replace(start, lines=lines[begun_at:end]))
+        begun_at, begun = end, False
+    return tuple(starts)
+
+
+def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
+    texts = [line.text for line in lines]
+    reached = _milestones(texts)
+    stopped = next((lines[at].number for at, _ in lines_containing(texts, STOPS)), None)
+    if SERVING not in reached:
+        milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
+        return LoggedStart(lines, milestone, find_failure(lines), stopped, begun)
+    return LoggedStart(lines, SERVING, _death(lines, texts, reached[SERVING]), stopped, begun)
+
+
+def _milestones(texts: Sequence[str]) -> dict[str, int]:
+    """Return the position of the first message of each milestone."""
+    words = [(each.name, sentence) for each in MILESTONES for sentence in each.says]
+    reached: dict[str, int] = {}
+    for at, which in lines_containing(texts, [sentence for _, sentence in words]):
+        reached.setdefault(words[which][0], at)
+    return reached
+
+
+def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:
+    """Return how an engine that had served ended; ``None`` if the log does not show its end."""
+    found = lines_containing(texts[served:], DEATHS)
+    if not found:
+        return None
+    at = served + found[0][0]
+    failure = find_failure(lines[max(served, at - BEFORE_A_DEATH) :])
+    if failure is None or (failure.cause is None and failure.follows):
+        line = lines[at] if failure is None else next(each for each in lines if each.number == failure.line)
+        return Failure(_DIED.type, line.text, line.number, _DIED, {}, serving=True, follows=True)
+    return replace(failure, cause=failure.cause or _DIED, serving=True)

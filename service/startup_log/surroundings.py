@@ -1,0 +1,123 @@
+"""Reads what stands around a log: the output of collect_env and nvidia-smi, image tags, a person's words."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.startup_log.lines import LogLine
+
+_RELEASES: Final = (
+    # collect_env; an image's tag; pip and uv; a person.
+    ("vllm version", re.compile(r"(?i)\bvLLM version\s{0,40}:\s{0,4}v?(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})")),
+    ("vllm-openai:", re.compile(r"vllm-openai:v?(\d{1,3}\.\d{1,3}\.\d[\w.]{0,40})")),
+    ("vllm", re.compile(r"\bvllm(?:==| {2,40})(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})")),
+    (
+        "vllm",
+        re.compile(
+            r"(?i)\bvllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
+            r"(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})"
+        ),
+    ),
+)
+"""Patterns of a release, the surest first, each with lower-case words that its lines contain."""
+_GPU_LINES: Final = (
+    re.compile(r"\bGPU \d{1,2}: ((?:NVIDIA |Tesla |GeForce |AMD )[^(,;|]{2,60})"),
+    re.compile(r"^\|\s{1,4}\d{1,2}\s{1,3}((?:NVIDIA |Tesla |GeForce |Quadro |GRID )[\w .+-]{1,40}?)\s{2,}"),
+    re.compile(r"different devices in the system: ([^,]{3,60})"),
+    re.compile(r"Your device '([^']{3,60})'"),
+    re.compile(r"\bon (NVIDIA [\w .-]{3,40}) \(compute capability"),
+)
+_GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
+_TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
+_MENTIONED: Final = re.compile(
+    r"\b(?:(?:RTX|GTX) (?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
+    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|GB10|GB[23]00|GH200)(?![\w.])"
+)
+_PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron)\b")
+_OTHER_FILES: Final = {"rocm.py": "rocm", "xpu.py": "xpu", "tpu.py": "tpu", "cpu.py": "cpu"}
+_OTHER_WORDS: Final = (
+    ("HIP out of memory", "rocm"),
+    ("XPU out of memory", "xpu"),
+    ("tpu_model_runner.py", "tpu"),
+)
+MOST_NAMES: Final = 64
+"""GPU names that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a text says beside the engine's own log."""
+
+    release: str | None
+    gpus: tuple[str, ...]
+    """Names of GPUs as a tool prints them, in the order of the text, without repetition."""
+    total_mib: int | None
+    """Total memory of the first GPU as nvidia-smi prints it."""
+    mentioned: tuple[str, ...]
+    """GPUs that a person names, such as ``RTX 3090``."""
+    platform: str | None
+    """`cuda`, `rocm`, `cpu`, `xpu`, `tpu`; ``None`` if the text does not say."""
+
+
+NOTHING: Final = Surroundings(None, (), None, (), None)
+"""Of a text that holds nothing but the log."""
+
+
+def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
+    """Return what a text says about its release, its GPUs and its platform beside the engine's log."""
+    totals = (match for line in lines if "MiB" in line.text and (match := _TOTAL.search(line.text)))
+    total = next(totals, None)
+    return Surroundings(
+        release=_release(lines),
+        gpus=_unique(_gpus(lines)),
+        total_mib=None if total is None else int(total[1]),
+        mentioned=_unique(_mentions(lines)),
+        platform=_platform(lines),
+    )
+
+
+def _release(lines: Sequence[LogLine]) -> str | None:
+    candidates = [line.text for line in lines if line.origin is None and "vllm" in line.text.lower()]
+    for words, pattern in _RELEASES:
+        for text in candidates:
+            match = pattern.search(text) if words in text.lower() else None
+            if match is not None:
+                return match[1].rstrip(".")
+    return None
+
+
+def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
+    for line in lines:
+        if any(words in line.text for words in _GPU_WORDS):
+            for pattern in _GPU_LINES:
+                yield from (match[1].strip() for match in pattern.finditer(line.text))
+
+
+def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:
+    for line in lines:
+        if line.origin is None and not line.text.startswith("File "):
+            yield from (match[0] for match in _MENTIONED.finditer(line.text))
+
+
+def _platform(lines: Sequence[LogLine]) -> str | None:
+    for line in lines:
+        match = _PLATFORM.search(line.text) if "platform " in line.text else None
+        if match is not None:
+            return match[1]
+    for line in lines:
+        if line.origin is not None and (file := line.origin[0].rpartition("/")[2]) in _OTHER_FILES:
+            return _OTHER_FILES[file]
+        for words, platform in _OTHER_WORDS:
+            if words in line.text:
+                return platform
+    return None
+
+
+def _unique(names: Iterator[str]) -> tuple[str, ...]:
+    kept: dict[str, None] = {}
+    for name in names:
+        kept.setdefault(name)
+        if len(kept) == MOST_NAMES:
+            break
+    return tuple(kept)
