@@ -19,15 +19,23 @@ from service.gpus.gpu_type import (
     TotalVariant,
     Vendor,
 )
+from service.gpus.names import gpus_named
+from service.gpus.slices import profile_in, slices_of
 from service.gpus.totals import MemoryTotal
+from service.nearest_names import quoted
 
 _NEAREST: Final = 5
 _LONGEST: Final = 100
 """Characters of a text that are compared; no name is longer."""
 _LEAST_SIMILARITY: Final = 0.6
 """Least similarity of an id that is suggested."""
+_SHORT: Final = 4
+"""Characters of a short text: one wrong character of it leaves little that is alike."""
+_LEAST_SHORT_SIMILARITY: Final = 0.2
 _LEAST_WORD_SIMILARITY: Final = 0.75
 """Least similarity of two similar words: one wrong character of four, as in ``h300`` for ``h100``."""
+
+LISTS_ALL: Final = "`dryserve gpus list` and GET /v1/gpus list all"
 
 
 class InvalidCatalog(ValueError):
@@ -43,10 +51,24 @@ class UnknownGpu(LookupError):
     """
 
     def __init__(self, gpu_id: str, nearest: tuple[str, ...]) -> None:
-        hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-        super().__init__(f"unknown GPU {gpu_id!r}{hint}")
+        hint = f"nearest: {', '.join(nearest)}; " if nearest else ""
+        super().__init__(f"unknown GPU {quoted(gpu_id)}; {hint}{LISTS_ALL}")
         self.id = gpu_id
         self.nearest = nearest
+
+
+class AmbiguousGpu(LookupError):
+    """Several GPU types have this name.
+
+    Attributes:
+        id: the name that was requested.
+        nearest: ids of the types that have it.
+    """
+
+    def __init__(self, name: str, choices: tuple[str, ...]) -> None:
+        super().__init__(f"{quoted(name)} may be {' or '.join(choices)}: name one of them")
+        self.id = name
+        self.nearest = choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +80,12 @@ class GpuCatalog:
     """
 
     types: tuple[GpuType, ...]
+    slices: tuple[GpuType, ...] = ()
+    """MIG slices of these types, which are found by name and not listed among the types."""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
-        for gpu in self.types:
+        for gpu in (*self.types, *self.slices):
             if gpu.id in seen:
                 raise InvalidCatalog(f"two GPU types have the id {gpu.id!r}")
             seen.add(gpu.id)
@@ -104,14 +128,36 @@ class GpuCatalog:
                 return gpu
         raise UnknownGpu(gpu_id, self.nearest(gpu_id))
 
+    def named(self, name: str) -> GpuType:
+        """Return the type that a person means by a name: an id, a product name, the driver's name, a prefix.
+
+        Raises:
+            AmbiguousGpu: several types have this name.
+            UnknownGpu: no type has it.
+        """
+        profile = profile_in(name)
+        of_profile = (gpu for gpu in self.slices if profile_in(gpu.name) == profile)
+        types = self.types if profile is None else tuple(of_profile)
+        for gpu in types:
+            if gpu.id == name:
+                return gpu
+        found = gpus_named(name, types)
+        if len(found) > 1:
+            raise AmbiguousGpu(name, tuple(gpu.id for gpu in found))
+        if not found:
+            alike = tuple(gpu.id for gpu in types)[:_NEAREST] if profile else self.nearest(name)
+            raise UnknownGpu(name, alike)
+        return found[0]
+
     def nearest(self, text: str) -> tuple[str, ...]:
-        """Return up to five ids that ``text`` may mean, best first."""
+        """Return up to five ids that ``text`` may mean, best first; less similar ones for a short text."""
         text = text[:_LONGEST]
-        scored = ((_similarity(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types))
-        best = sorted(
-            (-score, position, gpu_id) for score, position, gpu_id in scored if score >= _LEAST_SIMILARITY
-        )
-        return tuple(gpu_id for *_, gpu_id in best[:_NEAREST])
+        scored = [(_similarity(text, gpu), position, gpu.id) for position, gpu in enumerate(self.types)]
+        best = sorted((-score, position, gpu_id) for score, position, gpu_id in scored)
+        close = [entry for entry in best if -entry[0] >= _LEAST_SIMILARITY]
+        if not close and len(text) <= _SHORT:
+            close = [entry for entry in best if -entry[0] >= _LEAST_SHORT_SIMILARITY]
+        return tuple(gpu_id for *_, gpu_id in close[:_NEAREST])
 
 
 @cache
@@ -121,7 +167,13 @@ def gpu_catalog() -> GpuCatalog:
     Raises:
         InvalidCatalog: the bundled data contradicts itself.
     """
-    return GpuCatalog.parse(tomllib.loads(files(__package__).joinpath("gpus.toml").read_text("utf-8")))
+    data = files(__package__)
+    types = GpuCatalog.parse(tomllib.loads(data.joinpath("gpus.toml").read_text("utf-8"))).types
+    try:
+        slices = slices_of(types, tomllib.loads(data.joinpath("slices.toml").read_text("utf-8")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidCatalog(f"bundled data of slices: {error!r}") from error
+    return GpuCatalog(types, slices)
 
 
 def find_gpu(gpu_id: str) -> GpuType:

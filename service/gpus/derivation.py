@@ -143,14 +143,14 @@ def _peers(
 
 def _on_line(points: Sequence[tuple[int, int]], at: int) -> Fraction:
     """Return the value of the least-squares line at ``at``; the points' mean if all their x are equal."""
+    # With all sums multiplied by the number of points, everything but the last division is a whole number.
     count = len(points)
-    mean_x = Fraction(sum(x for x, _ in points), count)
-    mean_y = Fraction(sum(y for _, y in points), count)
-    spread = sum(((x - mean_x) ** 2 for x, _ in points), Fraction(0))
+    sum_x, sum_y = sum(x for x, _ in points), sum(y for _, y in points)
+    spread = count * sum(x * x for x, _ in points) - sum_x**2
     if not spread:
-        return mean_y
-    slope = sum(((x - mean_x) * (y - mean_y) for x, y in points), Fraction(0)) / spread
-    return mean_y + slope * (at - mean_x)
+        return Fraction(sum_y, count)
+    rise = count * sum(x * y for x, y in points) - sum_x * sum_y
+    return Fraction(sum_y * spread + rise * (at * count - sum_x), count * spread)
 
 
 def _names(peers: Sequence[_Peer]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 from service.gpus.gpu_type import Vendor
@@ -95,13 +96,22 @@ class MemoryEvidence:
     @property
     def printed(self) -> MemoryTotal | None:
         """The first reading, with an interval that covers all readings and ends at the driver's total."""
-        if not self.readings:
-            return None
-        first, *others = (reading.total for reading in self.readings)
-        total = first.spanning(others)
-        return total if self.driver_total is None else total.below(self.driver_total)
+        return total_of(self.readings, self.driver_total)
 
     @property
     def unnamed_totals(self) -> tuple[MemoryTotal, ...]:
         """The totals of printouts that fit this card but do not name it."""
         return tuple(MemoryTotal.printed(text) for text in self.unnamed)
+
+
+@cache
+def total_of(readings: tuple[MemoryReading, ...], driver_total: int | None) -> MemoryTotal | None:
+    """Return the total that readings of one card mean together; see `MemoryEvidence.printed`.
+
+    Each card is compared with all others, so the answer is kept.
+    """
+    if not readings:
+        return None
+    first, *others = (reading.total for reading in readings)
+    total = first.spanning(others)
+    return total if driver_total is None else total.below(driver_total)

@@ -108,6 +108,8 @@ class GpuType:
     """The GPU uses the host's memory: the total and the free part depend on the operating system."""
     form_factor: str | None = None
     cautions: tuple[str, ...] = ()
+    is_slice: bool = False
+    """A MIG instance: a process sees one of them alone, so the engine runs on one."""
 
     def __hash__(self) -> int:
         # Types are keys of caches; these two fields are enough for a fast hash that differs for most types.

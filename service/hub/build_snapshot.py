@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
 from service.hub.json_object import parse_object
+from service.hub.limits import DEFAULT_LIMITS
 from service.hub.model_ids import check_model_id, commit_or_none
 from service.hub.repairs import repair
 from service.hub.snapshot import PACKAGE_DATA
-from service.hub.transfer import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-import httpx2
-
 from service.hub.redirects import STORAGE_HOSTS
 
 PUBLIC_ENDPOINT: Final = "https://huggingface.co"
@@ -30,6 +28,12 @@ class Endpoint:
     storage_hosts: tuple[str, ...] = STORAGE_HOSTS
 
     def __post_init__(self) -> None:
+        if self.address != PUBLIC_ENDPOINT:
+            self._check()
+
+    def _check(self) -> None:
+        import httpx2  # noqa: PLC0415 - slow to import, and the public address is known to be right
+
         try:
             url = httpx2.URL(self.address)
         except httpx2.InvalidURL:

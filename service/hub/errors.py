@@ -33,6 +33,14 @@ class InvalidModelId(HubError):
         super().__init__(model_id, f"{_quoted(model_id)} is not a model id: {reason}")
 
 
+class FolderWithoutModel(HubError):
+    """A path on this host does not lead to a model; the Hub is not asked."""
+
+
+class GgufNotPlanned(HubError):
+    """A file in GGUF's format: its weights can be counted, but its layers are not read."""
+
+
 class InvalidHubToken(HubError):
     """The text that a caller sent cannot be a token of the Hub; no request was sent."""
 

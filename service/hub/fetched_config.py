@@ -22,7 +22,8 @@ class FetchedConfig:
     Attributes:
         id: the model's id on the Hub.
         revision: the commit's 40 hexadecimal digits; None where the source does not state it.
-        source: `hub` for files from the Hub (also cached or imported), `bundled` for the bundled snapshot.
+        source: `hub` for files from the Hub (also cached or imported), `bundled` for the bundled snapshot,
+            `inline` for a folder of this host.
         config: `config.json`; empty if the repository has only a `params.json`.
         params: `params.json`, Mistral's own config format; None where there is none.
         consolidated: whether there are weights in Mistral's own files (`consolidated*.safetensors`).
@@ -40,7 +41,7 @@ class FetchedConfig:
 
     id: str
     revision: str | None
-    source: Literal["hub", "bundled"]
+    source: Literal["hub", "bundled", "inline"]
     config: Mapping[str, Any]
     params: Mapping[str, Any] | None = None
     consolidated: bool = False

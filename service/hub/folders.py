@@ -16,10 +16,10 @@ from service.hub.credential import SHARED
 from service.hub.errors import ConfigTooLarge
 from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS
 from service.hub.json_object import parse_object
+from service.hub.limits import DEFAULT_LIMITS
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
 from service.hub.model_info import listed_files
 from service.hub.requests import MODEL_INFO
-from service.hub.transfer import DEFAULT_LIMITS
 from service.hub.weights_index import SPAN
 
 if TYPE_CHECKING:

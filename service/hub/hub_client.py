@@ -35,6 +35,7 @@ from service.hub.errors import (
     HubUnreachable,
 )
 from service.hub.fetched_config import CONFIG, PARAMS, FetchedConfig
+from service.hub.limits import DEFAULT_LIMITS, TransferLimits
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 from service.hub.negative_cache import NegativeCache
 from service.hub.repositories import (
@@ -46,7 +47,6 @@ from service.hub.repositories import (
     Repositories,
 )
 from service.hub.single_flight import SingleFlight
-from service.hub.transfer import DEFAULT_LIMITS, Transfer, TransferLimits
 from service.hub.weights_index import SPAN, total_bytes
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from service.hub.model_info import ModelInfo
+    from service.hub.requests import HubRequest
+    from service.hub.transfer import Download, Transfer
 
 OWN_BYTES: Final = 16 << 20
 """Size of the cache, in memory, for files fetched with callers' own tokens."""
@@ -62,6 +64,23 @@ _TRANSIENT: Final = (HubUnreachable, HubTimedOut, HubRateLimited)
 """Transient faults: they say nothing about the model."""
 _UNUSABLE: Final = (ConfigNotJson, ConfigTooLarge, ConfigTooDeep)
 """Unusable files: either the repository is at fault, or a proxy between the Hub and this service."""
+
+
+class _FirstUse:
+    """Downloads with a `Transfer` that is built at the first download.
+
+    What is stored or bundled needs no HTTP, whose libraries take a tenth of a second to import.
+    """
+
+    def __init__(self, build: Callable[[], Transfer]) -> None:
+        self._build = build
+        self._transfer: Transfer | None = None
+
+    async def get(self, request: HubRequest, credential: Credential) -> Download:
+        """Download one file, or the requested span of it; for errors see `Transfer.get`."""
+        if self._transfer is None:
+            self._transfer = self._build()
+        return await self._transfer.get(request, credential)
 
 
 class HubClient:
@@ -73,13 +92,14 @@ class HubClient:
 
     def __init__(
         self,
-        http: httpx2.AsyncClient,
+        http: httpx2.AsyncClient | Callable[[], httpx2.AsyncClient],
         *,
         endpoint: Endpoint | None = None,
         limits: TransferLimits = DEFAULT_LIMITS,
         cache: HubCache | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``http``: the client for HTTP, or what returns it at the first download."""
         endpoint = Endpoint() if endpoint is None else endpoint
         self._endpoint = endpoint.address
         self._credential = Credential(endpoint.token)
@@ -87,7 +107,14 @@ class HubClient:
         self._breaker = CircuitBreaker(clock)
         shared = HubCache() if cache is None else cache
         self._caches = Caches(shared, HubCache(limit_bytes=OWN_BYTES, clock=shared.clock))
-        self._transfer = Transfer(http, endpoint, limits, self._breaker)
+
+        def transfer() -> Transfer:
+            from service.hub.transfer import Transfer  # noqa: PLC0415 - see `_FirstUse`
+
+            client = http() if callable(http) else http
+            return Transfer(client, endpoint, limits, self._breaker)
+
+        self._transfer = _FirstUse(transfer)
         self._repositories = self._repositories_from(self._transfer, FRESH_SECONDS)
         self._fetches: SingleFlight[FetchedConfig] = SingleFlight()
         self._negative_cache = NegativeCache(clock)

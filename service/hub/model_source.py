@@ -50,15 +50,29 @@ class ModelSource:
         *,
         offline: bool = False,
         credential: Credential | None = None,
+        local: FetchedConfig | None = None,
     ) -> None:
+        """``local``: a model of this host, which is resolved by its id (the path that was given for it)."""
         self._client = client
         self._snapshot = snapshot
         self._offline = offline
         self._credential = credential
+        self._local = local
+
+    def with_local(self, local: FetchedConfig) -> ModelSource:
+        """Return a source that also knows a model of this host."""
+        return ModelSource(
+            self._client, self._snapshot, offline=self._offline, credential=self._credential, local=local
+        )
 
     def on_behalf_of(self, credential: Credential) -> ModelSource:
         """Return a source that uses a caller's own credential; show its results to that caller only."""
         return ModelSource(self._client, self._snapshot, offline=self._offline, credential=credential)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its results may be shown to every caller, and come from nowhere on this host."""
+        return self._credential is None and self._local is None
 
     async def close(self) -> None:
         """Close the caches."""
@@ -71,6 +85,8 @@ class ModelSource:
             HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
                 bundled models with a similar spelling.
         """
+        if self._local is not None and model_id == self._local.id:
+            return self._local
         check_model_id(model_id)
         if revision is not None:
             check_revision(model_id, revision)
@@ -92,7 +108,10 @@ class ModelSource:
         """
         check_model_id(model_id)
         if self._offline:
-            raise ModelNotFound(model_id, f"this service works offline and has no weights of {model_id}")
+            raise ModelNotFound(
+                model_id,
+                f"this service works offline (HF_HUB_OFFLINE is set) and has no weights of {model_id}",
+            )
         return await self._client.weights(model_id, revision, self._credential, file=file)
 
     async def with_weight_bytes(self, fetched: FetchedConfig) -> FetchedConfig:
@@ -135,7 +154,13 @@ class ModelSource:
             )
         known = self._snapshot.get(model_id)
         if known is None or revision is None:
-            raise ModelNotFound(model_id, f"this service works offline and has no model {model_id}")
+            raise ModelNotFound(
+                model_id,
+                f"this service works offline (HF_HUB_OFFLINE is set), and {model_id} is neither stored nor "
+                "bundled. Unset HF_HUB_OFFLINE; or store the model where the Hub can be reached (dryserve "
+                f"models pull {model_id}) or from a folder (dryserve models import FOLDER); or send its "
+                "config.json (`config`, --config FILE)",
+            )
         taken_at = f"commit {known.revision}" if known.revision else "a commit that its source does not state"
         reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"
         raise RevisionNotFound(model_id, revision, reason)

@@ -11,8 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
-from huggingface_hub import hf_hub_url
-
 from service.hub.allowed_files import is_allowed
 from service.hub.cache import CacheKey
 from service.hub.errors import (
@@ -270,6 +268,8 @@ class Repositories:
         return download.body
 
     def _request(self, key: CacheKey, file: str, span: tuple[int, int] | None = None) -> HubRequest:
+        from huggingface_hub import hf_hub_url  # noqa: PLC0415 - slow to import, and a cached file needs no URL
+
         url = hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
         return HubRequest(key.model, key.revision, file, url, span)
 

@@ -16,10 +16,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import (  # type: ignore[attr-defined]  # exported without __all__
-    hf_raise_for_status,
-    parse_ratelimit_headers,
-)
 
 from service.hub.errors import (
     ConfigNotFound,
@@ -42,6 +38,9 @@ _ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")
 
 def response_error(response: httpx2.Response, request: HubRequest, endpoint: str) -> HubError:
     """Return the error for a response that is not a success, as huggingface_hub reads `X-Error-Code`."""
+    # Imported here because the import is slow, and most responses are no errors.
+    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]  # noqa: PLC0415
+
     try:
         hf_raise_for_status(_without_body(response))
     except HfHubHTTPError as error:
@@ -115,6 +114,10 @@ def retry_after(headers: httpx2.Headers) -> int | None:
 
 
 def _until_renewed(headers: httpx2.Headers) -> int | None:
+    if "RateLimit" not in headers:
+        return None
+    from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]  # noqa: PLC0415
+
     try:
         limit = parse_ratelimit_headers(headers)
     except ValueError:  # a number has more digits than Python converts

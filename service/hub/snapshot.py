@@ -50,9 +50,13 @@ class BundledSnapshot:
     def _canonical_ids(self) -> Mapping[str, str]:
         return {model_id.lower(): model_id for model_id in self._models}
 
+    @cached_property
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(sorted(self._models, key=str.lower))
+
     def ids(self) -> tuple[str, ...]:
         """Return the ids of all bundled models, in alphabetical order."""
-        return tuple(sorted(self._models, key=str.lower))
+        return self._ids
 
     def get(self, model_id: str) -> FetchedConfig | None:
         """Return the bundled config of a model under its canonical id; None if it is not bundled."""

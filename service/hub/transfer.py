@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -26,11 +27,12 @@ from service.hub.redirects import Hop, Redirects
 from service.hub.response_errors import quota_wait, response_error, token_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from service.hub.circuit_breaker import CircuitBreaker
     from service.hub.credential import Credential
     from service.hub.endpoint import Endpoint
+    from service.hub.limits import TransferLimits
     from service.hub.requests import HubRequest
 
 ATTEMPTS: Final = 2
@@ -46,19 +48,8 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", r
 stamina.instrumentation.set_on_retry_hooks(())
 
 
-@dataclass(frozen=True, slots=True)
-class TransferLimits:
-    """Limits of one fetch: times in seconds, bytes of a file, redirects, levels of a JSON file."""
-
-    connect_seconds: float = 2.0
-    read_seconds: float = 4.0
-    total_seconds: float = 8.0
-    file_bytes: int = 2 << 20
-    redirects: int = 3
-    depth: int = 64
-
-
-DEFAULT_LIMITS: Final = TransferLimits()
+SMALL_FILE_BYTES: Final = 2 << 20
+"""Most files are smaller; of larger ones a client reads one at a time, so that many do not fill memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +99,7 @@ class Transfer:
         self._limits = limits
         self._breaker = breaker
         self._owners = KeyedSemaphore(CONNECTIONS_OF_AN_OWNER)
+        self._large_files = asyncio.Semaphore(1)
         self._timeout = httpx2.Timeout(
             limits.read_seconds, connect=limits.connect_seconds, pool=limits.total_seconds
         )
@@ -201,14 +193,27 @@ class Transfer:
 
     async def _body(self, response: httpx2.Response, request: HubRequest) -> bytes:
         size = None if request.span is None else request.span[1] - request.span[0] + 1
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
+        body, chunks = bytearray(), response.aiter_bytes()
+        async for chunk in chunks:
             body += chunk
             if size is not None and len(body) >= size:
                 return bytes(body[:size])
-            if size is None and len(body) > self._limits.file_bytes:
-                raise ConfigTooLarge(request.model_id, request.file, self._limits.file_bytes)
-        return bytes(body)
+            if size is None and len(body) > min(SMALL_FILE_BYTES, self._limits.file_bytes):
+                break
+        else:
+            return bytes(body)
+        async with self._large_files:
+            return await self._large_body(body, chunks, request)
+
+    async def _large_body(self, body: bytearray, chunks: AsyncIterator[bytes], request: HubRequest) -> bytes:
+        """Return the whole of a file of which the beginning was read."""
+        while len(body) <= self._limits.file_bytes:
+            chunk = await anext(chunks, None)
+            if chunk is None:
+                return bytes(body)
+            body += chunk
+        body.clear()  # the error's traceback keeps it
+        raise ConfigTooLarge(request.model_id, request.file, self._limits.file_bytes)
 
 
 def _check_form(response: httpx2.Response, request: HubRequest) -> None:

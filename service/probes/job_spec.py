@@ -6,12 +6,26 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from service.calibration.measurement import MeasuredModel
+from service.engines.flags import KEYS_OF
 from service.units import GIB
 
 MAX_WALL_SECONDS: Final = 3600
 DEFAULT_WALL_SECONDS: Final = 900
-NOT_PROBED: Final = frozenset({"kv_cache_memory_bytes", "num_gpu_blocks_override", "speculative_config"})
-"""Flags that an engine probe does not accept: two replace what it measures, one names a draft's files."""
+NOT_PROBED: Final = frozenset(
+    {
+        "kv_cache_memory_bytes",
+        "num_gpu_blocks_override",
+        "speculative_config",
+        "hf_overrides",
+        "rope_scaling",
+        "rope_theta",
+        "environment",
+        *KEYS_OF,
+    }
+)
+"""Flags that an engine probe does not accept: two replace what it measures, one names a draft's files, the
+others change the config or the engine's environment, or are keys of a JSON argument.
+"""
 
 
 class ProbeKind(StrEnum):
@@ -105,6 +119,23 @@ CONTEXT_BYTES: Final = GIB
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked for, for people who look at the job. Workers do not see it."""
+
+    model: str | None = None
+    """Id of the model, or the name given beside a config."""
+    revision: str | None = None
+    gpu_id: str | None = None
+    """Id of the planned GPU type; the given name for a GPU of the caller's own."""
+    engine_release: str | None = None
+    """The planned release, also for probes without an engine."""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's flags by its own names, as given."""
+    requester: str | None = None
+    """Name of the token that asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """One requested probe."""
 
@@ -113,3 +144,5 @@ class JobSpec:
     limits: ProbeLimits = ProbeLimits()
     predicted: Mapping[str, Any] = field(default_factory=dict)
     """``memory`` and ``kv_cache`` of the plan's candidate at the time of the request."""
+    question: Question = Question()
+    """Empty for jobs that an older version of this service stored."""

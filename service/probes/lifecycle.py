@@ -16,11 +16,9 @@ from service.probes.job_state import (
     TRANSITIONS,
     State,
 )
+from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS
 
-LEASE_SECONDS: Final = 60
 BEATS_PER_LEASE: Final = 4
-MAX_ATTEMPTS: Final = 2
-"""Most leases of one job: if two workers are lost during it, the job itself is probably the reason."""
 QUEUE_SECONDS: Final = 3600
 """How long a job waits in the queue before it expires."""
 
@@ -63,6 +61,8 @@ class Job:
     """The reported result as JSON."""
     result_digest: str | None = None
     """Digest of the reported result, to recognize a repeated report."""
+    reason: str | None = None
+    """Why the job ended without a result, or went back to the queue; None before either."""
 
     def __post_init__(self) -> None:
         if self.state in HELD and self.worker is None:
@@ -131,7 +131,11 @@ def finished(job: Job, lease: Lease, ending: JobEnding, now: float) -> Job:
         raise ResultConflict(job.id)
     _check(job, lease, now)
     return replace(
-        _moved(job, ending.state, now), result=ending.result, result_digest=ending.digest, phase=""
+        _moved(job, ending.state, now),
+        result=ending.result,
+        result_digest=ending.digest,
+        phase="",
+        reason=None,
     )
 
 
@@ -144,17 +148,29 @@ def cancelled(job: Job, now: float) -> Job:
     return replace(job, cancel_requested=True, updated_at=now)
 
 
-def after_expiry(job: Job, now: float) -> Job:
-    """Return a job after its expiry time: queued again, cancelled or expired; unchanged before that time."""
+def after_expiry(job: Job, now: float, most_attempts: int = MAX_ATTEMPTS) -> Job:
+    """Return a job after its expiry time: queued again, cancelled or expired; unchanged before that time.
+
+    ``most_attempts``: leases of one job after which it is given up.
+    """
     if job.ended or now < job.expires_at:
         return job
     if job.state is State.QUEUED:
-        return _moved(job, State.EXPIRED, now)
+        reason = f"No worker took it within {QUEUE_SECONDS:,} seconds."
+        return replace(_moved(job, State.EXPIRED, now), reason=_with_earlier(job.reason, reason))
+    during = f" during phase {job.phase!r}" if job.phase else ""
+    lost = f"Worker {job.worker} sent no heartbeat before lease {job.fence} ended{during}."
     if job.cancel_requested:
-        return _moved(job, State.CANCELLED, now)
-    if job.attempts >= MAX_ATTEMPTS:
-        return _moved(job, State.EXPIRED, now)
-    return replace(_moved(job, State.QUEUED, now), phase="", expires_at=now + QUEUE_SECONDS)
+        return replace(_moved(job, State.CANCELLED, now), reason=lost)
+    if job.attempts >= most_attempts:
+        reason = f"{lost} Leases of it that ended so: {job.attempts}; it is given up after {most_attempts}."
+        return replace(_moved(job, State.EXPIRED, now), reason=reason)
+    queued = replace(_moved(job, State.QUEUED, now), phase="", expires_at=now + QUEUE_SECONDS)
+    return replace(queued, reason=lost)
+
+
+def _with_earlier(earlier: str | None, reason: str) -> str:
+    return reason if earlier is None else f"{earlier} {reason}"
 
 
 def _check(job: Job, lease: Lease, now: float) -> None:

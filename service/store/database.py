@@ -2,35 +2,40 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, event, make_url
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
-DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
-PATIENCE_SECONDS: Final = 30
-"""How long a connection waits: in SQLite for another writer, in PostgreSQL for the server."""
-_UNUSABLE: Final = frozenset({"OperationalError", "InterfaceError", "DatabaseError"})
-"""Classes of errors of the connection or the file. Errors of a statement have other classes."""
-MIGRATION_LOCK: Final = 0x64727973
-"""Advisory lock in PostgreSQL: replicas that start at the same time migrate one after another."""
+from service.store.database_url import check_url, driver_address
+from service.store.errors import SchemaMismatch, StoreUnavailable
+from service.store.faults import is_unusable, reason_of
+from service.store.limits import POOL_SIZE, TIMEOUT_SECONDS
+from service.store.schema import Fitness, Schema, read_schema, upgrade_schema
+
+SQLITE_PATIENCE_SECONDS: Final = 30
+"""How long a connection to SQLite waits for another writer."""
+STATEMENTS: Final = 2
+"""All statements of one use may take as long as so many may take alone."""
+PRIVATE: Final = 0o600
+"""Rights of the file: it holds digests of tokens."""
 
 
-class InvalidDatabase(ValueError):
-    """The URL is not that of a supported database."""
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """How a database is used."""
 
-
-class StoreUnavailable(Exception):
-    """The database cannot be connected to or opened."""
-
-    def __init__(self) -> None:
-        super().__init__("the database of probes and measurements cannot be used now")
+    pool_size: int = POOL_SIZE
+    """Most connections of this process to PostgreSQL. SQLite opens one for each transaction."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """How long PostgreSQL may take to connect, or to answer one statement."""
+    upgrades: bool = True
+    """Whether older tables are upgraded at the first use."""
 
 
 class Database:
@@ -42,20 +47,13 @@ class Database:
         InvalidDatabase: the URL names another kind of database.
     """
 
-    def __init__(self, url: str) -> None:
-        parsed = make_url(url)
-        driver = DRIVERS.get(parsed.get_backend_name())
-        if driver is None:
-            raise InvalidDatabase(f"{parsed.get_backend_name()} is not one of {', '.join(DRIVERS)}")
-        self.url = parsed.set(drivername=driver)
-        # SQLite: each transaction opens a new connection, since a connection is bound to one event loop.
-        pool: dict[str, Any] = {"poolclass": NullPool} if self.embedded else {"pool_pre_ping": True}
-        self._engine = create_async_engine(self.url, connect_args={"timeout": PATIENCE_SECONDS}, **pool)
-        if self.embedded:
-            event.listen(self._engine.sync_engine, "connect", _prepare_sqlite)
-            event.listen(self._engine.sync_engine, "begin", _begin_sqlite)
-        self._migrated = False
-        self._migrating = asyncio.Lock()
+    def __init__(self, url: str, options: DatabaseOptions | None = None) -> None:
+        self.url = check_url(url)
+        self._options = options or DatabaseOptions()
+        self._engine = self._sqlite() if self.embedded else self._postgresql()
+        self._schema: Schema | None = None
+        self._fault: StoreUnavailable | None = None
+        self._upgrading = asyncio.Lock()
 
     @property
     def embedded(self) -> bool:
@@ -64,8 +62,45 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """Whether the database may have content: SQLite's file exists, or it is a server."""
-        return not self.embedded or Path(str(self.url.database)).exists()
+        """Whether the database may have content: SQLite's file exists, or it is a server.
+
+        Raises:
+            StoreUnavailable: the folder of the file may not be read.
+        """
+        if not self.embedded:
+            return True
+        try:
+            self._file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise self._failed(error) from error
+        return True
+
+    @property
+    def condition(self) -> str:
+        """What the last use found: `unused`, `unavailable`, or how the tables suit this program."""
+        if isinstance(self._fault, SchemaMismatch) and self._schema is not None:
+            return self._schema.fitness.value
+        if self._fault is not None:
+            return "unavailable"
+        return "unused" if self._schema is None else self._schema.fitness.value
+
+    @property
+    def fault(self) -> StoreUnavailable | None:
+        """Why the last use failed; None if it succeeded, or if there was none."""
+        return self._fault
+
+    @property
+    def pool_in_use(self) -> int:
+        """Connections of the pool that are in use; 0 for SQLite, which has no pool."""
+        checked_out: Callable[[], int] | None = getattr(self._engine.pool, "checkedout", None)
+        return 0 if checked_out is None else checked_out()
+
+    @property
+    def pool_size(self) -> int:
+        """Most connections of the pool; 0 for SQLite, which has no pool."""
+        return 0 if self.embedded else self._options.pool_size
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -74,10 +109,8 @@ class Database:
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _translated_errors():
-            await self._migrate()
-            async with self._engine.begin() as connection:
-                yield connection
+        async with self._used(), self._engine.begin() as connection:
+            yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -86,53 +119,137 @@ class Database:
         Raises:
             StoreUnavailable: the database cannot be used.
         """
-        with _translated_errors():
-            await self._migrate()
-            async with self._engine.connect() as connection:
-                yield await connection.execution_options(reads_only=True)
+        async with self._used(), self._engine.connect() as connection:
+            yield await connection.execution_options(reads_only=True)
+
+    async def inspected(self) -> Schema:
+        """Return the revision of the tables, read anew; nothing is changed.
+
+        Raises:
+            StoreUnavailable: the database cannot be used.
+        """
+        if not self.exists:
+            return Schema(None)
+        async with self._translated():
+            return await self._read_schema()
+
+    async def recheck(self) -> None:
+        """Read the revision of the tables anew, since another program may have upgraded them.
+
+        Raises:
+            StoreUnavailable: the database cannot be used, or its tables do not suit this program.
+        """
+        async with self._translated():
+            await self._prepare()
+
+    async def upgraded(self) -> Schema:
+        """Upgrade the tables where they are older, and return their revision.
+
+        Raises:
+            StoreUnavailable: the database cannot be used.
+        """
+        async with self._translated():
+            return await self._upgrade()
 
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
 
-    async def _migrate(self) -> None:
-        if self._migrated:
-            return
-        async with self._migrating:
-            if self.embedded:
-                Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True)
+    @property
+    def _file(self) -> Path:
+        return Path(str(self.url.database))
+
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator[None]:
+        """Prepare the tables at the first use. Each statement has a time limit, and so have all together."""
+        async with self._translated():
+            if self._schema is None or self._fault is not None:
+                await self._prepare()
+            async with self._deadline():
+                yield
+
+    def _deadline(self) -> asyncio.Timeout:
+        """Return the limit of several statements together; the driver limits each alone."""
+        return asyncio.timeout(None if self.embedded else STATEMENTS * self._options.timeout_seconds)
+
+    @asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        """Raise StoreUnavailable in place of errors of the connection, and remember how the use ended."""
+        try:
+            yield
+        except SchemaMismatch as error:
+            self._fault = error
+            raise
+        except Exception as error:
+            if not is_unusable(error):
+                raise
+            raise self._failed(error) from error
+        else:
+            self._fault = None
+
+    def _failed(self, error: BaseException) -> StoreUnavailable:
+        self._fault = StoreUnavailable(reason_of(error))
+        return self._fault
+
+    async def _prepare(self) -> None:
+        schema = await self._read_schema() if self.exists else Schema(None)
+        if schema.fitness is Fitness.OLDER and self._options.upgrades:
+            async with self._upgrading:
+                schema = await self._upgrade()
+        self._schema = schema
+        if schema.fitness in {Fitness.OLDER, Fitness.TOO_NEW}:
+            raise SchemaMismatch(schema.summary)
+        self._fault = None
+
+    async def _read_schema(self) -> Schema:
+        async with self._deadline(), self._engine.connect() as connection:
+            reading = await connection.execution_options(reads_only=True)
+            return await reading.run_sync(read_schema)
+
+    async def _upgrade(self) -> Schema:
+        if self.embedded:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.touch(mode=PRIVATE)
             async with self._engine.begin() as connection:
-                if not self.embedded:
-                    await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
-                await connection.run_sync(_upgrade)
-            self._migrated = True
+                return await connection.run_sync(upgrade_schema)
+        # A migration may take longer than any statement of a request.
+        engine = self._connected(command_timeout=None, poolclass=NullPool)
+        try:
+            async with engine.begin() as connection:
+                return await connection.run_sync(upgrade_schema)
+        finally:
+            await engine.dispose()
 
+    def _sqlite(self) -> AsyncEngine:
+        # Each transaction opens a new connection, since a connection is bound to one event loop.
+        connecting = {"timeout": SQLITE_PATIENCE_SECONDS}
+        engine = create_async_engine(self.url, connect_args=connecting, poolclass=NullPool)
+        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        return engine
 
-class _translated_errors:  # noqa: N801 - used like a function
-    """Raises StoreUnavailable in place of connection errors."""
+    def _postgresql(self) -> AsyncEngine:
+        return self._connected(
+            command_timeout=self._options.timeout_seconds,
+            pool_pre_ping=True,
+            pool_size=self._options.pool_size,
+            max_overflow=0,
+            pool_timeout=self._options.timeout_seconds,
+        )
 
-    def __enter__(self) -> None:
-        pass
+    def _connected(self, *, command_timeout: float | None, **pool: Any) -> AsyncEngine:  # noqa: ANN401 - passed on
+        address, connect_timeout = driver_address(self.url), self._options.timeout_seconds
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError) or (isinstance(error, DBAPIError) and _is_unreachable(error)):
-            raise StoreUnavailable from error
+        async def connect() -> Any:  # noqa: ANN401 - the driver has no types
+            # Imported here because most processes use SQLite.
+            import asyncpg  # noqa: PLC0415
 
+            made: Awaitable[Any] = asyncpg.connect(
+                address, timeout=connect_timeout, command_timeout=command_timeout
+            )
+            return await made
 
-def _is_unreachable(error: DBAPIError) -> bool:
-    return error.connection_invalidated or type(error).__name__ in _UNUSABLE
-
-
-def _upgrade(connection: Connection) -> None:
-    # Imported here because the import is slow and most processes do not need it.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+        return create_async_engine(self.url, async_creator=connect, **pool)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

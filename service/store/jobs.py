@@ -3,10 +3,11 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import structlog
 from sqlalchemy import Row, Select, and_, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -20,44 +21,19 @@ from service.probes.lifecycle import (
     Lease,
     Rule,
 )
+from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS, QUEUE_LIMIT
 from service.serialization import SPEC, written
 from service.store.database import Database
+from service.store.errors import JobNotFound, KeyReused, QueueFull
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
 
 SWEPT_AT_ONCE: Final = 100
 PRUNED_AT_ONCE: Final = 500
-QUEUE_LIMIT: Final = 1000
-QUEUE_PAUSE_SECONDS: Final = 30
-"""Wait suggested to a client when the queue is full: a probe takes at least that long."""
+SEEN_SECONDS: Final = 300
 Clock = Callable[[], float]
 
-
-class JobNotFound(LookupError):
-    """No job has this id."""
-
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no probe {job_id[:40]!r}")
-
-
-class KeyReused(ValueError):
-    """The idempotency key was already used for another request."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"the Idempotency-Key {key[:40]!r} was already used for another request")
-
-
-class QueueFull(Exception):
-    """The queue has as many waiting jobs as it may have.
-
-    Attributes:
-        retry_after: seconds after which a retry makes sense.
-    """
-
-    retry_after: Final = QUEUE_PAUSE_SECONDS
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit:,} probes already wait for a worker: cancel some, or try again later")
+_log: Final = structlog.stdlib.get_logger("dryserve.jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +51,39 @@ class Offer:
     """Number of GPUs that the worker can use at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How many jobs there are."""
+
+    by_state: Mapping[State, int] = field(default_factory=dict)
+    oldest_queued_seconds: float = 0.0
+    """Time since the oldest queued job was queued, or queued again; 0 without one."""
+
+
 class JobStore:
     """The jobs of one database. Several services may use the same database."""
 
     def __init__(
         self,
         database: Database,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
         *,
-        lease_seconds: float = lifecycle.LEASE_SECONDS,
+        lease_seconds: float = LEASE_SECONDS,
         queue_limit: int = QUEUE_LIMIT,
+        most_attempts: int = MAX_ATTEMPTS,
     ) -> None:
-        """Set the limits. Requests at the same moment may together exceed `queue_limit` by their number."""
+        """Set the limits. Requests at the same moment may together exceed `queue_limit` by their number.
+
+        ``clock``: left out, the time is that of the database's host, which all replicas share.
+        """
         self._database = database
         self._clock = clock
         self._queue_limit = queue_limit
+        self._most_attempts = most_attempts
         self.lease_seconds = lease_seconds
+        self.on_lease_lost: list[Callable[[], None]] = []
+        self.census = Census()
+        self._asked: dict[str, float] = {}
 
     async def add(self, spec: JobSpec, key: str | None, request_digest: str) -> tuple[Job, bool]:
         """Queue a job; return it and True, or the job queued earlier with the same key and False.
@@ -99,8 +92,6 @@ class JobStore:
             KeyReused: the key was already used for another request.
             QueueFull: `queue_limit` jobs wait already.
         """
-        now = self._clock()
-        job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + lifecycle.QUEUE_SECONDS)
         try:
             async with self._database.writing() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is not None:
@@ -108,6 +99,8 @@ class JobStore:
                 waiting = select(func.count()).where(JOBS.c.state == State.QUEUED)
                 if (await connection.scalar(waiting) or 0) >= self._queue_limit:
                     raise QueueFull(self._queue_limit)
+                now = await self._now(connection)
+                job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + lifecycle.QUEUE_SECONDS)
                 row = {**_row(job), **_fixed(job), "idempotency_key": key, "request_digest": request_digest}
                 await connection.execute(JOBS.insert().values(row))
         except IntegrityError:
@@ -143,6 +136,7 @@ class JobStore:
 
     async def lease(self, offer: Offer) -> Job | None:
         """Lease the oldest queued job that fits a worker's offer to it; return None if no job fits."""
+        self._asked[offer.worker] = time.monotonic()
         await self.sweep()
         query = select(JOBS).where(JOBS.c.state == State.QUEUED, *_fits(offer))
         query = query.order_by(JOBS.c.created_at, JOBS.c.id).limit(1).with_for_update(skip_locked=True)
@@ -155,8 +149,9 @@ class JobStore:
             found = (await connection.execute(query)).first()
             if found is None:
                 return None
+            now = await self._now(connection)
             return await _save(
-                connection, lifecycle.leased(_job(found), offer.worker, self._clock(), self.lease_seconds)
+                connection, lifecycle.leased(_job(found), offer.worker, now, self.lease_seconds)
             )
 
     async def heartbeat(self, job_id: str, lease: Lease, phase: str) -> Job:
@@ -181,11 +176,12 @@ class JobStore:
         """
         async with self._database.writing() as connection:
             job = await _locked(connection, job_id)
-            after = lifecycle.finished(job, lease, ending, self._clock())
+            now = await self._now(connection)
+            after = lifecycle.finished(job, lease, ending, now)
             if after is not job:
                 await _save(connection, after)
                 if (measurement := measurement_of(ending)) is not None:
-                    await insert_measurement(connection, measurement, self._clock(), job_id)
+                    await insert_measurement(connection, measurement, now, job_id)
             return after
 
     async def cancel(self, job_id: str) -> Job:
@@ -198,37 +194,70 @@ class JobStore:
 
     async def sweep(self) -> int:
         """Expire or requeue the jobs whose lease or time in the queue has ended; return how many."""
-        now = self._clock()
         waiting = JOBS.c.state.in_([State.QUEUED, *HELD])
-        query = select(JOBS).where(waiting, JOBS.c.expires_at <= now).limit(SWEPT_AT_ONCE)
         async with self._database.reading() as connection:
+            now = await self._now(connection)
+            query = select(JOBS).where(waiting, JOBS.c.expires_at <= now).limit(SWEPT_AT_ONCE)
             if (await connection.execute(query.limit(1))).first() is None:
                 return 0
         async with self._database.writing() as connection:
             found = list(map(_job, await connection.execute(query.with_for_update(skip_locked=True))))
             for job in found:
-                await _save(connection, lifecycle.after_expiry(job, now))
+                after = lifecycle.after_expiry(job, now, self._most_attempts)
+                await _save(connection, after)
+                if job.state in HELD:
+                    for each in self.on_lease_lost:
+                        each()
+                    _log.warning("a lease was lost", probe=job.id, state=after.state, reason=after.reason)
             return len(found)
+
+    async def count(self) -> None:
+        """Count the jobs anew; `census` holds the result."""
+        counting = select(JOBS.c.state, func.count(), func.min(JOBS.c.updated_at)).group_by(JOBS.c.state)
+        async with self._database.reading() as connection:
+            now = await self._now(connection)
+            found = (await connection.execute(counting)).all()
+        oldest = next((each[2] for each in found if each[0] == State.QUEUED), now)
+        self.census = Census({State(each[0]): each[1] for each in found}, max(0.0, now - oldest))
+
+    def workers_seen(self) -> int:
+        """Return how many workers asked this replica for a job within `SEEN_SECONDS`."""
+        since = time.monotonic() - SEEN_SECONDS
+        self._asked = {name: at for name, at in self._asked.items() if at > since}
+        return len(self._asked)
 
     async def prune(self, seconds: float) -> int:
         """Delete ended jobs that were created more than `seconds` ago; return how many were deleted.
 
         Their measurements stay. Their idempotency keys may be used again.
         """
-        ended = and_(JOBS.c.state.in_(ENDED), JOBS.c.created_at < self._clock() - seconds)
-        query = select(JOBS.c.id).where(ended).limit(PRUNED_AT_ONCE)
         async with self._database.reading() as connection:
+            before = await self._now(connection) - seconds
+            ended = and_(JOBS.c.state.in_(ENDED), JOBS.c.created_at < before)
+            query = select(JOBS.c.id).where(ended).limit(PRUNED_AT_ONCE)
             if (await connection.execute(query.limit(1))).first() is None:
                 return 0
         async with self._database.writing() as connection:
             done = await connection.execute(JOBS.delete().where(JOBS.c.id.in_(query)))
             return done.rowcount
 
+    async def _now(self, connection: AsyncConnection) -> float:
+        """Return the time of one clock that all replicas share. Those of SQLite are on one host."""
+        if self._clock is not None:
+            return self._clock()
+        return time.time() if self._database.embedded else await _server_time(connection)
+
     async def _change(self, job_id: str, rule: Rule) -> Job:
         async with self._database.writing() as connection:
             job = await _locked(connection, job_id)
-            after = rule(job, self._clock())
+            after = rule(job, await self._now(connection))
             return job if after is job else await _save(connection, after)
+
+
+async def _server_time(connection: AsyncConnection) -> float:
+    """Return the time of PostgreSQL's host, in seconds since the epoch."""
+    found = await connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())::float8")
+    return float(found.scalar_one())
 
 
 def _fits(offer: Offer) -> Sequence[Any]:
@@ -283,6 +312,7 @@ MUTABLE_COLUMNS: Final = (  # columns that change during a job's life
     "phase",
     "result",
     "result_digest",
+    "reason",
 )
 
 

@@ -20,7 +20,7 @@ from service.calibration.learning import (
 from service.calibration.measurement import SECONDS_PER_DAY, Measurement
 from service.calibration.prediction import NotPredicted, predict
 from service.memory.calibration import NOTHING_LEARNED, Calibration
-from service.store.database import StoreUnavailable
+from service.store.errors import StoreUnavailable
 from service.store.measurements import MeasurementStore, batches
 from service.store.tokens import TokenStore
 
@@ -55,8 +55,8 @@ class LearnedCalibration:
                 for part in batches([name for name in names if name not in self._samples]):
                     new = await self._measurements.read(part)
                     self._samples.update(await asyncio.to_thread(_samples, new))
-            except StoreUnavailable:
-                _log.warning("measurements not read: the database cannot be used now")
+            except StoreUnavailable as error:
+                _log.warning("measurements not read: the database cannot be used now", reason=error.reason)
                 return
             self.current, self.entries = await asyncio.to_thread(self._learn, names, revoked, today)
             self._seen = state

@@ -42,9 +42,16 @@ JOBS: Final = Table(
     Column("phase", String(64), nullable=False),
     Column("result", Text),
     Column("result_digest", String(64)),
+    Column("reason", Text),
     UniqueConstraint("idempotency_key", name="jobs_idempotency_key"),
     Index("jobs_by_state", "state", "created_at"),
     Index("jobs_by_expiry", "state", "expires_at"),
+)
+
+SCHEMA_COMPATIBILITY: Final = Table(
+    "schema_compatibility",
+    METADATA,
+    Column("oldest_program", String(32), nullable=False),
 )
 
 MEASUREMENTS: Final = Table(

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 import structlog
@@ -24,6 +25,8 @@ from service.worker.spool import Spool, Spooled
 
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
+ONCE_SECONDS: Final = 15
+"""How long a worker that is to take one job asks a service that does not answer."""
 PHASE_SECONDS: Final = 0.5
 """How often the worker checks whether a job has entered another phase."""
 FENCE_SECONDS: Final = 5.0
@@ -48,6 +51,8 @@ class Worker:
         self._spool = Spool(node.state_folder / "results")
         self._stopping = asyncio.Event()
         self._run: ProbeRun | None = None
+        self._given_up_at = inf
+        """Until when a service that does not answer is asked again, by the event loop's clock."""
 
     def stop(self) -> None:
         """Lease no more jobs, and stop the one that runs."""
@@ -60,18 +65,26 @@ class Worker:
 
         Raises:
             Denied: the service does not accept the token.
+            Unreachable: with ``once``, the service did not answer for `ONCE_SECONDS`.
         """
-        await self._report_spooled()
         offer = await self._offer()
+        for reason in self._shortcomings(offer):
+            _log.warning("this worker runs less than it could", node=self._node.name, reason=reason)
+        clock = asyncio.get_running_loop().time
+        self._given_up_at = clock() + ONCE_SECONDS if once else inf
+        await self._report_spooled()
         _log.info("ready", node=self._node.name, **offer)
         pause = SHORTEST_PAUSE
         while not self._stopping.is_set():
             try:
                 assignment = await self._lease(offer, 0 if once else WAIT_SECONDS)
             except Unreachable as error:
-                _log.warning("service not reached", reason=str(error))
+                if clock() >= self._given_up_at:
+                    raise
+                _log.warning("service not reached", reason=str(error), next_try_seconds=round(pause, 1))
                 pause = await self._paused(pause)
                 continue
+            self._given_up_at = inf
             pause = SHORTEST_PAUSE
             if assignment is not None:
                 await self._do(assignment)
@@ -105,6 +118,16 @@ class Worker:
             "releases": [found["vllm"]] if "vllm" in found else [],
             "gpus": 8 if self._node.on_host else len(states),
         }
+
+    def _shortcomings(self, offer: Mapping[str, Any]) -> Iterator[str]:
+        """Yield why the worker runs fewer kinds of probes than it could, for its log."""
+        if not offer["gpus"]:
+            yield f"{self._devices.absence or 'no GPU is visible'}: it can only take inventories"
+        lacking = [
+            name for name, kind in (("torch", "alloc"), ("vllm", "engine")) if kind not in offer["kinds"]
+        ]
+        if offer["gpus"] and lacking:
+            yield f"{self._node.python} has no {' and no '.join(lacking)}: choose another with --python"
 
     async def _do(self, assignment: Assignment) -> None:
         run = self._run = self._run_of(self._node, self._devices, assignment.spec)
@@ -152,6 +175,9 @@ class Worker:
         """Report a result, with retries until the service answers; return whether the service stored it.
 
         A result that the service rejects is deleted from the spool.
+
+        Raises:
+            Unreachable: the service did not answer until `work` gives up.
         """
         pause = SHORTEST_PAUSE
         while True:
@@ -161,6 +187,8 @@ class Worker:
                 _log.warning("result not reported yet", probe=spooled.probe_id, reason=str(error))
                 if self._stopping.is_set():
                     return False
+                if asyncio.get_running_loop().time() >= self._given_up_at:
+                    raise
                 pause = await self._paused(pause)
                 continue
             except Rejected as error:

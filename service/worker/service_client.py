@@ -95,7 +95,8 @@ class ServiceClient:
         try:
             reply = await self._http.request(method, path, json=body, timeout=patience)
         except httpx2.HTTPError as error:
-            raise Unreachable(f"{type(error).__name__} at {path}") from error
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"{self._http.base_url} cannot be reached: {reason}") from error
         if reply.status_code in _DENIED_STATUSES:
             raise Denied(_reason(reply))
         if reply.status_code in _REJECTED_STATUSES:

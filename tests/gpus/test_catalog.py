@@ -162,7 +162,7 @@ def test_h100_can_mean_each_of_its_forms() -> None:
 
 
 def test_nonsense_has_no_neighbours() -> None:
-    with pytest.raises(UnknownGpu, match=r"^unknown GPU 'toaster'$"):
+    with pytest.raises(UnknownGpu, match=r"^unknown GPU 'toaster'; `dryserve gpus list` and"):
         find_gpu("toaster")
 
 

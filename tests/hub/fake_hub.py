@@ -16,8 +16,9 @@ from service.hub.cache import HubCache
 from service.hub.circuit_breaker import CircuitBreaker
 from service.hub.endpoint import Endpoint
 from service.hub.hub_client import HubClient
+from service.hub.limits import DEFAULT_LIMITS, TransferLimits
 from service.hub.repositories import Caches, Repositories
-from service.hub.transfer import DEFAULT_LIMITS, Transfer, TransferLimits
+from service.hub.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -10,9 +10,10 @@ import pytest
 
 from service.hub.circuit_breaker import FAILURES, CircuitBreaker
 from service.hub.errors import HubError, HubRateLimited, HubUnreachable
+from service.hub.limits import TransferLimits
 from service.hub.requests import Quota
 from service.hub.single_flight import SingleFlight
-from service.hub.transfer import CONNECTIONS_OF_AN_OWNER, TransferLimits
+from service.hub.transfer import CONNECTIONS_OF_AN_OWNER
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

@@ -23,7 +23,7 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
-from service.hub.transfer import TransferLimits
+from service.hub.limits import TransferLimits
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,
@@ -156,7 +156,7 @@ async def test_a_stall_anywhere_ends_with_the_total_time(ending: str) -> None:
     before = time.monotonic()
     with pytest.raises(HubTimedOut):
         await hub.client(limits=TransferLimits(total_seconds=0.05)).fetch(MODEL)
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 10
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -192,12 +192,12 @@ async def test_fifty_megabytes_are_left_where_they_are() -> None:
     body = EndlessBody(50 << 20)
     failure = await failure_of(lambda: httpx2.Response(200, stream=body))
     assert isinstance(failure, ConfigTooLarge)
-    assert body.sent <= (2 << 20) + body.chunk
+    assert body.sent <= (16 << 20) + body.chunk
 
 
-async def test_two_mebibytes_are_still_read() -> None:
+async def test_sixteen_mebibytes_are_still_read() -> None:
     hub = hub_with_model()
-    body = b"{}".ljust(2 << 20)
+    body = b"{}".ljust(16 << 20)
     hub.play(CONFIG, lambda: httpx2.Response(200, content=body))
     assert (await hub.client().fetch(MODEL)).config == {}
     hub.play(CONFIG, lambda: httpx2.Response(200, content=body + b" "))

@@ -2,6 +2,9 @@
 
 import httpx2
 import pytest
+from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +16,7 @@ from service.hub.errors import (
     InvalidModelId,
     InvalidRevision,
 )
-from service.hub.model_ids import check_model_id, check_revision
+from service.hub.model_ids import check_model_id, check_revision, is_path
 from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
 from tests.hub.fake_hub import (
@@ -313,3 +316,25 @@ async def test_an_id_and_a_revision_either_stay_in_their_place_or_stay_at_home(
         assert str(hub.requests[0].url).partition("?")[0] == place
         assert hub.requests[1].url == httpx2.URL(f"{ENDPOINT}/{model_id}/resolve/{'0' * 40}/config.json")
         assert len(hub.requests) == 2
+
+
+# Without digits: the address of a machine, such as 9.9, is refused here and not by the library.
+IDS = st.text(alphabet="aB-_./\n é", max_size=12) | st.from_regex(r"[a-z_.-]{90,100}(\.git)?", fullmatch=True)
+
+
+@given(IDS)
+def test_the_rules_are_those_of_the_hubs_own_library(model_id: str) -> None:
+    try:
+        validate_repo_id(model_id)
+    except HFValidationError:
+        with pytest.raises(InvalidModelId):
+            check_model_id(model_id)
+        return
+    if not is_path(model_id):
+        check_model_id(model_id)
+
+
+@pytest.mark.parametrize("prefix", ["api/", *REPO_TYPES_URL_PREFIXES.values()])
+def test_reserved_names_are_those_of_the_hubs_own_library(prefix: str) -> None:
+    with pytest.raises(InvalidModelId, match="reserves"):
+        check_model_id(f"{prefix}name")

@@ -21,6 +21,7 @@ from service.probes.lifecycle import (
     LeaseLost,
     ResultConflict,
 )
+from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS
 
 START = 1_000_000.0
 JOB = Job("j1", JobSpec(Inventory()), State.QUEUED, START, START, START + lifecycle.QUEUE_SECONDS)
@@ -116,7 +117,7 @@ class Lives(RuleBasedStateMachine):
     def fences_grow_with_every_lease(self) -> None:
         fences = [lease.fence for lease in self.handed_out]
         assert fences == list(range(1, len(fences) + 1))
-        assert self.job.attempts <= lifecycle.MAX_ATTEMPTS
+        assert self.job.attempts <= MAX_ATTEMPTS
 
 
 TestLives = Lives.TestCase
@@ -147,17 +148,17 @@ def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
 
 def test_a_lost_worker_gives_a_job_one_more_chance() -> None:
     first = lifecycle.leased(JOB, "red", START)
-    again = lifecycle.after_expiry(first, START + lifecycle.LEASE_SECONDS)
+    again = lifecycle.after_expiry(first, START + LEASE_SECONDS)
     assert (again.state, again.attempts) == (State.QUEUED, 1)
     second = lifecycle.leased(again, "green", START + 70)
-    assert lifecycle.after_expiry(second, START + 70 + lifecycle.LEASE_SECONDS).state is State.EXPIRED
+    assert lifecycle.after_expiry(second, START + 70 + LEASE_SECONDS).state is State.EXPIRED
 
 
 def test_a_late_result_counts_for_nothing_even_before_it_is_swept() -> None:
     held = lifecycle.leased(JOB, "red", START)
     with pytest.raises(LeaseLost):
         lifecycle.finished(
-            held, Lease("red", 1), JobEnding(State.SUCCEEDED, "{}", "d"), START + lifecycle.LEASE_SECONDS
+            held, Lease("red", 1), JobEnding(State.SUCCEEDED, "{}", "d"), START + LEASE_SECONDS
         )
 
 

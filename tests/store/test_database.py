@@ -11,7 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect
 
-from service.store.database import Database, InvalidDatabase, StoreUnavailable
+from service.store.database import Database
+from service.store.errors import InvalidDatabase, StoreUnavailable
 from service.store.jobs import JobStore
 from service.store.measurements import MeasurementStore
 from service.store.tables import METADATA

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from service.application.workers_seen import can_take
 from service.calibration.measurement import (
     MeasuredModel,
     Measurement,
@@ -27,15 +28,11 @@ from service.probes.lifecycle import (
     LeaseLost,
     ResultConflict,
 )
+from service.probes.limits import LEASE_SECONDS
 from service.serialization import RESULT, written
 from service.store.database import Database
-from service.store.jobs import (
-    JobNotFound,
-    JobStore,
-    KeyReused,
-    Offer,
-    QueueFull,
-)
+from service.store.errors import JobNotFound, KeyReused, QueueFull
+from service.store.jobs import JobStore, Offer
 from service.store.measurements import MeasurementStore
 from tests.calibration.test_measurements import MEASURED
 from tests.store.conftest import SetClock
@@ -158,7 +155,7 @@ async def test_a_forged_fence_or_worker_is_refused(jobs: JobStore) -> None:
 async def test_a_lost_lease_goes_to_another_worker(jobs: JobStore, clock: SetClock) -> None:
     await jobs.add(SPEC, None, "d")
     job_id, lost = await leased(jobs)
-    clock.now += lifecycle.LEASE_SECONDS
+    clock.now += LEASE_SECONDS
     again, lease = await leased(jobs, Offer("green", tuple(ProbeKind), gpus=1))
     assert (again, lease.fence) == (job_id, lost.fence + 1)
     with pytest.raises(LeaseLost):
@@ -264,10 +261,10 @@ async def test_a_lease_outlives_the_service_that_gave_it(
     await database.close()
     restarted = Database(database_url)
     after = JobStore(restarted, clock)
-    clock.now += lifecycle.LEASE_SECONDS / 2
+    clock.now += LEASE_SECONDS / 2
     assert (await after.heartbeat(job_id, lease, "loading")).state is State.RUNNING
     assert await after.lease(OFFER) is None
-    clock.now += lifecycle.LEASE_SECONDS - 1
+    clock.now += LEASE_SECONDS - 1
     assert (await after.finish(job_id, lease, ending())).state is State.SUCCEEDED
     await restarted.close()
 
@@ -286,3 +283,32 @@ async def test_an_unknown_job(jobs: JobStore) -> None:
     for requested in (jobs.get("0" * 32), jobs.cancel("x"), jobs.finish("x", Lease("red", 1), ending())):
         with pytest.raises(JobNotFound):
             await requested
+
+
+TARGETS = [
+    Target(gpu_name=name, gpu_uuid=uuid, label=label, engine_release=release, gpus=gpus)
+    for name in (None, "L4")
+    for uuid in (None, "GPU-1")
+    for label in (None, "a")
+    for release in (None, "0.32.0")
+    for gpus in (1, 2)
+]
+OFFERS = [
+    Offer("w", tuple(ProbeKind)),
+    Offer("w", (ProbeKind.INVENTORY,), gpus=8),
+    Offer("w", (ProbeKind.INVENTORY,), ("L4",), ("GPU-1",), ("a",), ("0.32.0",), 1),
+    Offer("w", (ProbeKind.INVENTORY,), ("L4", "T4"), (), ("a", "b"), (), 2),
+    Offer("w", (ProbeKind.ALLOC,), ("L4",), ("GPU-1",), ("a",), ("0.32.0",), 8),
+]
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=str)
+async def test_who_could_take_a_job_is_who_is_given_it(offer: Offer, jobs: JobStore) -> None:
+    """The words about waiting jobs select in Python, leases in SQL: both by the same rules."""
+    for target in TARGETS:
+        spec = JobSpec(Inventory(), target)
+        job, _ = await jobs.add(spec, None, "digest")
+        taken = await jobs.lease(offer)
+        assert (taken is not None) == can_take(offer, spec), target
+        if taken is None:
+            await jobs.cancel(job.id)

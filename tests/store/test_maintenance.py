@@ -11,8 +11,8 @@ from service.application.maintenance import run_maintenance
 from service.bootstrap import build_services
 from service.probes.job_spec import Inventory, JobSpec
 from service.settings import Settings
-from service.store.database import Database, StoreUnavailable
-from service.store.jobs import JobNotFound
+from service.store.database import Database
+from service.store.errors import JobNotFound, StoreUnavailable
 
 SPEC = JobSpec(Inventory())
 

@@ -8,12 +8,17 @@ from typing import Any
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
+from service.cli.main import cli
 from service.probes.job_spec import Inventory, JobSpec
 from service.serialization import SPEC
+from service.worker import loop
+from service.worker.devices import DeviceState
 from service.worker.loop import Worker
 from service.worker.probe_run import ProbeRun
-from service.worker.service_client import Denied, ServiceClient
+from service.worker.service_client import Denied, ServiceClient, Unreachable
 from service.worker.spool import Spool, Spooled
 from tests.worker.simulation import SimulatedGpu
 
@@ -178,3 +183,65 @@ async def test_a_token_that_is_not_accepted_ends_the_worker(tmp_path: Path) -> N
     gpu = SimulatedGpu(tmp_path / "gpu")
     with pytest.raises(Denied):
         await Worker(gpu.node, gpu, ServiceClient(http, "n")).work()
+
+
+async def test_a_service_that_is_not_there_is_given_up_by_a_worker_of_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("Connection refused", request=request)
+
+    monkeypatch.setattr(loop, "ONCE_SECONDS", 0.3)
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(gone), base_url="http://service:1")
+    with pytest.raises(Unreachable, match=r"^http://service:1.* cannot be reached: Connection refused$"):
+        await Worker(gpu.node, gpu, ServiceClient(http, "node-1")).work(once=True)
+
+
+async def test_a_result_that_cannot_be_handed_in_stays_when_a_worker_of_one_job_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "ONCE_SECONDS", 0.3)
+    service = Service(lambda _, __: httpx2.Response(503, json={}))
+    Spool(tmp_path / "gpu" / "results").put(Spooled("1" * 32, 9, {"outcome": "failed", "detail": "x"}))
+    with pytest.raises(Unreachable):
+        await worker(service, tmp_path).work(once=True)
+    assert len(list(Spool(tmp_path / "gpu" / "results"))) == 1
+
+
+class NoGpu(SimulatedGpu):
+    """A node on which the driver lists nothing."""
+
+    def states(self) -> tuple[DeviceState, ...]:
+        return ()
+
+
+async def test_a_worker_without_a_gpu_says_so_as_a_warning(tmp_path: Path) -> None:
+    gpu = NoGpu(tmp_path / "gpu")
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(Service()), base_url="http://service")
+    with capture_logs() as logged:
+        await Worker(gpu.node, gpu, ServiceClient(http, "node-1")).work(once=True)
+    warning = next(line for line in logged if line["log_level"] == "warning")
+    assert warning["reason"] == "no GPU is visible: it can only take inventories"
+
+
+async def test_a_python_without_torch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_: Path) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr(loop, "installed", nothing)
+    gpu = SimulatedGpu(tmp_path / "gpu")
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(Service()), base_url="http://service")
+    with capture_logs() as logged:
+        await Worker(gpu.node, gpu, ServiceClient(http, "node-1")).work(once=True)
+    warning = next(line for line in logged if line["log_level"] == "warning")
+    assert warning["reason"] == f"{gpu.node.python} has no torch and no vllm: choose another with --python"
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:8066", "dryserve", "ftp://host", "http://", "http://[::1"])
+def test_an_address_that_is_none_ends_the_worker_at_once(server: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("x")
+    ended = CliRunner().invoke(cli, ["worker", "--server", server, "--token-file", str(token)])
+    assert ended.exit_code == 2
+    assert f"--server: {server!r} is not an address" in ended.stderr

@@ -7,8 +7,9 @@ import httpx2
 import pytest
 import typer
 
-from service.cli import probe
-from service.cli.probe import _followed, summary
+from service.cli import probe_client
+from service.cli.probe import summary
+from service.cli.probe_client import StillRunning, followed
 from service.units import GIB
 
 ASKED = {"id": "0" * 32, "state": "queued", "phase": ""}
@@ -16,8 +17,8 @@ ASKED = {"id": "0" * 32, "state": "queued", "phase": ""}
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(probe, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(probe_client, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(probe_client, "PATIENCE_SECONDS", 0.2)
 
 
 def events(*states: str) -> httpx2.Response:
@@ -25,7 +26,7 @@ def events(*states: str) -> httpx2.Response:
     return httpx2.Response(200, text="".join(lines), headers={"Content-Type": "text/event-stream"})
 
 
-def following(*replies: httpx2.Response | Exception) -> Any:  # noqa: ANN401 - a probe as JSON
+def following(*replies: httpx2.Response | Exception, timeout: float | None = None) -> Any:  # noqa: ANN401 - a probe
     left = list(replies)
 
     def answer(_: httpx2.Request) -> httpx2.Response:
@@ -35,7 +36,7 @@ def following(*replies: httpx2.Response | Exception) -> Any:  # noqa: ANN401 - a
         return reply
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://service")
-    return _followed(http, ASKED)
+    return followed(http, ASKED, timeout)
 
 
 def test_a_service_that_is_started_anew_is_followed_on() -> None:
@@ -50,10 +51,24 @@ def test_one_that_stays_away_is_given_up(gone: httpx2.Response | Exception) -> N
         following(gone)
 
 
+def test_each_change_is_a_line_with_the_id_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    following(events("queued", "queued", "running"), events("running", "succeeded"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{'0' * 32} {state}" for state in ("queued", "running", "succeeded")]
+
+
+def test_a_probe_that_does_not_end_in_time_is_left_alone() -> None:
+    with pytest.raises(StillRunning) as caught:
+        following(events("queued"), timeout=0.1)
+    assert caught.value.current["state"] == "queued"
+
+
 def test_a_refusal_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         following(httpx2.Response(404, json={"title": "No such probe", "detail": "gone"}))
-    assert capsys.readouterr().err.strip() == "No such probe: gone"
+    assert capsys.readouterr().err.splitlines()[-1] == "No such probe: gone"
 
 
 def test_the_summary_of_an_allocation_holds_taken_against_planned() -> None:

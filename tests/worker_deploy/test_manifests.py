@@ -1,6 +1,7 @@
 """What operators apply is what Kubernetes, docker and the worker itself accept."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,26 @@ def test_a_job_takes_its_gpus_and_a_daemonset_none() -> None:
     assert "--once" in job["args"]
     assert "nvidia.com/gpu" not in daemon["resources"]["limits"]
     assert "--once" not in daemon["args"]
+
+
+@pytest.mark.parametrize("form", [Form.JOB, Form.DAEMONSET])
+def test_a_namespace_a_registry_and_taints_are_named(form: Form) -> None:
+    launch = replace(LAUNCH, namespace="gpus", pull_secret="registry", tolerations=("pool",))  # noqa: S106
+    text = manifest(form, launch)
+    document = yaml.safe_load(text)
+    assert "&id" not in text
+    assert document["metadata"]["namespace"] == "gpus"
+    # `kubectl apply` refuses a generated name.
+    assert document["metadata"]["name"]
+    spec = document["spec"]["template"]["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "pool"]
+    assert spec["containers"][0]["command"] == ["dryserve"]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    kubernetes_validate.validate(document, "1.37", strict=True)
+    bare = yaml.safe_load(manifest(form, LAUNCH))
+    assert "namespace" not in bare["metadata"]
+    assert "imagePullSecrets" not in bare["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize("form", [Form.JOB, Form.DAEMONSET])

@@ -19,6 +19,12 @@ USER: Final = 10001
 """User id, the same as in the image of the service."""
 
 
+JOB_COMMENT: Final = (
+    "# For `kubectl create -f -`: the Job has a generateName, which `kubectl apply` refuses.\n"
+)
+DAEMONSET_COMMENT: Final = "# For `kubectl apply -f -`.\n"
+
+
 class Form(StrEnum):
     """Ways to run a worker."""
 
@@ -44,17 +50,33 @@ class Launch:
     labels: tuple[str, ...] = ()
     secret: str = SECRET
     """Kubernetes secret whose key ``token`` is a worker's token."""
+    namespace: str | None = None
+    """Kubernetes namespace; None: that of whoever applies it.
+
+    A DaemonSet needs one whose Pod Security level is ``privileged``, since it sees its host's processes.
+    """
+    pull_secret: str | None = None
+    """Kubernetes secret with the credentials of the image's registry."""
+    tolerations: tuple[str, ...] = ()
+    """Keys of taints of nodes, beside ``nvidia.com/gpu``, that the worker tolerates."""
 
 
 def manifest(form: Form, launch: Launch) -> str:
-    """Return a YAML document for ``kubectl apply``, or a shell command for docker."""
+    """Return a YAML document for ``kubectl create`` or ``kubectl apply``, or a shell command for docker."""
     match form:
         case Form.JOB:
-            return _yaml(_job(launch))
+            return f"{JOB_COMMENT}{_needs(launch)}{_yaml(_job(launch))}"
         case Form.DAEMONSET:
-            return _yaml(_daemonset(launch))
+            return f"{DAEMONSET_COMMENT}{_needs(launch)}{_yaml(_daemonset(launch))}"
         case Form.DOCKER:
             return _docker(launch)
+
+
+def _needs(launch: Launch) -> str:
+    return (
+        f"# It needs the Secret {launch.secret} with a worker's token under the key `token`:\n"
+        f"# `kubectl create secret generic {launch.secret} --from-file=token=worker.token`\n"
+    )
 
 
 def arguments(launch: Launch, *, once: bool) -> list[str]:
@@ -72,7 +94,7 @@ def _job(launch: Launch) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"generateName": "dryserve-probe-"},
+        "metadata": _metadata(launch, "dryserve-probe"),
         "spec": {"backoffLimit": 0, "ttlSecondsAfterFinished": 3600, "template": {"spec": pod}},
     }
 
@@ -92,13 +114,12 @@ def _daemonset(launch: Launch) -> dict[str, Any]:
         # Without it the worker could not see which processes use a GPU.
         "hostPID": True,
         "nodeSelector": {"nvidia.com/gpu.present": "true"},
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
     }
     labels = {"app.kubernetes.io/name": "dryserve-worker"}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": "dryserve-worker", "labels": labels},
+        "metadata": {**_metadata(launch, "dryserve-worker"), "labels": labels},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -106,12 +127,27 @@ def _daemonset(launch: Launch) -> dict[str, Any]:
     }
 
 
+def _metadata(launch: Launch, name: str) -> dict[str, Any]:
+    return {"name": name, **({"namespace": launch.namespace} if launch.namespace else {})}
+
+
 def _pod(launch: Launch, container: dict[str, Any]) -> dict[str, Any]:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 40,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER},
+        **({"imagePullSecrets": [{"name": launch.pull_secret}]} if launch.pull_secret else {}),
+        "tolerations": [
+            {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+            for key in ("nvidia.com/gpu", *launch.tolerations)
+        ],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [container],
         "volumes": [
             {"name": "token", "secret": {"secretName": launch.secret, "defaultMode": 0o440}},
@@ -126,6 +162,8 @@ def _container(launch: Launch, *, once: bool) -> dict[str, Any]:
     return {
         "name": "worker",
         "image": launch.image,
+        # An image of the engine has an entry point of its own.
+        "command": ["dryserve"],
         "args": arguments(launch, once=once),
         # Host resources of a child; it creates the weights directly on the GPU.
         "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "16Gi"}},
@@ -154,4 +192,13 @@ def _docker(launch: Launch) -> str:
 
 
 def _yaml(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, width=110)
+    return yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, width=110)
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes every value in full, without anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return true: a value that occurs again is written again."""
+        del data
+        return True
