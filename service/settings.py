@@ -1,20 +1,35 @@
 """Settings from environment variables. No other module reads the environment."""
 
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.hub.endpoint import PUBLIC_ENDPOINT
+from service.hub.endpoint import PUBLIC_ENDPOINT, Endpoint
 from service.hub.redirects import STORAGE_HOSTS
-from service.probes.lifecycle import LEASE_SECONDS
-from service.store.jobs import QUEUE_LIMIT
+from service.nearest_names import nearest, quoted
+from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS, QUEUE_LIMIT
+from service.store.limits import POOL_SIZE, TIMEOUT_SECONDS
 
 DATABASE: Final = ".local/share/dryserve/dryserve.db"
 """Path below the user's home. The file is created when there is something to store."""
 IN_MEMORY: Final = Path(":memory:")
+PREFIX: Final = "DRYSERVE_"
+_SECRET: Final = frozenset({"database_url", "hf_token"})
+"""Settings whose values may hold a password or a token, and are never shown."""
+_ORIGIN: Final = re.compile(r"\*|https?://[^/?#\s]+")
+
+
+def _default_database() -> str:
+    return f"sqlite:///{Path.home() / DATABASE}"
 
 
 def _cache_name(endpoint: str) -> str:
@@ -28,13 +43,21 @@ class Settings(BaseSettings):
     """Settings from the variables `DRYSERVE_*` and from those that the Hub's own tools read."""
 
     model_config = SettingsConfigDict(
-        env_prefix="DRYSERVE_", env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
     host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 and :: are all of the host's addresses."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """Port to listen on; 0 takes a free one."""
     max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
     """Most open connections, if the limit of open files allows it; above it only operators' routes work."""
+    keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
+    """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
     """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
     open_reads: bool | None = None
@@ -45,27 +68,49 @@ class Settings(BaseSettings):
     """
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose web pages may call the API (CORS), separated by commas; none by default."""
-    database_url: str = Field(default_factory=lambda: f"sqlite:///{Path.home() / DATABASE}")
-    """Database of probes and measurements: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``."""
+    database_url: str = Field(default_factory=_default_database)
+    """Database of probes and measurements: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`."""
+    database_pool_size: Annotated[int, Field(ge=1, le=1000)] = POOL_SIZE
+    """Most connections of one replica to PostgreSQL; all replicas together must fit the server's limit."""
+    database_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = TIMEOUT_SECONDS
+    """Seconds that PostgreSQL may take to connect or to answer a statement; after that the answer is 503."""
+    database_upgrade: bool = True
+    """Whether the service upgrades older tables itself; with 0 only `dryserve database upgrade` does."""
     probe_lease_seconds: Annotated[float, Field(ge=1, le=3600)] = LEASE_SECONDS
     """Duration of a lease in seconds: a job without a heartbeat for so long is given to another worker."""
+    probe_attempts: Annotated[int, Field(ge=1, le=100)] = MAX_ATTEMPTS
+    """Leases of a job that may end without a heartbeat before it is given up; the job then says why."""
     probe_queue_limit: Annotated[int, Field(ge=1, le=1_000_000)] = QUEUE_LIMIT
     """Jobs that may wait for a worker; more are rejected."""
     probe_retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90
     """Days after which an ended job is deleted; 0 deletes none. Measurements are never deleted."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
-    hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))
-    hf_home: Path | None = Field(default=None, validation_alias=AliasChoices("HF_HOME"))
-    hf_hub_disable_implicit_token: bool = Field(
-        default=False, validation_alias=AliasChoices("HF_HUB_DISABLE_IMPLICIT_TOKEN")
-    )
-    xdg_cache_home: Path = Field(default=Path("~/.cache"), validation_alias=AliasChoices("XDG_CACHE_HOME"))
+    """Least level of the lines that are logged."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
     """Domains to which the Hub may redirect for large files, separated by commas; no token is sent there."""
+    hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
+    """Address of the Hub or of a mirror."""
     hf_hub_offline: bool = Field(default=False, validation_alias=AliasChoices("HF_HUB_OFFLINE"))
+    """Whether the Hub is never asked: models are then those that are stored or bundled."""
+    hf_token: SecretStr | None = Field(default=None, validation_alias=AliasChoices("HF_TOKEN"))
+    """The service's own token of the Hub, for gated and private models."""
+    hf_home: Path | None = Field(default=None, validation_alias=AliasChoices("HF_HOME"))
+    """Folder of the Hub's tools, with the cache, and with the token of `hf auth login`."""
+    hf_hub_disable_implicit_token: bool = Field(
+        default=False, validation_alias=AliasChoices("HF_HUB_DISABLE_IMPLICIT_TOKEN")
+    )
+    """Whether the token in `HF_HOME` is left unread."""
+    xdg_cache_home: Path = Field(default=Path("~/.cache"), validation_alias=AliasChoices("XDG_CACHE_HOME"))
+    """Folder of caches, used where `HF_HOME` is not set."""
+
+    @property
+    def may_have_measurements(self) -> bool:
+        """Whether the database may have content: it is not a file of SQLite that does not exist yet."""
+        kind, _, path = self.database_url.partition(":///")
+        plain = kind == "sqlite" and path and not set(path) & set("?%#")
+        return not plain or Path(path).exists()
 
     @property
     def cache_file(self) -> Path | None:
@@ -113,3 +158,129 @@ class Settings(BaseSettings):
     @classmethod
     def _lower(cls, given: Any) -> Any:  # noqa: ANN401 - any value of a variable
         return given.lower() if isinstance(given, str) else given
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in given:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{quoted(origin)} is no origin such as https://example.org, without a path")
+        return given
+
+    @field_validator("hf_endpoint")
+    @classmethod
+    def _is_address(cls, given: str) -> str:
+        Endpoint(given)
+        return given
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_database(cls, given: str) -> str:
+        if given != _default_database():
+            from service.store.database_url import check_url  # noqa: PLC0415 - slow to import
+
+            check_url(given)
+        return given
+
+
+class InvalidSettings(ValueError):
+    """Environment variables hold values that are no settings; the message has one line for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting for people."""
+
+    name: str
+    """Name of the environment variable."""
+    default: str
+    """Its value where the variable is not set, as text; empty for none."""
+    meaning: str
+
+
+def read_settings() -> Settings:
+    """Return the settings of this process's environment.
+
+    Raises:
+        InvalidSettings: a variable has a value that is no such setting.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        lines = (_line(each) for each in error.errors(include_url=False))
+        raise InvalidSettings("\n".join(dict.fromkeys(lines))) from None
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a sentence for each variable of ours that is no setting, by default of this process."""
+    known = [setting.name for setting in settings_table()]
+    for name in sorted(os.environ if environment is None else environment):
+        if name.startswith(PREFIX) and name not in known:
+            hint = "".join(f"; the nearest is {near}" for near in nearest(name, known, count=1))
+            yield f"{name} is not a setting{hint}"
+
+
+def settings_table() -> tuple[Setting, ...]:
+    """Return every setting with its default and its meaning."""
+    return tuple(
+        Setting(_variable(name), _default(name, field), " ".join((field.description or "").split()))
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def _variable(name: str) -> str:
+    alias = Settings.model_fields[name].validation_alias
+    return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"{PREFIX}{name.upper()}"
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if name == "database_url":
+        return f"sqlite:///~/{DATABASE}"
+    value = field.default
+    if value is None or value == ():
+        return ""
+    if isinstance(value, bool | float):
+        return f"{value:g}"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _line(error: ErrorDetails) -> str:
+    given = str(error["loc"][0])
+    name = next((field for field in Settings.model_fields if given in {field, _variable(field)}), given)
+    shown = "the value" if name in _SECRET else quoted(str(error["input"]))
+    return f"{_variable(name)}: {_fault(error, shown, Settings.model_fields[name])}"
+
+
+def _fault(error: ErrorDetails, shown: str, field: FieldInfo) -> str:
+    kind, limits = error["type"], error.get("ctx", {})
+    if kind in _KINDS:
+        return f"{shown} is not {_KINDS[kind]}"
+    if kind in {"greater_than_equal", "less_than_equal"}:
+        low, high = _limits(field)
+        return f"{shown} is not from {low:,} to {high:,}"
+    if kind == "literal_error":
+        return f"{shown} is not {limits['expected']}"
+    return str(limits.get("error", error["msg"]))
+
+
+def _limits(field: FieldInfo) -> tuple[int, int]:
+    """Return the least and the largest value that a number may have."""
+    inside = (part for each in get_args(field.annotation) for part in getattr(each, "__metadata__", ()))
+    return _bounds([*field.metadata, *inside])
+
+
+def _bounds(metadata: Iterable[Any]) -> tuple[int, int]:
+    parts = [inner for part in metadata for inner in getattr(part, "metadata", [part])]
+    low = next(part.ge for part in parts if hasattr(part, "ge"))
+    high = next(part.le for part in parts if hasattr(part, "le"))
+    return low, high
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "bool_parsing": "1 (yes) or 0 (no)",
+}
+"""What a value had to be, by the type of Pydantic's error."""

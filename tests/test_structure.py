@@ -20,7 +20,7 @@ TABLES = sorted((ROOT / "service").rglob("*.toml"))
 PAPERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CORE = (
     "advisor", "architecture", "backends", "calibration", "engine_config", "engines", "explanation", "gpus",
-    "kv_cache", "memory", "probes", "startup_log",
+    "kv_cache", "launch_command", "memory", "probes", "startup_log",
 )  # fmt: skip
 
 BANNED = re.compile(

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
@@ -13,18 +14,35 @@ from starlette.responses import Response
 
 from service import __version__
 from service.api.dependencies import HUB_TOKEN
-from service.api.errors import MalformedJson, UnsupportedMediaType
+from service.api.errors import MalformedJson, NothingMore, UnsupportedMediaType
 from service.api.metrics import Metrics
 from service.api.middleware.body_budget import BodyBudget
 from service.api.middleware.body_limit import BodyLimit
 from service.api.middleware.connection_gate import ConnectionGate
+from service.api.middleware.representation import Representation
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
+from service.api.middleware.versioned_paths import VersionedPaths
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import HANDLED_ERRORS, responses
 from service.api.responses import JSON, problem_response
-from service.api.routes import calibrations, engines, explain, gpus, leases, models, operations, plan, probes
+from service.api.routes import (
+    calibrations,
+    documents,
+    engines,
+    explain,
+    gpus,
+    leases,
+    models,
+    operations,
+    plan,
+    probes,
+    problem_types,
+    workers,
+)
 from service.api.routes.probes import IDEMPOTENCY_KEY
+from service.api.unknown_parameters import body_schema, known_parameters_only
 from service.api.work_lanes import LARGE_LIMIT, CallerLeft, WorkLanes
+from service.api.written_answers import WrittenAnswers
 from service.application.plan_requests import invalid_request
 from service.application.services import Services
 
@@ -35,6 +53,10 @@ CLIENT_CLOSED_REQUEST: Final = 499
 DESCRIPTION: Final = """\
 A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
 says what the engine would do without a GPU: whether it starts, with which cache, how many tokens.
+
+Every path that begins with `/v1` is also found without it. GET routes also answer HEAD, send an `ETag`, and
+answer 304 to a matching `If-None-Match`. Answers of more than 1 kB are compressed with zstd or gzip where
+`Accept-Encoding` allows it.
 
 Errors are `application/problem+json` (RFC 9457); GET on their `type` answers with an explanation.
 """
@@ -62,33 +84,43 @@ def create_app(
         generate_unique_id_function=_operation_id,
         responses=responses(),
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
+        root_path_in_servers=False,
+        dependencies=[Depends(known_parameters_only)],
+        servers=[{"url": "/", "description": "The service that sends this document"}],
     )
     lanes = WorkLanes(queue_limit)
     metrics = Metrics()
     metrics.watch_lane("small", lanes.small)
     metrics.watch_lane("large", lanes.large)
+    metrics.watch_probes(services.probes)
     app.state.services = services
     app.state.metrics = metrics
     app.state.lanes = lanes
+    app.state.answers = WrittenAnswers()
     app.state.open_reads = open_reads
-    for routes in (plan, explain, models, gpus, engines, probes, leases, calibrations, operations):
+    public = (plan, explain, models, gpus, engines, probes, workers, leases, calibrations, problem_types)
+    for routes in (*public, operations, documents):
         app.include_router(routes.router)
     for error in HANDLED_ERRORS:
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(CallerLeft, _answer_nobody)
+    app.add_exception_handler(NothingMore, _answer_nothing)
     app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
     app.add_middleware(ConnectionGate)
+    app.add_middleware(Representation)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
-            expose_headers=[REQUEST_ID, "Location", "Retry-After"],
+            expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
         )
+    app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=metrics)
     return app
 
@@ -106,6 +138,11 @@ async def _answer_nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
+async def _answer_nothing(request: Request, error: Exception) -> Response:
+    del request, error
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     found = list(error.errors()) if isinstance(error, RequestValidationError) else []
     if any(one["type"] == "json_invalid" for one in found):
@@ -114,4 +151,4 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
         return problem_response(request, UnsupportedMediaType(media_type))
-    return problem_response(request, invalid_request(found))
+    return problem_response(request, invalid_request(found, body_schema(request)))

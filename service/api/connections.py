@@ -7,15 +7,21 @@ that has been without a request for longest is closed; where all have one, only 
 """
 
 import asyncio
+import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from service.api.errors import TooManyConnections
 from service.api.middleware.connection_gate import OVER_LIMIT
+from service.api.problems.handlers import MEDIA_TYPE, problem_of
+from service.api.refusals import ConnectionRefusal
 
 if sys.platform != "win32":
     import resource
@@ -24,6 +30,9 @@ RESERVED_FILES: Final = 128
 """Files that the process opens beside callers' connections: databases, the Hub, its own code."""
 OPERATORS_CONNECTIONS: Final = 32
 """Connections beyond the limit that are still accepted, so that operators are answered."""
+
+
+OnRefusal: TypeAlias = Callable[[ConnectionRefusal], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +77,38 @@ def listens_on_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 of one connection, within limits."""
+class LimitedConnection:
+    """What both protocols do about the limits of a connection; a protocol of uvicorn stands behind it."""
 
     limits: ClassVar[ConnectionLimits]
-    idle: ClassVar[dict["LimitedProtocol", None]]
+    refused: ClassVar[tuple[OnRefusal, ...]] = ()
+    """Called with the reason whenever a connection is closed or refused."""
+    idle: ClassVar[dict["LimitedConnection", None]]
     """Connections without a whole request, the longest idle first."""
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    connections: set[Any]
+    app_state: dict[str, Any]
+    _plain_state: dict[str, Any]
     _deadline: asyncio.TimerHandle | None = None
     _awaited: str | None = None
     """What the deadline is for: ``head`` or ``body``."""
     _draining: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - the protocols behind disagree
         """Accept a connection; where there are too many, close the longest idle one."""
-        super().connection_made(transport)
-        self._plain_state: dict[str, Any] = self.app_state
+        super().connection_made(transport)  # type: ignore[misc] # of the protocol behind
+        self._plain_state = self.app_state
+        # asyncio leaves this to who opened the listening socket. Without it the end of an answer, which is
+        # written after its head, waits up to 40 ms for the caller to acknowledge the head.
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family in {socket.AF_INET, socket.AF_INET6}:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         over = len(self.connections) - self.limits.connections
         if over > 0 and not self._displace() and over > OPERATORS_CONNECTIONS:
-            transport.abort()
+            self._count(ConnectionRefusal.TOO_MANY)
+            transport.write(_refusal())
+            transport.close()
             return
         self.idle[self] = None
         self._expect("head")
@@ -95,7 +118,70 @@ class LimitedProtocol(H11Protocol):
         self.idle.pop(self, None)
         self._expect(None)
         self._stop_draining()
-        super().connection_lost(exc)
+        super().connection_lost(exc)  # type: ignore[misc] # of the protocol behind
+
+    def pause_writing(self) -> None:
+        """Start to check that the answer is read."""
+        super().pause_writing()  # type: ignore[misc] # of the protocol behind
+        self._stop_draining()
+        self._watch_draining()
+
+    def resume_writing(self) -> None:
+        """Stop checking: the answer was read."""
+        self._stop_draining()
+        super().resume_writing()  # type: ignore[misc] # of the protocol behind
+
+    def _tell_whether_over_limit(self) -> None:
+        over_limit = len(self.connections) > self.limits.connections
+        self.app_state = {**self._plain_state, OVER_LIMIT: over_limit}
+
+    def _expect(self, part: str | None) -> None:
+        """Start the time limit of a part of the request, unless it has started already."""
+        if part == self._awaited:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._awaited = part
+        self._deadline = None
+        if part is not None:
+            seconds, reason = {
+                "head": (self.limits.head, ConnectionRefusal.SLOW_HEAD),
+                "body": (self.limits.body, ConnectionRefusal.SLOW_BODY),
+            }[part]
+            self._deadline = self.loop.call_later(seconds, self._abort, reason)
+
+    def _abort(self, reason: ConnectionRefusal) -> None:
+        self._count(reason)
+        self.transport.abort()
+
+    def _count(self, reason: ConnectionRefusal) -> None:
+        for each in self.refused:
+            each(reason)
+
+    def _displace(self) -> bool:
+        """Close the longest idle connection; return whether there was one."""
+        oldest = next(iter(self.idle), None)
+        if oldest is None:
+            return False
+        del self.idle[oldest]
+        oldest._abort(ConnectionRefusal.DISPLACED)  # noqa: SLF001 - of this class
+        return True
+
+    def _watch_draining(self, before: int | None = None) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if before is not None and before - unread < self.limits.drain_bytes:
+            self._abort(ConnectionRefusal.SLOW_READER)
+            return
+        self._draining = self.loop.call_later(self.limits.drain, self._watch_draining, unread)
+
+    def _stop_draining(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
+
+
+class LimitedProtocol(LimitedConnection, H11Protocol):
+    """HTTP/1.1 of one connection, within limits, read in Python."""
 
     def data_received(self, data: bytes) -> None:
         """Take what the caller sent; the head's time limit starts with its first byte."""
@@ -105,8 +191,7 @@ class LimitedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         """Begin the requests that have been received."""
-        over_limit = len(self.connections) > self.limits.connections
-        self.app_state = {**self._plain_state, OVER_LIMIT: over_limit}
+        self._tell_whether_over_limit()
         super().handle_events()
         state = self.conn.their_state
         if state is h11.SEND_BODY:
@@ -121,49 +206,26 @@ class LimitedProtocol(H11Protocol):
             self.idle[self] = None
         super().on_response_complete()
 
-    def pause_writing(self) -> None:
-        """Start to check that the answer is read."""
-        super().pause_writing()
-        self._stop_draining()
-        self._watch_draining()
 
-    def resume_writing(self) -> None:
-        """Stop checking: the answer was read."""
-        self._stop_draining()
-        super().resume_writing()
+def protocol_of(limits: ConnectionLimits, *refused: OnRefusal, compiled: bool = True) -> type[Any]:
+    """Return the protocol of one server's connections; ``refused``: called with each refusal's reason.
 
-    def _expect(self, part: str | None) -> None:
-        """Start the time limit of a part of the request, unless it has started already."""
-        if part == self._awaited:
-            return
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._awaited = part
-        seconds = {"head": self.limits.head, "body": self.limits.body}
-        self._deadline = None if part is None else self.loop.call_later(seconds[part], self.transport.abort)
+    ``compiled``: read requests by httptools, which is compiled code, where it is installed.
+    """
+    protocol: type[asyncio.Protocol] = LimitedProtocol
+    if compiled and find_spec("httptools") is not None:
+        from service.api.compiled_connections import CompiledProtocol  # noqa: PLC0415 - needs httptools
 
-    def _displace(self) -> bool:
-        """Close the longest idle connection; return whether there was one."""
-        oldest = next(iter(self.idle), None)
-        if oldest is None:
-            return False
-        del self.idle[oldest]
-        oldest.transport.abort()
-        return True
-
-    def _watch_draining(self, before: int | None = None) -> None:
-        unread = self.transport.get_write_buffer_size()
-        if before is not None and before - unread < self.limits.drain_bytes:
-            self.transport.abort()
-            return
-        self._draining = self.loop.call_later(self.limits.drain, self._watch_draining, unread)
-
-    def _stop_draining(self) -> None:
-        if self._draining is not None:
-            self._draining.cancel()
-            self._draining = None
+        protocol = CompiledProtocol
+    return type("ServersProtocol", (protocol,), {"limits": limits, "idle": {}, "refused": refused})
 
 
-def protocol_of(limits: ConnectionLimits) -> type[LimitedProtocol]:
-    """Return the protocol of one server's connections."""
-    return type("ServersProtocol", (LimitedProtocol,), {"limits": limits, "idle": {}})
+def _refusal() -> bytes:
+    """Return the answer to a connection that is refused before it sent a request."""
+    error = TooManyConnections()
+    body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
+    head = (
+        f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+        f"Retry-After: {error.retry_after}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

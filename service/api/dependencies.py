@@ -57,6 +57,8 @@ async def services_for_caller(
     return replace(services, models=services.models.on_behalf_of(callers_own(token)))
 
 
+Accept: TypeAlias = Annotated[str, Header(include_in_schema=False)]
+"""The media types that the caller accepts; empty: any."""
 Parts: TypeAlias = Annotated[Services, Depends(services_of)]
 CallersParts: TypeAlias = Annotated[Services, Depends(services_for_caller)]
 Counts: TypeAlias = Annotated[Metrics, Depends(metrics_of)]

@@ -14,7 +14,11 @@ class UnsupportedMediaType(ValueError):
 
     def __init__(self, given: str) -> None:
         shown = quoted(given) if given else "no type"
-        super().__init__(f"the body is sent as {shown}: send application/json, as `curl --json` does")
+        super().__init__(f"the body is sent as {shown}: send application/json")
+
+
+class NothingMore(Exception):
+    """A stream of events is asked for again after its end; 204 tells a browser not to come back."""
 
 
 class ProblemTypeNotFound(LookupError):

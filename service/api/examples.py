@@ -1,7 +1,9 @@
 """An example request for every operation that takes parameters or a body."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, Final
 
 
@@ -58,6 +60,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "list_models": Example({"search": "gemma"}),
+    "list_gpus": Example({"limit": 2}),
+    "list_problems": Example({"limit": 2}),
     "get_model": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_weights": Example({"org": "google", "name": "gemma-4-31B-it"}),
     "get_gpu": Example({"gpu_id": "rtx-3090-24gb"}),
@@ -81,3 +85,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get_problem": Example({"slug": "unknown-gpu"}),
 }
 """By operation id; operations that are not here take nothing."""
+
+
+def answers() -> Mapping[str, Any]:
+    """Return what the service answered to examples, by operation id.
+
+    `python -m tests.api.record_examples` writes the file, and a test compares it with the answers of today.
+    """
+    recorded: Mapping[str, Any] = json.loads(
+        files("service.api").joinpath("recorded_answers.json").read_text("utf-8")
+    )
+    return recorded

@@ -1,12 +1,16 @@
 """Metrics for Prometheus, in its base units."""
 
 import platform
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from service import __version__
+from service.api.refusals import ConnectionRefusal
 from service.api.work_lanes import Lane
+from service.application.services import Probes
+from service.probes.job_state import State
 
 REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """OpenTelemetry's semantic conventions, http.server.request.duration."""
@@ -44,6 +48,23 @@ class Metrics:
             ("size",),
             registry=self.registry,
         )
+        self._refused = Counter(
+            "dryserve_connections_refused",
+            "Connections closed or refused, by reason",
+            ("reason",),
+            registry=self.registry,
+        )
+        for reason in ConnectionRefusal:
+            self._refused.labels(reason.value)
+        self._hub_requests = Counter(
+            "dryserve_hub_requests", "Requests sent to the Hub", registry=self.registry
+        )
+        self._hub_responses = Counter(
+            "dryserve_hub_responses",
+            "Responses of the Hub, by status; a request without one failed",
+            ("http_response_status_code",),
+            registry=self.registry,
+        )
         build = Info("dryserve_build", "What is running", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
@@ -57,6 +78,65 @@ class Metrics:
         """Report how much work waits in a lane, and how much runs."""
         self._waiting.labels(size).set_function(lambda: lane.waiting)
         self._running.labels(size).set_function(lambda: int(lane.busy))
+
+    def watch_probes(self, probes: Probes) -> None:
+        """Report the queue of probes, its workers and its database. No query runs for a scrape."""
+        jobs, database = probes.jobs, probes.database
+
+        def gauge(name: str, words: str, value: Callable[[], float], **labels: str) -> None:
+            if name not in gauges:
+                gauges[name] = Gauge(name, words, tuple(labels), registry=self.registry)
+            (gauges[name].labels(**labels) if labels else gauges[name]).set_function(value)
+
+        gauges: dict[str, Gauge] = {}
+        for state in State:
+            gauge(
+                "dryserve_probe_jobs",
+                "Probe jobs by state, as of the last round of maintenance",
+                lambda state=state: jobs.census.by_state.get(state, 0),  # type: ignore[misc]
+                state=state.value,
+            )
+        gauge(
+            "dryserve_probe_oldest_queued_seconds",
+            "Age of the oldest queued probe job, as of the last round of maintenance; 0 without one",
+            lambda: jobs.census.oldest_queued_seconds,
+        )
+        gauge(
+            "dryserve_workers_seen",
+            "Workers that asked this replica for a job in the last five minutes",
+            jobs.workers_seen,
+        )
+        gauge(
+            "dryserve_database_usable",
+            "1 if the last use of the database succeeded or there was none, 0 if it failed",
+            lambda: int(database.fault is None),
+        )
+        gauge(
+            "dryserve_database_pool_connections_in_use",
+            "Connections to PostgreSQL in use",
+            lambda: database.pool_in_use,
+        )
+        gauge(
+            "dryserve_database_pool_connections_max",
+            "Most connections to PostgreSQL; 0 with SQLite",
+            lambda: database.pool_size,
+        )
+        lost = Counter(
+            "dryserve_probe_leases_lost", "Leases that ended without a heartbeat", registry=self.registry
+        )
+        jobs.on_lease_lost.append(lost.inc)
+
+    def count_refusal(self, reason: ConnectionRefusal) -> None:
+        """Count a connection that was closed or refused."""
+        self._refused.labels(reason.value).inc()
+
+    def count_hub_request(self) -> None:
+        """Count a request to the Hub."""
+        self._hub_requests.inc()
+
+    def count_hub_response(self, status: int) -> None:
+        """Count a response of the Hub."""
+        self._hub_responses.labels(str(status)).inc()
 
     def count_candidates(self, verdict: str, number: int) -> None:
         """Count candidates by their verdict."""

@@ -13,6 +13,8 @@ from service.application.schemas.plan_body import Format
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
+VERSION_PREFIX: Final = "/v1"
+"""First part of the documented paths; the same routes are found without it, as before there was a version."""
 
 
 def json_response(document: BaseModel) -> Response:
@@ -41,8 +43,9 @@ def problem_response(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> str:
     # FastAPI names only the methods of the first route with this path.
-    operations = request.app.openapi()["paths"].get(getattr(request.scope.get("route"), "path", ""), {})
-    return ", ".join(method.upper() for method in operations)
+    path, paths = getattr(request.scope.get("route"), "path", ""), request.app.openapi()["paths"]
+    methods = {name.upper() for name in paths.get(path, paths.get(f"{VERSION_PREFIX}{path}", ()))}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 def instance(request: Request) -> str:
@@ -54,6 +57,11 @@ def negotiated_format(accept: str) -> Format:
     """Choose between JSON and a table by an Accept header; JSON where both suit it."""
     text, other = _preference(accept, TEXT), _preference(accept, JSON)
     return "table" if text > other and text[0] > 0 else "json"
+
+
+def prefers_page(accept: str) -> bool:
+    """Whether an Accept header names HTML, as browsers do."""
+    return "text/html" in accept.lower()
 
 
 def _preference(accept: str, offer: str) -> tuple[float, int]:

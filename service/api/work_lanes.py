@@ -1,16 +1,21 @@
 """Runs the CPU-bound work of requests in threads: small work in one lane, large work in another.
 
+Work of a kind that took less than ``LOOP_SECONDS`` the last time is done on the event loop at once, because
+handing it to a thread takes as long as the work itself.
+
 Each lane does one piece of work at a time, so that small work never waits for large work. There is one thread
 for each lane, and no more: the threads of one interpreter share one processor's time, so that each further
 thread would delay the event loop, and would hold the memory of one more answer.
 """
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
-from time import monotonic
+from threading import Lock
+from time import monotonic, thread_time
 from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -29,6 +34,10 @@ POLLS: Final = 512
 QUOTA_PAUSE_SECONDS: Final = 30
 LONGEST_PAUSE_SECONDS: Final = 120
 FIRST_ESTIMATE_SECONDS: Final = 1.0
+LOOP_SECONDS: Final = 0.002
+"""Processor time below which the event loop does work of a kind by itself."""
+KINDS: Final = 4096
+"""Kinds of work whose duration is remembered, the most recent ones."""
 LATEST_SHARE: Final = 1 / 8
 """Weight of the latest piece of work in the mean duration of work."""
 
@@ -163,6 +172,32 @@ class CallerQuota:
                 del self._taken[caller]
 
 
+class Durations:
+    """Processor time that work of each kind took the last time."""
+
+    def __init__(self, most: int = KINDS) -> None:
+        self._most = most
+        self._seconds: OrderedDict[Hashable, float] = OrderedDict()
+        self._lock = Lock()
+
+    def is_short(self, kind: Hashable) -> bool:
+        """Whether work of this kind was done before, and took less than ``LOOP_SECONDS`` the last time."""
+        return self._seconds.get(kind, LOOP_SECONDS) < LOOP_SECONDS
+
+    def measured(self, kind: Hashable, work: Callable[[], Result]) -> Result:
+        """Do work, and remember how long it took."""
+        started = thread_time()
+        try:
+            return work()
+        finally:
+            seconds = thread_time() - started
+            with self._lock:
+                self._seconds[kind] = seconds
+                self._seconds.move_to_end(kind)
+                if len(self._seconds) > self._most:
+                    self._seconds.popitem(last=False)
+
+
 class WorkLanes:
     """The lanes of one application, and its limits on requests that wait for probes."""
 
@@ -172,6 +207,7 @@ class WorkLanes:
         self.large = Lane(large_limit)
         self.streams = CallerQuota(STREAMS)
         self.polls = CallerQuota(POLLS)
+        self.durations = Durations()
 
     def of(self, request: Request) -> "Runner":
         """Return the runner of one request."""
@@ -185,15 +221,24 @@ class Runner:
         self._lanes = lanes
         self._request = request
 
-    async def __call__(self, work: Callable[[], Result], *, large: bool = False) -> Result:
-        """Run work and return its result; ``large``: it takes more than some tenths of a second.
+    async def __call__(
+        self, work: Callable[[], Result], *, large: bool = False, kind: Hashable | None = None
+    ) -> Result:
+        """Run work and return its result.
+
+        ``large``: it takes more than some tenths of a second. ``kind``: equal for pieces of work that take
+        equally long; ``None`` where that is not known, so that a thread does the work.
 
         Raises:
             TooBusy: too much work waits already.
             CallerLeft: the caller closed the connection while its work waited.
         """
+        durations = self._lanes.durations
+        if kind is not None and durations.is_short(kind):
+            return durations.measured(kind, work)
+        measured = work if kind is None else partial(durations.measured, kind, work)
         lane = self._lanes.large if large else self._lanes.small
-        return await lane.run(work, self._request)
+        return await lane.run(measured, self._request)
 
 
 def _check(place: asyncio.Future[None]) -> None:

@@ -35,14 +35,17 @@ async def take_job(
         releases=tuple(body.releases),
         gpus=body.gpus,
     )
+    probes.workers.asks(offer)
     until = monotonic() + body.wait_seconds
     while (job := await probes.jobs.lease(offer)) is None:
         left = until - monotonic()
         if left <= 0:
+            probes.workers.asks(offer)
             return None
         await probes.job_events.wait(min(left, POLL_SECONDS))
         if probes.job_events.closed or await has_left():
             return None
+    probes.workers.has(offer.worker, job.id)
     probes.job_events.notify()
     return job
 
@@ -57,6 +60,7 @@ async def prolong_lease(probe_id: str, body: HeartbeatBody, worker: Token, probe
     """
     lease = Lease(_name(worker, body.node), body.fence)
     job = await probes.jobs.heartbeat(probe_id, lease, body.phase)
+    probes.workers.has(lease.worker, probe_id)
     probes.job_events.notify()
     return job
 

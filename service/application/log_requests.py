@@ -1,5 +1,7 @@
 """Turns a startup log, and what is given beside it, into the request for a plan of the same start."""
 
+from asyncio import to_thread
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -7,21 +9,30 @@ from pydantic import ValidationError
 
 from service.advisor.plan_request import PlanRequest
 from service.application.errors import InputFault, InvalidRequest, UnknownFlag
+from service.application.local_models import local_model
 from service.application.plan_requests import plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody
 from service.application.schemas.serve import ServeInput
-from service.application.services import Services
+from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
-from service.engines.releases import UnknownRelease
+from service.engines.releases import RELEASES, UnknownRelease
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Assumption, Explanation
-from service.explanation.log_facts import flags_of, gpus_of, release_of
+from service.explanation.log_facts import flags_of, gpus_of, own_gpu, release_of, resolved_of
 from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
 STAND_IN: Final = "h100-sxm-80gb"
 """The GPU type that is planned where none is given: nothing that depends on its memory is compared."""
+PLATFORMS: Final[Mapping[str, str]] = {
+    "rocm": "AMD GPUs (ROCm)",
+    "cpu": "CPUs",
+    "xpu": "Intel GPUs (XPU)",
+    "tpu": "TPUs",
+    "hpu": "Gaudi (HPU)",
+    "neuron": "Neuron devices",
+}
 NO_PLAN: Final = (InputFault, InvalidRequest, UnknownFlag, HubError, InvalidConfig, UnknownArchitecture)
 """Errors of a request; where the log itself is their cause, no plan is made."""
 
@@ -46,7 +57,7 @@ class LogRequest:
         )
 
 
-async def log_request(log: StartupLog, body: ExplainBody, services: Services) -> LogRequest:
+async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices) -> LogRequest:
     """Return the request for a plan of the start that a log describes.
 
     Raises:
@@ -58,12 +69,20 @@ async def log_request(log: StartupLog, body: ExplainBody, services: Services) ->
     try:
         release, assumed = _release(log, body)
     except UnknownRelease as error:
-        return _unplanned("engine.version", str(error))
+        known = f"{RELEASES[0]} to {RELEASES[-1]}"
+        words = f"vLLM {error.given[:40]} is not modelled; plans cover {known}: give one of them to compare"
+        return _unplanned("engine.version", words)
+    if log.around.platform not in {None, "cuda"} and body.gpu is None:
+        words = f"the log is of vLLM on {PLATFORMS[log.around.platform or '']}; plans cover NVIDIA GPUs alone"
+        return _unplanned("gpu", words)
     gpu, gpu_specified, of_gpu = _gpu(log, body, services)
     serve, of_flags = _serve(log, body)
+    if not gpu_specified or not log.server:
+        serve = {**resolved_of(log), **serve}
+    model, of_model = await _model(log, body, services)
     document: dict[str, Any] = {
         **body.model_dump(include={"revision", "config", "draft_config"}, exclude_none=True),
-        "model": body.model or log.model,
+        "model": model,
         "engine": {"version": release, "patches": body.engine.patches},
         "gpus": [gpu],
         "serve": serve,
@@ -74,11 +93,24 @@ async def log_request(log: StartupLog, body: ExplainBody, services: Services) ->
         if _specified_beside(error, body):
             raise _at_its_place(error) from error
         return _unplanned(_field_of(error), str(error))
-    return LogRequest(request, gpu_specified, (*assumed, *of_gpu, *of_flags), ())
+    return LogRequest(request, gpu_specified, (*of_model, *assumed, *of_gpu, *of_flags), ())
 
 
 def _unplanned(field: str, why: str) -> LogRequest:
     return LogRequest(None, gpu_specified=False, assumptions=(), missing=(Assumption(field, "", why),))
+
+
+async def _model(
+    log: StartupLog, body: ExplainBody, services: PlanServices
+) -> tuple[str | None, tuple[Assumption, ...]]:
+    """Return the model to plan; a local path is looked up among the models at hand."""
+    if body.model is not None or body.config is not None or log.model is None:
+        return body.model or log.model, ()
+    found = await to_thread(local_model, log.model, log.word("architecture"), services.snapshot)
+    if found is None:
+        return log.model, ()
+    why = f"the log's {log.model!r} is a local path; its last part and its architecture fit this model alone"
+    return found, (Assumption("model", found, why),)
 
 
 def _release(log: StartupLog, body: ExplainBody) -> tuple[str, tuple[Assumption, ...]]:
@@ -87,10 +119,15 @@ def _release(log: StartupLog, body: ExplainBody) -> tuple[str, tuple[Assumption,
     return release_of(log)
 
 
-def _gpu(log: StartupLog, body: ExplainBody, services: Services) -> tuple[Any, bool, tuple[Assumption, ...]]:
+def _gpu(
+    log: StartupLog, body: ExplainBody, services: PlanServices
+) -> tuple[Any, bool, tuple[Assumption, ...]]:
     if body.gpu is not None:
         return body.gpu if isinstance(body.gpu, str) else body.gpu.model_dump(), True, ()
     found = gpus_of(log, services.gpus)
+    own = None if found else own_gpu(log)
+    if own is not None:
+        return own[0], True, (Assumption("gpu", own[0]["name"], own[1]),)
     if not found:
         why = "the log does not say which GPU it is; what depends on its memory is not compared"
         return STAND_IN, False, (Assumption("gpu", STAND_IN, why),)

@@ -6,7 +6,8 @@ from typing import Final
 import structlog
 
 from service.application.services import Probes
-from service.store.database import Database, StoreUnavailable
+from service.store.database import Database
+from service.store.errors import StoreUnavailable
 
 INTERVAL_SECONDS: Final = 15
 
@@ -21,12 +22,14 @@ async def run_maintenance(database: Database, probes: Probes, retention_seconds:
     while True:
         try:
             if database.exists:
+                await database.recheck()
                 await probes.jobs.sweep()
+                await probes.jobs.count()
                 if retention_seconds:
                     await probes.jobs.prune(retention_seconds)
                 await probes.learned.refresh()
-        except StoreUnavailable:
-            _log.warning("maintenance failed: the database cannot be used now")
+        except StoreUnavailable as error:
+            _log.warning("maintenance failed: the database cannot be used now", reason=error.reason)
         except Exception:  # noqa: BLE001 - it is logged, and the next round may succeed
             _log.exception("maintenance failed")
         await asyncio.sleep(INTERVAL_SECONDS)

@@ -6,7 +6,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from service.application.errors import InvalidRequest
+from service.application.errors import InvalidRequest, escaped
+from service.application.field_words import field_words
 from service.application.schemas.lease import ExportedMeasurementInput
 from service.calibration.measurement import Measurement
 from service.serialization import MEASUREMENT, written
@@ -35,7 +36,7 @@ def read_lines(text: bytes) -> tuple[Measurement, ...]:
         try:
             found.append(_read(line))
         except (ValidationError, ValueError, RecursionError) as error:
-            faults.append((f"/{number}", _words(error)))
+            faults.append(_fault(number, error))
     if faults:
         raise InvalidRequest(faults[:MAX_FAULTS])
     return tuple(found)
@@ -50,8 +51,9 @@ def _read(line: bytes) -> Measurement:
     return measurement
 
 
-def _words(error: Exception) -> str:
+def _fault(number: int, error: Exception) -> tuple[str, str]:
+    """Return the place of a fault, the line first, with what is wrong there."""
     if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+        return f"/{number}", f"is no measurement: {error}"
+    first = error.errors(include_url=False)[0]
+    return "".join(f"/{escaped(part)}" for part in (number, *first["loc"])), field_words(first)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
@@ -16,25 +15,31 @@ from service.advisor.plan_request import (
     Workload,
 )
 from service.advisor.plan_types import Plan
+from service.advisor.siblings import siblings_of
+from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
 from service.application.errors import (
+    MOST_ERRORS,
     GpuNotModelled,
     InputFault,
     InvalidRequest,
-    UnknownCacheDtype,
     UnknownFlag,
-    UnknownSpeculativeMethod,
     escaped,
 )
+from service.application.field_words import field_words
+from service.application.flag_faults import flag_faults
+from service.application.known_names import is_flag, meant_in_body, moved_in_body, parameter_meant
+from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
-from service.application.schemas.base import UNKNOWN_NAMES
-from service.application.schemas.plan_body import PLACES, GpuInput, PlanBody
-from service.application.schemas.serve import ServeInput, SpeculativeInput
-from service.application.services import Services
+from service.application.schemas.base import UNKNOWN_NAMES, Input
+from service.application.schemas.plan_body import PLACES, CountedGpu, GpuInput, PlanBody
+from service.application.schemas.serve import EplbInput, ServeInput, SpeculativeInput
+from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.model import ModelArchitecture
-from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.architecture.overrides import overridden
+from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.backends.backend_rules import UnknownBackend
 from service.engine_config.config_format import read_files
 from service.engines.flags import ServeFlags
@@ -42,17 +47,17 @@ from service.engines.releases import (
     PATCHES,
     RELEASES,
     ResolvedRelease,
-    UnavailableFlag,
     UnknownPatch,
     UnknownRelease,
-    check_flags,
     resolve_release,
     rules_for,
 )
 from service.engines.rules.checkpoints import CheckpointRules
-from service.engines.speculative_config import LOOKUPS, SpeculativeConfig
-from service.gpus.catalog import GpuCatalog, UnknownGpu
-from service.gpus.gpu_type import GpuType, InvalidGpu, inline_gpu
+from service.engines.speculative_config import LOOKUPS
+from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
+from service.gpus.gpu_count import InvalidCount, split_count
+from service.gpus.gpu_type import GpuType, InvalidGpu
+from service.gpus.own_gpu import own_gpu
 from service.hub.errors import (
     ConfigNotFound,
     InvalidModelId,
@@ -74,6 +79,7 @@ DEFAULT_REVISION: Final = "main"
 SECTIONS: Final[Mapping[Place, tuple[str, ...]]] = {
     ("serve",): tuple(ServeInput.model_fields),
     ("serve", "speculative_config"): tuple(SpeculativeInput.model_fields),
+    ("serve", "eplb_config"): tuple(EplbInput.model_fields),
 }
 """Objects of the body whose members are flags of the engine, with the flags that are modelled."""
 MAX_COMPARED: Final = 640
@@ -95,19 +101,61 @@ def read_plan_body(document: object) -> PlanBody:
     try:
         return PlanBody.model_validate(document)
     except ValidationError as error:
-        raise invalid_request(error.errors(include_url=False)) from None
+        raise invalid_request(error.errors(include_url=False), PlanBody) from None
 
 
-def invalid_request(errors: Sequence[ErrorDetails]) -> InvalidRequest | UnknownFlag:
-    """Return the error for what Pydantic found in a body or among flat parameters."""
+def invalid_request(
+    errors: Sequence[ErrorDetails], schema: type[Input] | None = None
+) -> InvalidRequest | UnknownFlag:
+    """Return the error for what Pydantic found in a body or among flat parameters.
+
+    Args:
+        errors: what Pydantic found.
+        schema: schema of the body, among whose names a similar one is looked for; None: no names are advised.
+    """
     located = [place for error in errors for place in _places(error)]
+    unnamed = sum(map(_unnamed, errors))
     for section, known in SECTIONS.items():
-        names = [str(place[-1]) for place, error in located if _is_unknown(error) and place[:-1] == section]
-        if names:
-            count = len(names) + sum(_unnamed(error) for error in errors if _location(error) == section)
-            return UnknownFlag(names, known, section=_pointer(section), count=count)
-    pairs = [(_pointer(place), _message(error)) for place, error in located]
-    return InvalidRequest(pairs, count=len(pairs) + sum(map(_unnamed, errors)))
+        flags = [each for each in located if _is_unknown(each[1]) and each[0][:-1] == section]
+        if flags:
+            taken = {id(each) for each in flags}
+            others = [each for each in located if id(each) not in taken]
+            names = [str(place[-1]) for place, _ in flags]
+            pairs = _described(others[: max(0, MOST_ERRORS - len(flags))], schema)
+            return UnknownFlag(
+                names,
+                known,
+                section=_pointer(section),
+                count=len(names) + sum(_unnamed(error) for error in errors if _location(error) == section),
+                advice=["" if schema is None else moved_in_body(schema, section, name) for name in names],
+                others=pairs,
+                more=len(others) - len(pairs),
+            )
+    return InvalidRequest(_described(located[:MOST_ERRORS], schema), count=len(located) + unnamed)
+
+
+def _described(
+    located: Sequence[tuple[Place, ErrorDetails]], schema: type[Input] | None
+) -> list[tuple[str, str]]:
+    """Return pointers with what is wrong there. Finding words takes time, so only listed errors get some."""
+    return [
+        (_pointer(place), "; ".join(filter(None, (field_words(error), _advice(place, error, schema)))))
+        for place, error in located
+    ]
+
+
+def _advice(place: Place, error: ErrorDetails, schema: type[Input] | None) -> str:
+    """Return what a caller may have meant by an unknown name; empty for other errors, or without a hint."""
+    if not _is_unknown(error) or not place:
+        return ""
+    name = str(place[-1])
+    if error["loc"] and error["loc"][0] == "query":
+        parameter = parameter_meant(name)
+        return "" if parameter is None or is_flag(parameter) else f"use `{parameter}`"
+    if schema is None:
+        return ""
+    inside = error["loc"] if error["type"] == UNKNOWN_NAMES else error["loc"][:-1]
+    return meant_in_body(schema, inside[1:] if inside and inside[0] == "body" else inside, name)
 
 
 def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:
@@ -129,10 +177,6 @@ def _is_unknown(error: ErrorDetails) -> bool:
     return error["type"] in {"extra_forbidden", UNKNOWN_NAMES}
 
 
-def _message(error: ErrorDetails) -> str:
-    return "no such name is known" if error["type"] == UNKNOWN_NAMES else error["msg"]
-
-
 def _location(error: ErrorDetails) -> Place:
     loc = error["loc"]
     source, *rest = loc if loc and loc[0] in {"body", "query", "path"} else ("", *loc)
@@ -140,11 +184,13 @@ def _location(error: ErrorDetails) -> Place:
     place = tuple(part for part in rest if not (isinstance(part, str) and part.startswith("<")))
     if source != "query":
         return place
-    # An unknown parameter is treated as an unknown flag.
+    # An unknown parameter is treated as an unknown flag, unless its name is similar to another parameter's.
     if not place:
         return ("serve",) if error["type"] == UNKNOWN_NAMES else place
     name, *inside = str(place[0]), *place[1:]
-    meant = ("serve", name) if error["type"] == "extra_forbidden" else (name,)
+    parameter = parameter_meant(name) if error["type"] == "extra_forbidden" else name
+    is_unknown_flag = error["type"] == "extra_forbidden" and (parameter is None or is_flag(parameter))
+    meant = ("serve", name) if is_unknown_flag else (name,)
     return (*PLACES.get(name, meant), *inside)
 
 
@@ -152,7 +198,7 @@ def _pointer(place: Place) -> str:
     return "".join(f"/{escaped(part)}" for part in place)
 
 
-async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
+async def plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     """Resolve the names in a body: its release with its rules, its GPU types, its model.
 
     Raises:
@@ -160,10 +206,24 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
         InputFault: a value names what does not exist, or a config cannot be read.
         HubError: the model's config could not be fetched.
     """
+    without, command = body, None
+    if body.command is not None:
+        # A long document takes some tenths of a second.
+        without, command = await run_cpu_bound(lambda: without_command(body))
+        if command is not None:
+            without, command = with_gpu_of_command(without, command, services.gpus)
+    try:
+        request = await _plan_request(without, services)
+    except InputFault as fault:
+        raise at_its_place(fault, body) from fault.cause
+    return replace(request, command=command)
+
+
+async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     _check_work(body)
     flags = body.serve.flags()
     engine = _engine(body, flags)
-    gpus = _gpus(body, services.gpus)
+    gpus, counts = _gpus(body, services.gpus)
     model = await _with_draft(await _model(body, services, engine.rules.checkpoints), body, flags, services)
     workload = Workload(**body.workload.model_dump()) if body.workload else None
     return PlanRequest(
@@ -175,19 +235,24 @@ async def plan_request(body: PlanBody, services: Services) -> PlanRequest:
         Objective(body.objective),
         body.free_memory_bytes,
         with_levers="levers" in body.include,
+        counts=counts,
+        search=body.search,
     )
 
 
-def answer_plan_request(request: PlanRequest, services: Services) -> Plan:
+def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
     """Plan a request: milliseconds to a second of one core.
 
     Raises:
         InputFault: a flag names an attention backend that the release does not have.
     """
+    # The names of the bundled models are read from a file, so not while a request is resolved.
+    request = replace(request, siblings=siblings_of(request.model.id, services.snapshot.ids()))
     try:
         return services.plan(request)
     except UnknownBackend as error:
-        raise InputFault("/serve/attention_backend", error) from error
+        commanded = request.command is not None and "attention_backend" in request.command.flags.serve
+        raise InputFault("/command" if commanded else "/serve/attention_backend", error) from error
 
 
 def _check_work(body: PlanBody) -> None:
@@ -212,12 +277,7 @@ def _engine(body: PlanBody, flags: ServeFlags) -> EngineChoice:
     for index, patch in enumerate(patches):
         if patch not in PATCHES:
             raise InputFault(f"/engine/patches/{index}", UnknownPatch(patch))
-    try:
-        check_flags(flags, release.release)
-    except UnavailableFlag as error:
-        raise InputFault(f"/serve/{error.flag}", error) from error
-    _check_cache_dtype(flags.kv_cache_dtype)
-    _check_method(flags.speculative_config)
+    _refuse(flag_faults(flags, release.release))
     rules = [rules_for(each, patches) for each in (release, *compared)]
     return EngineChoice(rules[0], patches, body.engine.name, tuple(rules[1:]))
 
@@ -229,61 +289,75 @@ def _release(given: str | None, pointer: str) -> ResolvedRelease:
         raise InputFault(pointer, error) from error
 
 
-@cache
-def _cache_dtypes() -> tuple[str, ...]:
-    """Return the cache dtypes of all releases together."""
-    dtypes = (dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
-    return tuple(dict.fromkeys(dtypes))
+def _refuse(found: Sequence[InputFault]) -> None:
+    """Raise the first of several faults, which names the others too; nothing where there are none."""
+    if found:
+        raise InputFault(found[0].pointer, found[0].cause, found[1:]) from found[0].cause
 
 
-@cache
-def _speculative_methods() -> tuple[str, ...]:
-    """Return the methods of speculative decoding of all releases together."""
-    methods = (method for release in RELEASES for method in rules_for(release).speculation.methods)
-    return tuple(dict.fromkeys(methods))
-
-
-def _check_cache_dtype(given: str | None) -> None:
-    """Refuse a cache dtype that no release has; for one of another release the plan has the refusal."""
-    if given is not None and given not in _cache_dtypes():
-        raise InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
-
-
-def _check_method(given: SpeculativeConfig | None) -> None:
-    """Refuse a method that no release has; of one of other releases the plan says that it is refused."""
-    if given is None or given.method is None or given.method in _speculative_methods():
-        return
-    fault = UnknownSpeculativeMethod(given.method, _speculative_methods())
-    raise InputFault("/serve/speculative_config/method", fault)
-
-
-def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[GpuType, ...]:
+def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[tuple[GpuType, ...], tuple[int | None, ...]]:
+    """Return the GPU types of a body, and how many there are of each."""
     if body.gpus is None:
-        return tuple(gpu for gpu in catalog if gpu.modelled)
-    return tuple(_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(body.gpus))
+        return tuple(gpu for gpu in catalog if gpu.modelled), ()
+    found = [_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(body.gpus)]
+    return tuple(gpu for gpu, _ in found), tuple(count for _, count in found)
 
 
-def _gpu(choice: str | GpuInput, pointer: str, catalog: GpuCatalog) -> GpuType:
+def _gpu(
+    choice: str | CountedGpu | GpuInput, pointer: str, catalog: GpuCatalog
+) -> tuple[GpuType, int | None]:
     if isinstance(choice, GpuInput):
         try:
-            return inline_gpu(**choice.model_dump())
+            return own_gpu(**choice.model_dump(exclude={"count"})), choice.count
         except InvalidGpu as error:
             raise InputFault(f"{pointer}/{error.field}", error) from error
+    if isinstance(choice, CountedGpu):
+        return _known_gpu(choice.id, f"{pointer}/id", catalog), choice.count
     try:
-        gpu = catalog.find(choice)
-    except UnknownGpu as error:
+        name, count = split_count(choice)
+    except InvalidCount as error:
+        raise InvalidRequest([(pointer, str(error))]) from error
+    return _known_gpu(name, pointer, catalog), count
+
+
+def _known_gpu(name: str, pointer: str, catalog: GpuCatalog) -> GpuType:
+    try:
+        gpu = catalog.named(name)
+    except (AmbiguousGpu, UnknownGpu) as error:
         raise InputFault(pointer, error) from error
     if not gpu.modelled:
         raise InputFault(pointer, GpuNotModelled(gpu))
     return gpu
 
 
-async def _model(body: PlanBody, services: Services, rules: CheckpointRules) -> Model:
+async def _model(body: PlanBody, services: PlanServices, rules: CheckpointRules) -> Model:
+    overrides = body.serve.overrides()
     if body.config is not None:
-        return _inline_model(body.model or UNNAMED_MODEL, body.config, rules)
+        config = overridden(body.config, overrides) if overrides else body.config
+        return _inline_model(body.model or UNNAMED_MODEL, config, body.hf_quant_config, rules)
+    if body.hf_quant_config is not None:
+        raise InvalidRequest([("/hf_quant_config", "is read only beside a config")])
     if body.model is None:
-        raise InvalidRequest([("/model", "a model id or a config is needed")])
+        raise InvalidRequest([("/model", "is missing: give a model id, or a config")])
+    if overrides or not services.models.is_shared:
+        fetched = await services.models.resolve(body.model, body.revision)
+        if overrides:
+            fetched = _with_overrides(fetched, overrides)
+        return await _read(fetched, body, services, rules)
+    key, recent = ModelKey.of(body.model, body.revision, rules), services.recent_models
+    if (known := recent.find(key)) is not None:
+        return known
     fetched = await services.models.resolve(body.model, body.revision)
+    model = recent.same(key, fetched)
+    if model is None or model.checkpoint_bytes != fetched.total_parameter_bytes:
+        model = await _read(fetched, body, services, rules)
+    recent.store(key, fetched, model)
+    return model
+
+
+async def _read(
+    fetched: FetchedConfig, body: PlanBody, services: PlanServices, rules: CheckpointRules
+) -> Model:
     model = await run_cpu_bound(lambda: read_model(fetched, rules))
     if model.checkpoint_bytes is None and needs_checkpoint_bytes(model.architecture):
         weighed = await services.models.with_weight_bytes(fetched)
@@ -291,18 +365,41 @@ async def _model(body: PlanBody, services: Services, rules: CheckpointRules) -> 
     return replace(model, requested_revision=None if body.revision == DEFAULT_REVISION else body.revision)
 
 
-def _inline_model(model_id: str, config: Mapping[str, Any], rules: CheckpointRules) -> Model:
+def _with_overrides(fetched: FetchedConfig, overrides: Mapping[str, Any]) -> FetchedConfig:
+    """Return a model's files with keys of its config replaced.
+
+    Raises:
+        InvalidRequest: the model has no config.json, only Mistral's params.json.
+    """
+    if fetched.params is not None:
+        raise InvalidRequest([("/serve/hf_overrides", "is not modelled for a model in Mistral's format")])
+    return replace(fetched, config=overridden(fetched.config, overrides))
+
+
+def _inline_model(
+    model_id: str, config: Mapping[str, Any], modelopt: Mapping[str, Any] | None, rules: CheckpointRules
+) -> Model:
+    document = with_modelopt_file(config, modelopt)
     try:
         if is_params(config):
-            return Model(model_id, None, "inline", read_files(ModelFiles(config), rules))
-        return Model(model_id, None, "inline", read_architecture(read_document(config)))
+            files = ModelFiles(config, quantization=modelopt)
+            return Model(model_id, None, "inline", read_files(files, rules))
+        return Model(model_id, None, "inline", read_architecture(read_document(document)))
     except InvalidConfig as error:
-        raise InputFault(f"/config{error.pointer}", error) from error
+        raise InputFault(_inline_pointer(error.pointer, from_file=document is not config), error) from error
     except UnknownArchitecture as error:
         raise InputFault("/config/architectures", error) from error
 
 
-async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services: Services) -> Model:
+def _inline_pointer(pointer: str, *, from_file: bool) -> str:
+    """Return a pointer into the request; ``from_file``: the quantization came from ``hf_quant_config``."""
+    section = "/quantization_config"
+    if from_file and pointer.startswith(section):
+        return f"/hf_quant_config{pointer.removeprefix(section)}"
+    return f"/config{pointer}"
+
+
+async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services: PlanServices) -> Model:
     """Return a model with the config of the draft that its flags name.
 
     Raises:
@@ -322,7 +419,7 @@ async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services:
     return replace(model, architecture=replace(model.architecture, drafts=drafts))
 
 
-async def _draft_document(draft_id: str, revision: str | None, services: Services) -> Mapping[str, Any]:
+async def _draft_document(draft_id: str, revision: str | None, services: PlanServices) -> Mapping[str, Any]:
     try:
         fetched = await services.models.resolve(draft_id, revision)
         if not fetched.config and fetched.params is not None:
@@ -353,6 +450,7 @@ def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> 
         architecture=architecture,
         checkpoint_bytes=fetched.total_parameter_bytes,
         note=fetched.note,
+        makers_cache_dtype=makers_cache_dtype(fetched.quantization_config),
         stale=fetched.stale,
     )
 
@@ -364,6 +462,17 @@ def _architecture(fetched: FetchedConfig, rules: CheckpointRules) -> ModelArchit
         fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
     )
     return read_files(files, rules)
+
+
+def makers_cache_dtype(document: Mapping[str, Any] | None) -> str | None:
+    """Return the cache dtype that a ModelOpt file (``hf_quant_config.json``) asks for.
+
+    The engine reads that file only where config.json has no quantization_config (vLLM 0.33.0, get_config), so
+    that ``auto`` may not follow it.
+    """
+    section = {} if document is None else document.get("quantization")
+    name = section.get("kv_cache_quant_algo") if isinstance(section, Mapping) else None
+    return name.lower() if isinstance(name, str) else None
 
 
 def _with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:

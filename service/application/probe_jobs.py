@@ -1,6 +1,7 @@
 """Jobs of probes: made from an operator's request, followed, cancelled, ended by a worker's result."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.plan_types import Candidate
@@ -10,9 +11,9 @@ from service.application.job_events import POLL_SECONDS
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.lease import STATES, ResultInput
-from service.application.schemas.plan import CandidateAnswer
+from service.application.schemas.plan import CandidateAnswer, Parts, Texts
 from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.probe import ProbeBody
+from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
@@ -33,17 +34,22 @@ from service.probes.job_spec import (
     Inventory,
     JobSpec,
     ProbeLimits,
+    Question,
     Target,
 )
+from service.probes.job_state import State
 from service.probes.lifecycle import Job, JobEnding
 from service.serialization import MEASUREMENT, RESULT, written
+from service.store.tokens import Token
 
 MAX_RESULT_BYTES: Final = 512 << 10
 """JSON of one result; a list holds up to 200 of them, and a result of a thousand ranks has 400 kB."""
 
 
-async def queue_probe(body: ProbeBody, key: str | None, services: Services) -> Job:
+async def queue_probe(body: ProbeBody, key: str | None, requester: Token, services: Services) -> Job:
     """Queue the job that a body asks for; a key that was used before returns the job that it made.
+
+    ``requester``: the token of whoever asks; the job names it.
 
     Raises:
         InvalidRequest, InputFault, HubError: as for ``spec_of``.
@@ -52,10 +58,21 @@ async def queue_probe(body: ProbeBody, key: str | None, services: Services) -> J
         StoreUnavailable: the database cannot be used.
     """
     spec = await spec_of(body, services)
+    spec = replace(spec, question=replace(spec.question, requester=requester.name))
     job, new = await services.probes.jobs.add(spec, key, digest(body.model_dump(mode="json")))
     if new:
         services.probes.job_events.notify()
     return job
+
+
+def waiting_for(job: Job, probes: Probes) -> QueuedFor | None:
+    """Return how many workers could take a job that waits; None for a job that does not wait."""
+    if job.state is not State.QUEUED:
+        return None
+    workers = probes.workers
+    last = workers.last_able(job.spec)
+    since = workers.since if last is None else last.last_seen
+    return QueuedFor(len(workers.able(job.spec)), since, never=last is None)
 
 
 async def cancel_probe(probe_id: str, probes: Probes) -> Job:
@@ -79,7 +96,9 @@ async def follow_probe(job: Job, probes: Probes) -> AsyncIterator[Job]:
     """
     seen = None
     while True:
-        if (current := (job.state, job.phase, job.fence, job.cancel_requested)) != seen:
+        waiting = waiting_for(job, probes)
+        able = None if waiting is None else waiting.able
+        if (current := (job.state, job.phase, job.fence, job.cancel_requested, able)) != seen:
             seen = current
             yield job
         if job.ended or probes.job_events.closed:
@@ -100,7 +119,7 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
     if body.kind == "inventory":
         return JobSpec(Inventory(), Target(**body.target.model_dump(), gpus=0), limits)
     if body.plan is None or body.plan.gpus is None or len(body.plan.gpus) != 1:
-        raise InvalidRequest([("/plan/gpus", "a plan with exactly one GPU is needed")])
+        raise InvalidRequest([("/plan/gpus", "must name exactly one GPU")])
     _check(body.plan)
     requested = _resolved(body.plan)
     try:
@@ -125,10 +144,22 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
         gpus=engine.ranks if body.kind == "engine" else 1,
     )
     work = engine if body.kind == "engine" else _alloc(candidate, request.gpus[0])
-    return JobSpec(work, target, limits, predicted)
+    question = Question(
+        model=request.model.id,
+        revision=requested.revision,
+        gpu_id=request.gpus[0].id,
+        engine_release=planned.engine.version,
+        flags=body.plan.serve.model_dump(mode="json", exclude_none=True),
+    )
+    return JobSpec(work, target, limits, predicted, question)
 
 
 def _check(plan: PlanBody) -> None:
+    if plan.command is not None:
+        # A job is stored and read by others, and a command can hold secrets.
+        raise InputFault(
+            "/plan/command", NotProbeable("a probe takes the model and the flags, not a command")
+        )
     for name in sorted(NOT_PROBED):
         if getattr(plan.serve, name) is not None:
             raise InputFault(f"/plan/serve/{name}", NotProbeable(f"a probe cannot take {name}"))
@@ -179,8 +210,15 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
     if candidate.memory is None or candidate.kv_cache is None:
         words = candidate.error.message if candidate.error else "; ".join(candidate.warnings)
         raise InputFault("/plan", NotProbeable(f"the plan does not start: {words}"))
-    answer = CandidateAnswer.model_validate(candidate)
-    return answer.model_dump(mode="json", include={"memory", "kv_cache", "block_size"})
+    sources = Texts("s")
+    answer = CandidateAnswer.of(candidate, Parts(memory=True, cache=True), sources)
+    predicted = answer.model_dump(mode="json", include={"memory", "kv_cache", "block_size"})
+    texts = sources.by_id()
+    memory = predicted["memory"]
+    for term in (*memory.values(), *memory["host"].values()):
+        if term is not memory["host"]:
+            term["source"] = texts[term["source"]]
+    return predicted
 
 
 def _engine(candidate: Candidate, model: MeasuredModel, flags: dict[str, Any], release: str | None) -> Engine:
@@ -217,7 +255,7 @@ def ending_of(job: Job, node: str, given: ResultInput, reporter: str, now: float
         InvalidRequest: a measurement is missing, or came where none was asked for; the result is too large.
     """
     if len(given.model_dump_json()) > MAX_RESULT_BYTES:
-        raise InvalidRequest([("/result", f"a result has no more than {MAX_RESULT_BYTES:,} bytes")])
+        raise InvalidRequest([("/result", f"must have at most {MAX_RESULT_BYTES:,} bytes")])
     outcome = MeasurementOutcome(given.outcome)
     measurement = _measurement(job, node, given, reporter, now)
     result = Result(
@@ -235,7 +273,7 @@ def _measurement(job: Job, node: str, given: ResultInput, reporter: str, now: fl
     work = job.spec.work
     wanted = MeasurementOutcome(given.outcome) is MeasurementOutcome.MEASURED and isinstance(work, Engine)
     if wanted is (given.measurement is None):
-        words = "an engine probe that measured has a measurement, and no other result has"
+        words = "must be there for an engine probe that measured, and for no other result"
         raise InvalidRequest([("/result/measurement", words)])
     if given.measurement is None or not isinstance(work, Engine):
         return None

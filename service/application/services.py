@@ -1,18 +1,27 @@
 """The parts that use cases work with."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
-from service.application.job_events import JobEvents
-from service.gpus.catalog import GpuCatalog
-from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
-from service.store.jobs import JobStore
-from service.store.learned import LearnedCalibration
-from service.store.measurements import MeasurementStore
-from service.store.tokens import TokenStore
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from service.application.recent_models import RecentModels
+from service.application.workers_seen import WorkersSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.advisor.plan_request import PlanRequest
+    from service.advisor.plan_types import Plan
+    from service.application.job_events import JobEvents
+    from service.gpus.catalog import GpuCatalog
+    from service.hub.model_source import ModelSource
+    from service.hub.snapshot import BundledSnapshot
+    from service.store.database import Database
+    from service.store.jobs import JobStore
+    from service.store.learned import LearnedCalibration
+    from service.store.measurements import MeasurementStore
+    from service.store.tokens import TokenStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +33,29 @@ class Probes:
     tokens: TokenStore
     job_events: JobEvents
     learned: LearnedCalibration
+    database: Database
+    workers: WorkersSeen = field(default_factory=WorkersSeen)
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """The parts that use cases work with, wired once by `bootstrap`."""
+class PlanServices:
+    """What a plan needs; no database is among it."""
 
     plan: Callable[[PlanRequest], Plan]
     """Pure and synchronous; takes milliseconds to a second of one core."""
     models: ModelSource
     snapshot: BundledSnapshot
     gpus: GpuCatalog
+    recent_models: RecentModels = field(default_factory=RecentModels, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Services(PlanServices):
+    """The parts that use cases work with, wired once by `bootstrap`."""
+
     probes: Probes
+
+
+def with_probes(planning: PlanServices, probes: Probes) -> Services:
+    """Return the parts that a plan needs, together with the stores of probes."""
+    return Services(planning.plan, planning.models, planning.snapshot, planning.gpus, probes)

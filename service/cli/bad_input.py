@@ -3,15 +3,26 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from pydantic import ValidationError
 
+from service.application.errors import InputFault, InvalidRequest
 from service.application.plan_requests import invalid_request
 from service.application.problems.problem_of import HANDLED_ERRORS, problem_of
+from service.application.schemas.plan_body import PLACES
+from service.application.schemas.problem import Problem
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
+
+ARGUMENTS: Final = frozenset({"model", "command"})
+"""Values that are words of the command line and no options."""
+MOST_NEAREST: Final = 5
+NEEDED_BY: Final = {
+    "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it to describe a workload"
+}
+"""By field: why a command needs it where nobody named it."""
 
 
 @contextmanager
@@ -34,10 +45,38 @@ def exits_on_bad_input() -> Iterator[None]:
 
 def _exit(error: Exception) -> typer.Exit:
     problem = problem_of(error)
-    typer.echo(f"{problem.title}: {problem.detail}", err=True)
-    if problem.nearest:
-        typer.echo(f"Nearest: {', '.join(problem.nearest)}", err=True)
+    for line in _lines(error, problem):
+        typer.echo(line, err=True)
     return typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _lines(error: Exception, problem: Problem) -> Iterator[str]:
+    """Yield what is wrong, each value by the name of its option."""
+    if isinstance(error, InvalidRequest) and problem.errors:
+        yield from (
+            f"{option_name(each.pointer)} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
+            for each in problem.errors
+        )
+    elif isinstance(error, InputFault):
+        yield f"{option_name(error.pointer)}: {problem.detail if not error.others else error.errors[0][1]}"
+        yield from (f"{option_name(pointer)}: {words}" for pointer, words in error.errors[1:])
+    else:
+        yield f"{problem.title}: {problem.detail}"
+    unnamed = [name for name in problem.nearest or () if name not in problem.detail]
+    if unnamed:
+        yield f"Nearest: {', '.join(unnamed[:MOST_NEAREST])}"
+
+
+def option_name(pointer: str) -> str:
+    """Return the option of the command line for a JSON pointer of the body: ``--gpu`` for ``/gpus/0``."""
+    place = tuple(pointer.removeprefix("/").split("/"))
+    place = PLACES.get(place[0], place) if len(place) == 1 else place
+    for name, option in PLACES.items():
+        if place[: len(option)] == option:
+            inside = ".".join(place[len(option) :]) if option[0] == "serve" else ""
+            words = name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
+            return f"{words}.{inside}" if inside else words
+    return "--config" if place[0] == "config" else pointer or "the command"
 
 
 def with_config(document: dict[str, Any], config: Path | None) -> dict[str, Any]:

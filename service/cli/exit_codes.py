@@ -7,12 +7,28 @@ class ExitCode(IntEnum):
     """What a command's exit code means."""
 
     OK = 0
-    """The command did what was asked; for `plan`: at least one candidate starts."""
+    """The command did what was asked.
+
+    `check` and `plan`: it starts on every GPU type that is named. With `--any`, or where none is named, on at
+    least one. With a workload it also serves all of it there.
+    """
     NOT_ALL = 1
     """`models`: some of the models were not fetched, could not be read or were damaged."""
     BAD_INPUT = 2
     """An argument, a file, a token or a setting is at fault; standard error says which."""
     FAILED = 3
-    """`plan`: no candidate starts; `probe --wait`: nothing was measured; `serve`: it could not start."""
+    """`check` and `plan`: it does not start, or no command can be printed.
+
+    `probe --wait`: nothing was measured. `serve`: it could not start. `explain`: the log shows a failure, and
+    it is explained.
+    """
     UNCERTAIN = 4
-    """`plan`: no candidate starts for certain, but at least one may start."""
+    """`check` and `plan`: it may start: that depends on memory that only a real start can measure."""
+    NOT_SERVED = 5
+    """`check` and `plan`: it starts, but some requests of the workload wait or are preempted."""
+    NOT_UNDERSTOOD = 5
+    """`explain`: nothing in the text is of a log of the engine."""
+    SERVICE_FAILED = 7
+    """`probe`, `probes`: the service answers with an error of its own (status 500 to 599)."""
+    PORT_TAKEN = 6
+    """`serve`: the address cannot be listened on, mostly because another program listens there."""

@@ -1,31 +1,62 @@
 """`dryserve explain`: compare a startup log with its plan."""
 
 import asyncio
+import inspect
 import sys
+import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from queue import Empty, Queue
+from typing import Annotated, Any, BinaryIO, Final, Literal, TypeAlias
 
 import typer
 
 from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
-from service.application.text.explanation import render_explanation
-from service.bootstrap import build_database, build_services
+from service.application.services import PlanServices, with_probes
+from service.application.text.explanation import render_explanation, understood
+from service.application.text.explanation_markdown import render_markdown
 from service.calibration.from_logs import StoredLog
 from service.cli.bad_input import exits_on_bad_input, with_config
+from service.cli.exit_codes import ExitCode
+from service.cli.hub_client import hub_client
+from service.cli.options import option, with_options
+from service.cli.plan import width
+from service.cli.settings_of_host import host_settings
 from service.explanation.explanation_types import Explanation
-from service.hub.transfer import hub_http
+from service.plan_services import build_plan_services
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
+from service.startup_log.long_logs import condense
+from service.startup_log.watching import LogWatcher
 
-ExplanationFormat: TypeAlias = Literal["json", "table"]
+ExplanationFormat: TypeAlias = Literal["json", "table", "markdown"]
 """What an explanation can be written as."""
-MAX_LOG_BYTES: Final = 64 << 20
-"""Bytes of the file that are read: the start stands at its beginning, what follows are requests."""
+PIECE: Final = 1 << 20
+"""Bytes that are read at once."""
+QUIET_SECONDS: Final = 2.0
+"""Seconds without a new line after which a failure is explained: its traceback is complete then."""
+POLL_SECONDS: Final = 0.5
+"""Seconds between two looks at a file that grows."""
 REPORTER: Final = "logs"
 """Reporter of the logs that are stored from the command line."""
 LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
+FROM_THE_LOG: Final = {
+    "tensor_parallel_size": "Ranks (GPUs) that share every layer; left out: as in the log, or else 1",
+    "kv_cache_dtype": "Dtype of the cache; left out: as in the log, or else auto",
+}
+"""Help where a log says what was asked."""
+STEPS: Final[Mapping[str, str]] = {
+    "": "the start begins",
+    "loading": "the weights are loaded",
+    "profiling": "the weights are there; the first batch is profiled",
+    "cache": "the memory for the cache is known",
+    "capture": "the cache is there; CUDA graphs are captured",
+    "serving": "ready: the server answers requests",
+}
+"""What each milestone means, in words."""
 
 
 def explain(
@@ -37,37 +68,130 @@ def explain(
         bool,
         typer.Option("--keep", help="Store its figures in this host's database, for later plans."),
     ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Read on while the log is written, from a file or from a pipe of `docker logs -f`: each "
+            "step is printed with its time, and a failure is explained at once.",
+        ),
+    ] = False,
     **flags: Any,  # noqa: ANN401 - checked by ExplainParameters
 ) -> None:
-    """Explain the startup log in FILE: what agrees with the plan, what differs, why it failed.
+    """Explain the startup log in FILE: what happened, why, what to do, and what differs from the plan.
 
-    Exits with 0 when it is explained, 2 on bad input.
+    Exits with 0 when the start agrees or is explained, 3 when a failure is explained, 5 when nothing in the
+    text was understood, 2 on bad input.
     """
     with exits_on_bad_input():
         document = with_config(ExplainParameters(**flags).document(), config)
         body = ExplainBody.model_validate(document)
-        log = read_log(file.read(MAX_LOG_BYTES).decode("utf-8", "replace"))
-        explanation, stored = asyncio.run(_explanation(log, body, Settings(), keep=keep))
-    table = format == "table" or (format is None and sys.stdout.isatty())
-    typer.echo(_written(explanation, stored, table=table), nl=False)
+        if follow:
+            raise typer.Exit(_follow(file, body, format or "table"))
+        log = read_log(condense(iter(lambda: file.read(PIECE), b"")))
+        explanation, stored = asyncio.run(_explanation(log, body, host_settings(), keep=keep))
+    typer.echo(_written(explanation, stored, format or _usual()), nl=False)
+    raise typer.Exit(_exit_code(explanation))
 
 
-def _written(explanation: Explanation, stored: StoredLog | None, *, table: bool) -> str:
-    if table:
-        return render_explanation(explanation, stored)
+explain_app: Final = typer.Typer()
+explain_app.command()(
+    with_options(
+        explain,
+        ExplainParameters,
+        ExplanationFormat,
+        option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty),
+        words=FROM_THE_LOG,
+    )
+)
+
+
+def _usual() -> ExplanationFormat:
+    return "table" if sys.stdout.isatty() else "json"
+
+
+def _exit_code(explanation: Explanation) -> ExitCode:
+    if not understood(explanation):
+        return ExitCode.NOT_UNDERSTOOD
+    failed = explanation.ending is not None and not explanation.ending.earlier
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+def _written(explanation: Explanation, stored: StoredLog | None, form: ExplanationFormat) -> str:
+    if form == "table":
+        return render_explanation(explanation, stored, width())
+    if form == "markdown":
+        return render_markdown(explanation)
     return ExplanationAnswer.of(explanation, stored).model_dump_json() + "\n"
+
+
+def _follow(file: BinaryIO, body: ExplainBody, form: ExplanationFormat) -> ExitCode:
+    """Print the steps of a start while its log is written, and explain a failure once it is complete."""
+    watcher, started = LogWatcher(), time.monotonic()
+    lines: Queue[bytes | None] = Queue()
+    threading.Thread(target=_read_on, args=(file, lines), daemon=True).start()
+    code = ExitCode.NOT_UNDERSTOOD
+    while True:
+        try:
+            line = lines.get(timeout=QUIET_SECONDS if watcher.failing else None)
+        except Empty:
+            code = _explained_now(watcher, body, form)
+            continue
+        except KeyboardInterrupt:
+            return code
+        if line is None:
+            return _explained_now(watcher, body, form)
+        for step in watcher.feed(line.decode("utf-8", "replace")):
+            seconds = time.monotonic() - started
+            typer.echo(f"{seconds:9.1f} s  line {step.line}: {STEPS[step.milestone]}")
+
+
+def _explained_now(watcher: LogWatcher, body: ExplainBody, form: ExplanationFormat) -> ExitCode:
+    log = read_log(watcher.so_far())
+    explanation, _ = asyncio.run(_explanation(log, body, host_settings(), keep=False))
+    typer.echo(_written(explanation, None, form), nl=False)
+    return _exit_code(explanation)
+
+
+def _read_on(file: BinaryIO, lines: "Queue[bytes | None]") -> None:
+    """Pass the lines of a log on as they come; the end of a pipe is the end, that of a file is not."""
+    grows = file.seekable()
+    rest = b""
+    while True:
+        line = file.readline()
+        rest += line
+        if rest.endswith(b"\n") or (rest and not line and not grows):
+            lines.put(rest)
+            rest = b""
+        elif not line and grows:
+            time.sleep(POLL_SECONDS)
+        elif not line:
+            lines.put(None)
+            return
 
 
 async def _explanation(
     log: StartupLog, body: ExplainBody, settings: Settings, *, keep: bool
 ) -> tuple[Explanation, StoredLog | None]:
+    async with hub_client() as http:
+        services = build_plan_services(settings, http)
+        explanation = (await log_request(log, body, services)).explain(log)
+        if not keep:
+            return explanation, None
+        return explanation, await _kept(explanation, body, services, settings)
+
+
+async def _kept(
+    explanation: Explanation, body: ExplainBody, planning: PlanServices, settings: Settings
+) -> StoredLog:
+    """Store the figures of a log; only this needs a database and its libraries."""
+    from service.logs import configure_service_logs  # noqa: PLC0415
+    from service.probe_services import build_database, build_probes  # noqa: PLC0415
+
+    configure_service_logs()
     database = build_database(settings)
     try:
-        async with hub_http() as http:
-            services = build_services(settings, http, database)
-            explanation = (await log_request(log, body, services)).explain(log)
-            if not keep:
-                return explanation, None
-            return explanation, await store_log(explanation, body, services, sender=Sender(REPORTER))
+        services = with_probes(planning, build_probes(settings, database))
+        return await store_log(explanation, body, services, sender=Sender(REPORTER))
     finally:
         await database.close()

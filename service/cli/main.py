@@ -1,26 +1,16 @@
 """Puts the commands of `dryserve` together."""
 
-import inspect
+import gc
 from typing import Annotated, Final
 
 import typer
 
 from service import __version__
-from service.application.schemas.explanation import ExplainParameters
-from service.application.schemas.plan_body import Format, PlanParameters
-from service.cli import measurements, models, tokens
-from service.cli.explain import LOG, ExplanationFormat, explain
-from service.cli.manifest import manifest
-from service.cli.openapi import openapi
-from service.cli.options import option, with_options
-from service.cli.plan import plan
-from service.cli.probe import probe
-from service.cli.serve import serve
-from service.cli.worker import worker
-from service.logs import configure_logs
+from service.cli.lazy_group import LazyGroup
 
 cli: Final = typer.Typer(
     name="dryserve",
+    cls=LazyGroup,
     help="Dry-run `vllm serve`: what the engine would do on each GPU type, without a GPU.",
     no_args_is_help=True,
     add_completion=False,
@@ -35,29 +25,27 @@ def version(*, show: Annotated[bool, typer.Option("--version", help="Print the v
     if show:
         typer.echo(__version__)
         raise typer.Exit
+    # Imported here, so that the help and the version need neither.
+    from service.cli.settings_of_host import warn_of_unknown_variables  # noqa: PLC0415
+    from service.logs import configure_library_logs  # noqa: PLC0415
+
     # Logs go to standard error; `serve` and `worker` set their own level.
-    configure_logs("error")
-
-
-cli.command()(openapi)
-cli.command()(serve)
-cli.command()(with_options(plan, PlanParameters, Format))
-cli.command()(with_options(probe, PlanParameters, Format))
-cli.command()(
-    with_options(
-        explain,
-        ExplainParameters,
-        ExplanationFormat,
-        option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty),
-    )
-)
-cli.add_typer(models.cli)
-cli.command()(worker)
-cli.command()(manifest)
-cli.add_typer(tokens.cli)
-cli.add_typer(measurements.cli)
+    configure_library_logs("error")
+    warn_of_unknown_variables()
+    _collect_garbage_again()
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line.
+
+    No garbage is collected during the imports: they leave none, and each search of what they made takes time.
+    """
+    gc.disable()
     cli()
+
+
+def _collect_garbage_again() -> None:
+    """Collect garbage from now on, but not among what was imported, which stays until the end."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()

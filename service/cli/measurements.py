@@ -1,6 +1,5 @@
 """`dryserve measurements`: copy measurements from one database to another."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,10 +8,8 @@ import typer
 
 from service.application.errors import InvalidRequest
 from service.application.measurements_ndjson import read_lines, written_lines
-from service.bootstrap import build_database
-from service.calibration.measurement import Measurement
+from service.cli.database import with_database
 from service.cli.exit_codes import ExitCode
-from service.settings import Settings
 from service.store.measurements import MeasurementStore
 
 cli: Final = typer.Typer(name="measurements", help="Measurements as JSON lines.", no_args_is_help=True)
@@ -21,7 +18,8 @@ cli: Final = typer.Typer(name="measurements", help="Measurements as JSON lines."
 @cli.command("export")
 def export_lines() -> None:
     """Print every measurement, one a line."""
-    sys.stdout.write(asyncio.run(_exported()))
+    found = with_database(lambda database: MeasurementStore(database).by_digest())
+    sys.stdout.write(written_lines(found.values()))
 
 
 @cli.command("import")
@@ -36,19 +34,5 @@ def import_lines(
     except InvalidRequest as error:
         typer.echo(f"{file}: {error}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None
-    new = asyncio.run(_stored(measurements))
+    new = with_database(lambda database: MeasurementStore(database).add(measurements))
     typer.echo(f"{new} of {len(measurements)} measurements were new")
-
-
-async def _exported() -> str:
-    database = build_database(Settings())
-    found = await MeasurementStore(database).by_digest()
-    await database.close()
-    return written_lines(found.values())
-
-
-async def _stored(measurements: tuple[Measurement, ...]) -> int:
-    database = build_database(Settings())
-    new = await MeasurementStore(database).add(measurements)
-    await database.close()
-    return new

@@ -7,18 +7,25 @@ from typing import Annotated, Final
 
 import typer
 
-from service.bootstrap import endpoint_of
+from service.cli.catalogs import list_models
 from service.cli.exit_codes import ExitCode
+from service.cli.settings_of_host import host_settings
 from service.hub.cache import HubCache
 from service.hub.errors import HubError
 from service.hub.folders import FolderModel, import_model, models_below
 from service.hub.hub_client import HubClient
 from service.hub.transfer import hub_http
+from service.plan_services import endpoint_of
 from service.settings import Settings
 
 cli: Final = typer.Typer(
-    name="models", help="Store models for sites that cannot reach the Hub.", no_args_is_help=True
+    name="models",
+    help="List models, or store them for use without the Hub.",
+    no_args_is_help=True,
 )
+
+
+cli.command("list")(list_models)
 
 
 @cli.command()
@@ -30,9 +37,9 @@ def pull(
 
     Exits with 1 when not all of them could be fetched, 2 when HF_HUB_OFFLINE forbids it.
     """
-    settings = Settings()
+    settings = host_settings()
     if settings.hf_hub_offline:
-        typer.echo("HF_HUB_OFFLINE is set: the Hub is not asked.", err=True)
+        typer.echo("HF_HUB_OFFLINE is set, so the Hub is not asked: unset it to pull models.", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)
     raise typer.Exit(asyncio.run(_pull(ids, revision, settings)))
 
@@ -52,7 +59,7 @@ def import_(
     if not found:
         typer.echo(f"No config.json or params.json lies in {folder} or in org/name below it.", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)
-    raise typer.Exit(asyncio.run(_import(found, Settings())))
+    raise typer.Exit(asyncio.run(_import(found, host_settings())))
 
 
 @cli.command()
@@ -61,7 +68,7 @@ def verify() -> None:
 
     Exits with 1 when something was damaged.
     """
-    raise typer.Exit(asyncio.run(_verify(Settings())))
+    raise typer.Exit(asyncio.run(_verify(host_settings())))
 
 
 async def _pull(ids: list[str], revision: str | None, settings: Settings) -> ExitCode:

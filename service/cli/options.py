@@ -1,14 +1,15 @@
 """Makes the options of a command from a schema, so that each flag is described in one place."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 
 import typer
+from pydantic import BeforeValidator
 
-from service.application.schemas.serve import FlagsInput
+from service.application.schemas.serve import FlagsInput, ServeInput
 
 CONFIG: Final = typer.Option(
     "--config",
@@ -18,35 +19,64 @@ CONFIG: Final = typer.Option(
 )
 FORMAT: Final = typer.Option("--format", help="Left out: a table on a terminal, JSON elsewhere.")
 
+ENGINES_DEFAULTS: Final = {
+    "tensor_parallel_size": "Ranks (GPUs) that share every layer; left out: 1",
+    "kv_cache_dtype": "Dtype of the cache; left out: auto",
+}
+"""Help where nothing is searched."""
+
+JSON_OBJECTS: Final = frozenset({"speculative_config"})
+
 Annotation: TypeAlias = Any
 """A type annotation; Python has no type for it."""
 
 
 def with_options(
-    command: Callable[..., None], taken: type[FlagsInput], forms: Annotation, *more: inspect.Parameter
+    command: Callable[..., None],
+    taken: type[FlagsInput],
+    forms: Annotation,
+    *more: inspect.Parameter,
+    without: Collection[str] = (),
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[..., None]:
-    """Give a command one option for each member of ``taken``, beside its own options and ``more``.
+    """Give a command one option for each member of ``taken``, with its own options and ``more``.
 
-    ``forms``: type of `--format`, the forms in which the command can write its answer.
+    ``forms``: type of `--format`, the forms in which the command can write its answer. ``without``: members
+    that get no option. ``words``: help of members for which the command means something else than the schema.
     """
     specified = inspect.signature(command).parameters.values()
     own = (parameter for parameter in specified if get_origin(parameter.annotation) is Annotated)
-    parameters = (*more, *_options(taken), option("format", forms | None, FORMAT), *own)
+    options = [each for each in _options(taken, words) if each.name not in without]
+    # Help lists options in this order: what is asked and how it is answered, then the engine's flags.
+    flags = [each for each in options if each.name in ServeInput.model_fields]
+    asked = [each for each in options if each.name not in ServeInput.model_fields]
+    parameters = (*more, *asked, option("format", forms | None, FORMAT), *own, *flags)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
-def _options(taken: type[FlagsInput]) -> Iterator[inspect.Parameter]:
+def _options(taken: type[FlagsInput], other: Mapping[str, str]) -> Iterator[inspect.Parameter]:
     for name, field in taken.model_fields.items():
-        kind, words, flag = _plain(field.annotation), field.description, name.replace("_", "-")
+        kind, flag = _plain(field.annotation), name.replace("_", "-")
+        words = (other.get(name, field.description) or "").replace("; null: ", "; left out: ")
         if field.is_required():
-            yield option(name, kind, typer.Argument(help=words), inspect.Parameter.empty)
+            yield option(
+                name, kind, typer.Argument(help=words, metavar=name.upper()), inspect.Parameter.empty
+            )
         elif bool in get_args(kind):
             yield option(name, kind, typer.Option(f"--{flag}/--no-{flag}", help=words))
         else:
-            yield option(name, kind, typer.Option(f"--{flag}", help=words))
+            yield option(name, kind, typer.Option(f"--{flag}", help=words, metavar=_metavar(name, kind)))
     yield option("config", Path | None, CONFIG)
+
+
+def _metavar(name: str, kind: Annotation) -> str | None:
+    """Return what stands for the value in the help, where the type's name would say too little."""
+    if name in JSON_OBJECTS:
+        return "JSON"
+    lists = any(get_origin(each) is list for each in (kind, *get_args(kind)))
+    return name.removesuffix("s").rpartition("_")[2].upper() if lists else None
 
 
 def option(name: str, kind: Annotation, how: object, default: object = None) -> inspect.Parameter:
@@ -60,6 +90,8 @@ def _plain(kind: Annotation) -> Annotation:
     origin: Annotation = get_origin(kind)
     arguments = get_args(kind)
     if origin is Annotated:
+        if any(isinstance(each, BeforeValidator) for each in arguments[1:]):
+            return str  # text such as `32k` becomes a number where the schema is checked
         return _plain(arguments[0])
     if origin in {Union, UnionType}:
         return Union[tuple(map(_plain, arguments))]  # noqa: UP007 - built, not written

@@ -1,61 +1,225 @@
-"""`dryserve plan`: what the engine would do with a model."""
+"""`dryserve plan` and `dryserve check`: what the engine would do with a model."""
 
 import asyncio
+import shlex
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import typer
 
-from service.advisor.plan_types import Plan, Verdict
+from service.advisor.plan_types import Plan
+from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.plan_body import Format, PlanParameters
+from service.application.schemas.plan import Parts, PlanAnswer
+from service.application.schemas.plan_body import MAX_COMMAND, Format, PlanParameters
+from service.application.text.commands import COMMANDS
+from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.application.text.plan_text import plan_text
-from service.bootstrap import build_database, build_services
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
-from service.hub.transfer import hub_http
+from service.cli.hub_client import hub_client
+from service.cli.options import ENGINES_DEFAULTS, option, with_options
+from service.cli.settings_of_host import host_settings
+from service.hub.fetched_config import FetchedConfig
+from service.hub.local_model import local_model
+from service.memory.calibration import NOTHING_LEARNED, Calibration
+from service.plan_services import build_plan_services
 from service.settings import Settings
 
+WORDS: Final = typer.Argument(
+    metavar="MODEL | -- COMMAND",
+    help="Id on the Hub; or, behind `--`, a start of the engine: vllm serve ..., docker run ...",
+)
+COMMAND_FILE: Final = typer.Option(
+    "--command-file",
+    metavar="FILE",
+    help="File with a start of the engine: a script, a Compose file, a manifest, a file for --config; - "
+    "reads standard input.",
+)
+ANY: Final = typer.Option("--any", help="With several GPU types, one that starts is enough for exit code 0.")
+EVERY: Final = typer.Option("--all", help="List every candidate, and every refusal in full.")
+SORT: Final = typer.Option(
+    "--sort", help="Order of several GPU types: fewest GPUs, most tokens, least memory of one GPU, or name."
+)
+ONLY: Final = typer.Option(
+    "--only", help="List only GPU types on which it starts, or that serve the workload."
+)
+MORE: Final = "; --all lists them"
+IN_WORDS: Final = ("model", "command")
+"""What the words of `plan`, `check` and `probe` say."""
+COMMAND: Final = (
+    option("words", list[str] | None, WORDS),
+    option("command_file", typer.FileBinaryRead | None, COMMAND_FILE),
+)
+"""Options that name a command."""
 
-def plan(
+
+def plan(  # noqa: PLR0913 - one for each option
     *,
-    model: str,
+    words: list[str] | None,
+    command_file: BinaryIO | None,
     config: Path | None,
     format: Format | None,  # noqa: A002 - the option's own name
+    any_type: Annotated[bool, ANY] = False,
+    every: Annotated[bool, EVERY] = False,
+    sort: Annotated[Literal["gpus", "tokens", "memory", "name"] | None, SORT] = None,
+    only: Annotated[Literal["starting", "serving"] | None, ONLY] = None,
     **flags: Any,  # noqa: ANN401 - checked by PlanParameters
 ) -> None:
-    """Say what the engine would do with MODEL.
+    """Find the best way to serve MODEL on each GPU type. Cache dtypes and GPU counts left out are searched.
 
-    Exits with 0 when it starts, 3 when it does not, 4 when that is uncertain, 2 on bad input.
+    Behind `--` stands a whole command, such as `vllm serve ...`.
+
+    Exits with 0 when it starts on every GPU type that is named (without --gpu: on at least one), 3 when it
+    does not start, 4 when that is uncertain, 5 when it starts but does not serve the whole workload, and 2 on
+    bad input.
     """
     with exits_on_bad_input():
-        document = with_config(PlanParameters(model=model, **flags).document(), config)
-        answer = asyncio.run(_answer(document, Settings()))
-    typer.echo(_written(answer, format or ("table" if sys.stdout.isatty() else "json")), nl=False)
-    raise typer.Exit(_exit_code(answer))
+        document = with_config(PlanParameters(**flags).document(), config)
+        document |= _asked(words or [], command_file)
+        local = None if config or "model" not in document else _local(document["model"])
+        answer = asyncio.run(_answer(document, host_settings(), local))
+    options = TextOptions(width(), every=every, order=sort, only=only, more=MORE)
+    parts = Parts.of(document.get("include", ()))
+    finish(answer, format, options, parts, any_type=any_type or not document.get("gpus"))
 
 
-async def _answer(document: dict[str, Any], settings: Settings) -> Plan:
-    database = build_database(settings)
-    async with hub_http() as http:
-        services = build_services(settings, http, database)
+def check(  # noqa: PLR0913 - one for each option
+    *,
+    words: list[str] | None,
+    command_file: BinaryIO | None,
+    config: Path | None,
+    format: Format | None,  # noqa: A002 - the option's own name
+    any_type: Annotated[bool, ANY] = False,
+    every: Annotated[bool, EVERY] = False,
+    sort: Annotated[Literal["gpus", "tokens", "memory", "name"] | None, SORT] = None,
+    only: Annotated[Literal["starting", "serving"] | None, ONLY] = None,
+    **flags: Any,  # noqa: ANN401 - checked by PlanParameters
+) -> None:
+    """Dry-run exactly the command given: `vllm serve MODEL` with these flags and the engine's defaults.
+
+    Exits with 0 when it starts on every GPU type that is named (without --gpu: on at least one), 3 when it
+    does not start, 4 when that is uncertain, 5 when it starts but does not serve the whole workload, and 2 on
+    bad input.
+    """
+    plan(
+        words=words,
+        command_file=command_file,
+        config=config,
+        format=format,
+        any_type=any_type,
+        every=every,
+        sort=sort,
+        only=only,
+        **{**flags, "search": False},
+    )
+
+
+plan_app: Final = typer.Typer()
+plan_app.command()(with_options(plan, PlanParameters, Format, *COMMAND, without=("search", *IN_WORDS)))
+check_app: Final = typer.Typer()
+check_app.command()(
+    with_options(
+        check,
+        PlanParameters,
+        Format,
+        *COMMAND,
+        without=("search", "objective", *IN_WORDS),
+        words=ENGINES_DEFAULTS,
+    )
+)
+
+
+def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
+    """Return the model, the command or both: a single word is a model, several are a command.
+
+    Raises:
+        InvalidRequest: there is neither, or a command twice.
+    """
+    if len(words) == 1 and not _is_command(words[0]):
+        asked = {"model": words[0]}
+    elif words:
+        asked = {"command": words[0] if len(words) == 1 else shlex.join(words)}
+    else:
+        asked = {}
+    if command_file is not None:
+        if "command" in asked:
+            raise InvalidRequest([("/command", "a command is given twice: as words and as a file")])
+        asked["command"] = command_file.read(4 * MAX_COMMAND + 1).decode("utf-8", "replace")
+    return asked
+
+
+def _is_command(word: str) -> bool:
+    """Whether a single word is a command in quotes: a model's id has no space in it."""
+    return "vllm" in word and len(word.split()) > 1
+
+
+def _local(model: str) -> FetchedConfig | None:
+    """Return the model of a folder or file of this host; ``None`` if there is none of that name."""
+    return local_model(model, Path(model).expanduser())
+
+
+def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts, *, any_type: bool) -> None:
+    """Print an answer, and exit by it. Comments on commands go to standard error.
+
+    Raises:
+        typer.Exit: always, with the code of the answer.
+    """
+    form = form or ("table" if sys.stdout.isatty() else "json")
+    if form == "json":
+        typer.echo(PlanAnswer.of(answer, parts).model_dump_json())
+    elif form == "table":
+        typer.echo(plan_text(answer, form, options), nl=False)
+    else:
+        written = COMMANDS[form](answer)
+        typer.echo(written.comments, err=True, nl=False)
+        typer.echo(written.commands, nl=False)
+        if not written.commands:
+            raise typer.Exit(max(exit_code(answer, any_type=any_type), ExitCode.FAILED))
+    raise typer.Exit(exit_code(answer, any_type=any_type))
+
+
+def width() -> int:
+    """Return the characters of a line: those of the terminal, or COLUMNS; a fixed number elsewhere."""
+    columns = shutil.get_terminal_size((WIDTH, 0)).columns
+    return min(max(NARROWEST, columns), WIDEST)
+
+
+async def _answer(document: dict[str, Any], settings: Settings, local: FetchedConfig | None) -> Plan:
+    calibration = await _calibration(settings)
+    async with hub_client() as http:
+        services = build_plan_services(settings, http, lambda: calibration)
+        if local is not None:
+            services = replace(services, models=services.models.with_local(local))
         try:
-            await services.probes.learned.refresh()
             request = await plan_request(read_plan_body(document), services)
         finally:
             await services.models.close()
-            await database.close()
     return answer_plan_request(request, services)
 
 
-def _written(answer: Plan, form: Format) -> str:
-    return PlanAnswer.of(answer).model_dump_json() + "\n" if form == "json" else plan_text(answer, form)
+async def _calibration(settings: Settings) -> Calibration:
+    """Return what this host's database teaches; without one, its libraries are not imported."""
+    if not settings.may_have_measurements:
+        return NOTHING_LEARNED
+    from service.logs import configure_service_logs  # noqa: PLC0415
+    from service.probe_services import read_calibration  # noqa: PLC0415
+
+    configure_service_logs()
+    return await read_calibration(settings)
 
 
-def _exit_code(answer: Plan) -> ExitCode:
-    verdicts = {candidate.verdict for gpu in answer.plans for candidate in gpu.candidates}
-    if Verdict.STARTS in verdicts:
-        return ExitCode.OK
-    return ExitCode.UNCERTAIN if Verdict.UNCERTAIN in verdicts else ExitCode.FAILED
+def exit_code(answer: Plan, *, any_type: bool) -> ExitCode:
+    """Return the exit code of an answer: every GPU type counts, or with ``any_type`` the best one."""
+    counts = answer.counts
+    if any_type:
+        if not counts.start:
+            return ExitCode.UNCERTAIN if counts.uncertain else ExitCode.FAILED
+        return ExitCode.NOT_SERVED if counts.serve == 0 else ExitCode.OK
+    if counts.refused or counts.uncertain:
+        return ExitCode.FAILED if counts.refused else ExitCode.UNCERTAIN
+    served = counts.serve is None or counts.serve == counts.gpu_types
+    return ExitCode.OK if served else ExitCode.NOT_SERVED

@@ -1,33 +1,45 @@
 """`dryserve probe`: request a measurement from a service, and follow it."""
 
+import inspect
 import json
 import uuid
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Annotated, Any, Final, Literal
 
 import httpx2
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from service.application.schemas.plan_body import Format, PlanParameters
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
-from service.probes.job_state import ENDED, State
+from service.cli.options import ENGINES_DEFAULTS, option, with_options
+from service.cli.probe_client import (
+    SERVER,
+    Json,
+    Server,
+    StillRunning,
+    Timeout,
+    answered,
+    followed,
+    service_at,
+)
+from service.hub.fetched_config import CONFIG
+from service.probes.job_state import State
 from service.units import gib_text
 
 TERMS: Final = ("requested", "weights", "activation", "non_torch", "cuda_graphs", "available_kv")
 UNPLANNED: Final = ("context", "library", "nccl", "granularity", "largest")
 """What an allocation probe measures and no plan computes."""
 MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
-TIMEOUT: Final = httpx2.Timeout(30, read=60)
-PATIENCE_SECONDS: Final = 60
-"""Seconds for which a service may be unreachable while a probe is followed."""
-PAUSE_SECONDS: Final = 1
-Json = Mapping[str, Any]
+MODEL: Final = typer.Argument(help="Id on the Hub")
+NOT_MEASURED: Final = (
+    *("search", "objective", "include", "compare"),
+    *("prompt_tokens", "output_tokens", "concurrent_requests"),
+    *("model", "command"),
+)
+"""What a probe has no use for, since it measures one start, and what its argument says."""
 
 
 def probe(  # noqa: PLR0913 - one for each option
@@ -35,98 +47,57 @@ def probe(  # noqa: PLR0913 - one for each option
     model: str,
     config: Path | None,
     format: Format | None,  # noqa: A002 - the option's own name
-    server: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
+    server: Server = SERVER,
     token_file: Annotated[Path, typer.Option(help="File that holds an operator's token.", exists=True)],
     kind: Annotated[Literal["alloc", "engine"], typer.Option(help="What to measure.")] = "engine",
     label: Annotated[str | None, typer.Option(help="Label of the worker that is to run it.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Run beside other processes, if the node allows it.")
+        bool, typer.Option("--force", help="Use a GPU that other processes use, if the node allows it.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Follow it until it has ended.")] = False,
+    timeout: Timeout = None,
     **flags: Any,  # noqa: ANN401 - checked by PlanParameters
 ) -> None:
     """Measure on a GPU what a plan for MODEL computes; a worker on a node with that GPU runs it.
 
-    Exits with 0 when it is queued (with --wait: when it has measured), 3 when it did not measure, 2 on bad
-    input.
+    Exits with 0 when it is queued (with --wait: when it has measured), 3 when it did not measure, 4 when it
+    had not ended after --timeout, 7 when the service fails, 2 on bad input.
     """
     with exits_on_bad_input():
+        folder = Path(model).expanduser() / CONFIG
+        config = config or (folder if folder.is_file() else None)
         plan = with_config(PlanParameters(model=model, **flags).document(), config)
     body = {"kind": kind, "plan": plan, "target": {"label": label}, "limits": {"force": force}}
-    headers = {"Authorization": f"Bearer {token_file.read_text('utf-8').strip()}"}
-    try:
-        with httpx2.Client(base_url=server, headers=headers, timeout=TIMEOUT) as http:
-            requested = _queued(http, body)
-            end = _followed(http, requested) if wait else requested
-    except httpx2.HTTPError as error:
-        raise _refused(f"{server} cannot be reached: {type(error).__name__}") from None
+    with service_at(server, token_file) as http:
+        requested = _queued(http, body)
+        try:
+            end = followed(http, requested, timeout) if wait else requested
+        except StillRunning as still:
+            typer.echo(f"not ended after {timeout:g} s: {still}", err=True)
+            raise typer.Exit(ExitCode.UNCERTAIN) from None
     typer.echo(json.dumps(end) if format == "json" else summary(end))
     if wait and end["state"] != State.SUCCEEDED:
         raise typer.Exit(ExitCode.FAILED)
 
 
+probe_app: Final = typer.Typer()
+probe_app.command()(
+    with_options(
+        probe,
+        PlanParameters,
+        Format,
+        option("model", str, MODEL, inspect.Parameter.empty),
+        without=NOT_MEASURED,
+        words=ENGINES_DEFAULTS,
+    )
+)
+
+
 def _queued(http: httpx2.Client, body: Json) -> Json:
     # With the key a repeated request makes no second probe.
     headers = {"Idempotency-Key": uuid.uuid4().hex}
-    reply = http.post("/probes", json=body, headers=headers)
-    if not reply.is_success:
-        raise _problem(reply)
-    answer: Json = reply.json()
-    return answer
-
-
-def _problem(reply: httpx2.Response) -> typer.Exit:
-    try:
-        problem = reply.json()
-        return _refused(f"{problem['title']}: {problem['detail']}")
-    except (ValueError, KeyError, TypeError):
-        return _refused(f"{reply.url.host} answers {reply.status_code}, and as no service of ours does")
-
-
-def _followed(http: httpx2.Client, requested: Json) -> Json:
-    """Show a probe's progress until it has ended, then return it; a service that restarts is tried again.
-
-    Raises:
-        HTTPError: the service was unreachable for longer than ``PATIENCE_SECONDS``.
-    """
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    current, patient_until = requested, monotonic() + PATIENCE_SECONDS
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(_words(requested), total=None)
-        while current["state"] not in ENDED:
-            try:
-                with http.stream("GET", f"/probes/{requested['id']}/events") as reply:
-                    _check(reply)
-                    for current in _events(reply.iter_lines()):
-                        patient_until = monotonic() + PATIENCE_SECONDS
-                        progress.update(task, description=_words(current))
-            except httpx2.TransportError:
-                if monotonic() > patient_until:
-                    raise
-            if current["state"] not in ENDED:
-                sleep(PAUSE_SECONDS)
-    return current
-
-
-def _check(reply: httpx2.Response) -> None:
-    if reply.is_server_error:
-        raise httpx2.TransportError(f"it answers {reply.status_code}")
-    if not reply.is_success:
-        reply.read()
-        raise _problem(reply)
-
-
-def _events(lines: Iterator[str]) -> Iterator[Json]:
-    for line in lines:
-        if line.startswith("data:"):
-            yield json.loads(line.removeprefix("data:"))
-
-
-def _words(specified: Json) -> str:
-    return f"{specified['id'][:8]} {specified['state']}" + (
-        f": {specified['phase']}" if specified["phase"] else ""
-    )
+    queued: Json = answered(http.post("/probes", json=body, headers=headers))
+    return queued
 
 
 def summary(specified: Json) -> str:
@@ -134,7 +105,7 @@ def summary(specified: Json) -> str:
     result = specified["result"]
     lines = [f"probe {specified['id']}: {specified['state']}"]
     if result is None:
-        return lines[0]
+        return "\n".join([*lines, specified["waiting"]]) if specified.get("waiting") else lines[0]
     if result["detail"]:
         lines.append(result["detail"])
     if result["measurement"] is not None:
@@ -181,8 +152,3 @@ def _drawn(table: Table) -> str:
     with console.capture() as captured:
         console.print(table)
     return captured.get().rstrip()
-
-
-def _refused(words: str) -> typer.Exit:
-    typer.echo(words, err=True)
-    return typer.Exit(ExitCode.BAD_INPUT)

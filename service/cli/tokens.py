@@ -1,14 +1,12 @@
 """`dryserve token`: create, list and revoke the tokens of operators, readers and workers."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, TypeVar
 
 import typer
 
-from service.bootstrap import build_database
+from service.cli.database import with_database
 from service.cli.exit_codes import ExitCode
-from service.settings import Settings
 from service.store.tokens import Scope, TokenStore
 
 cli: Final = typer.Typer(name="token", help="Tokens of operators, readers and workers.", no_args_is_help=True)
@@ -40,11 +38,4 @@ def revoke(token_id: Annotated[str, typer.Argument(help="As `dryserve token list
 
 
 def _with_tokens(use: Callable[[TokenStore], Awaitable[Answer]]) -> Answer:
-    async def ask() -> Answer:
-        database = build_database(Settings())
-        try:
-            return await use(TokenStore(database))
-        finally:
-            await database.close()
-
-    return asyncio.run(ask())
+    return with_database(lambda database: use(TokenStore(database)))

@@ -12,17 +12,20 @@ import httpx2
 import typer
 
 from service.cli.exit_codes import ExitCode
+from service.cli.settings_of_host import host_settings
 from service.logs import configure_logs
-from service.settings import Settings
 from service.units import GIB
 from service.worker.devices import HostMemory, Nvml
 from service.worker.loop import Worker
 from service.worker.node import Node
-from service.worker.service_client import Denied, ServiceClient
+from service.worker.service_client import Denied, ServiceClient, Unreachable
+
+worker_app: Final = typer.Typer()
 
 STATE: Final = ".local/state/dryserve"
 
 
+@worker_app.command()
 def worker(  # noqa: PLR0913 - one for each option
     *,
     server: Annotated[str, typer.Option(help="Address of the service.")],
@@ -33,7 +36,7 @@ def worker(  # noqa: PLR0913 - one for each option
     python: Annotated[Path | None, typer.Option(help="Python that has torch or the engine.")] = None,
     allow_force: Annotated[
         bool,
-        typer.Option("--allow-force", help="Let jobs that ask for it run beside other processes on a GPU."),
+        typer.Option("--allow-force", help="Allow jobs with `force` to use a GPU that other processes use."),
     ] = False,
     reserve_gib: Annotated[
         float | None,
@@ -42,15 +45,20 @@ def worker(  # noqa: PLR0913 - one for each option
     host_memory: Annotated[
         bool, typer.Option("--host-memory", help="Use the host's memory in place of a GPU.")
     ] = False,
-    tied: Annotated[bool, typer.Option("--tied", help="End when standard input closes.")] = False,
+    tied: Annotated[bool, typer.Option("--tied", help="Stop when the parent process ends.")] = False,
     state: Annotated[Path | None, typer.Option(help="Folder for locks and for results not sent yet.")] = None,
 ) -> None:
-    """Take jobs from a service, run them on this node's GPUs, send the results. Opens no port."""
-    configure_logs(Settings().log_level)
+    """Take jobs from a service, run them on this node's GPUs, send the results. Opens no port.
+
+    Exits with 2 when the address, the token or the Python is at fault, 3 when --once cannot reach the
+    service.
+    """
+    _check_address(server)
+    configure_logs(host_settings().log_level)
     # Children run in other folders, where a relative path would not be found.
     found = shutil.which(python or sys.executable)
     if found is None:
-        typer.echo(f"{python} is no program", err=True)
+        typer.echo(f"--python: {python} does not exist or is not a program", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)
     settings = Node(
         name=node or socket.gethostname().split(".")[0][:64],
@@ -66,6 +74,21 @@ def worker(  # noqa: PLR0913 - one for each option
     except Denied as denied:
         typer.echo(f"The service does not accept the token: {denied}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None
+    except Unreachable as unreachable:
+        typer.echo(f"{unreachable}; given up", err=True)
+        raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _check_address(server: str) -> None:
+    """End the command if a text is not the address of a service; a worker would ask it for ever."""
+    try:
+        url = httpx2.URL(server)
+        valid = url.scheme in {"http", "https"} and bool(url.host)
+    except httpx2.InvalidURL:
+        valid = False
+    if not valid:
+        typer.echo(f"--server: {server!r} is not an address such as http://127.0.0.1:8000", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT)
 
 
 def _headers(token_file: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Plans as commands: over HTTP, in a shell, in containers."""
 
 import json
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from service.cli.main import cli
 from tests.api.plan_bodies import LLAMA_CONFIG
@@ -47,19 +48,115 @@ def test_a_guess_ahead_needs_no_quotes(client: TestClient) -> None:
     assert "--speculative-config.method ngram" in line
 
 
-def test_a_bare_substitution_of_a_line_with_quotes_runs_nothing(tmp_path: Path) -> None:
-    """A shell that heeds no quotes would take the name's second word for a flag."""
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
-    words = ["plan", "a --trust-remote-code b", "--config", str(tmp_path / "config.json")]
-    flags = ["--gpu", "h100-sxm-80gb", "--kv-cache-dtype", "auto", "--format", "command"]
-    text = CliRunner().invoke(cli, [*words, *flags]).stdout
-    script = "vllm() { printf '%s\\0' \"$@\"; }; "
-    bare = _shell(script + '$(printf %s "$1")', text)
-    evaluated = _shell(script + 'eval "$(printf %s "$1")"', text)
+HOSTILE = [
+    "a --trust-remote-code b",
+    "a  two   spaces ",
+    "a; touch owned; b",
+    "$(touch owned)",
+    "`touch owned`",
+    "a'b\"c\\d",
+    "* ? [a-z]",
+    "a\nb --trust-remote-code",
+    "a\tb\x1b[31mred",
+    "# a",
+    "~/a b",
+    "gr\u00fc\u00dfe an dich",
+]
 
-    assert bare.stdout == ""
-    assert bare.returncode != 0
-    assert evaluated.stdout.split("\0")[:-1] == ["serve", "a --trust-remote-code b"]
+
+def _plan(name: str, tmp_path: Path, *more: str, form: str = "command") -> Result:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    flags = ["--config", str(tmp_path / "config.json"), "--kv-cache-dtype", "auto", "--format", form]
+    return CliRunner().invoke(cli, ["plan", name, *flags, *(more or ("--gpu", "h100-sxm-80gb"))])
+
+
+SHELLS = {"bare": '$(cat "$1")', "eval": 'eval "$(cat "$1")"', "pasted": '. "$1"'}
+RUN = 'vllm() { printf \'%s\\0\' "$@"; }; cd "$(dirname "$1")"; '
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_any_name_stays_one_word_however_the_line_is_run(name: str, shell: str, tmp_path: Path) -> None:
+    """`vllm` prints its words. A bare substitution, which obeys no quotes, must not run anything."""
+    (tmp_path / "ab").touch()
+    line, script = _plan(name, tmp_path).stdout, tmp_path / "line"
+    script.write_text(line)
+    ran = _shell(RUN + SHELLS[shell], str(script))
+    visible = "".join(each if each.isprintable() else " " for each in name)
+
+    assert line.count("\n") == 1
+    assert line.rstrip("\n").isprintable()
+    assert not (tmp_path / "owned").exists()
+    if shell == "bare":
+        assert ran.stdout == ""
+        assert ran.returncode == 127
+    else:
+        assert ran.stdout.split("\0")[:-1] == ["serve", visible]
+
+
+@pytest.mark.parametrize("form", ["command", "docker", "kubernetes"])
+def test_where_nothing_starts_a_shell_gets_nothing_to_run(form: str, tmp_path: Path) -> None:
+    more = ("--gpu", "t4-16gb", "--tensor-parallel-size", "1", "--max-model-len", "131072")
+    result = _plan("a", tmp_path, *more, "--gpu-memory-utilization", "0.1", form=form)
+
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("# t4-16gb: nothing starts: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_comments_on_several_gpu_types_never_reach_a_shell(tmp_path: Path) -> None:
+    result = _plan("a", tmp_path, "--gpu", "h100-sxm-80gb", "--gpu", "a100-sxm-80gb")
+
+    assert result.stdout == "vllm serve a\nvllm serve a\n"
+    assert result.stderr == "# 1 x h100-sxm-80gb, auto: starts\n# 1 x a100-sxm-80gb, auto: starts\n"
+
+
+SIXTEEN = LLAMA + "&tensor_parallel_size=8"
+
+
+def test_docker_starts_no_more_than_one_node(client: TestClient) -> None:
+    answer = client.get(f"{SIXTEEN}&pipeline_parallel_size=2&format=docker")
+
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/nothing-to-run")
+    assert "16 GPUs (TP 8 x PP 2) are 2 nodes of 8" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("more", "first", "others"),
+    [
+        # vLLM 0.19.0, serve.py run_headless: ranks other than 0 of a group run without an API server.
+        (
+            "&pipeline_parallel_size=2",
+            '--nnodes 2 --master-addr "$LWS_LEADER_ADDRESS" --node-rank 0',
+            '--nnodes 2 --master-addr "$LWS_LEADER_ADDRESS" --node-rank "$LWS_WORKER_INDEX" --headless',
+        ),
+        # 0.11.0 has no --nnodes: replicas of 8 GPUs each on a node of their own.
+        (
+            "&data_parallel_size=2&engine_version=0.11.0",
+            '--data-parallel-size-local 1 --data-parallel-address "$LWS_LEADER_ADDRESS"',
+            '--data-parallel-start-rank "$((LWS_WORKER_INDEX * 1))" --headless',
+        ),
+        (
+            "&pipeline_parallel_size=2&engine_version=0.11.0",
+            "--distributed-executor-backend ray",
+            'until ray start --block --address "$LWS_LEADER_ADDRESS":6379; do sleep 5; done',
+        ),
+    ],
+)  # fmt: skip
+def test_several_nodes_are_a_leader_worker_set(
+    client: TestClient, more: str, first: str, others: str
+) -> None:
+    address = SIXTEEN.replace("&engine_version=0.19.0", "") if "engine_version" in more else SIXTEEN
+    document = yaml.safe_load(_text(client, "kubernetes", address + more))
+    template = document["spec"]["leaderWorkerTemplate"]
+    (leader,) = template["leaderTemplate"]["spec"]["containers"]
+    (worker,) = template["workerTemplate"]["spec"]["containers"]
+
+    assert (document["kind"], template["size"]) == ("LeaderWorkerSet", 2)
+    assert leader["resources"] == worker["resources"] == {"limits": {"nvidia.com/gpu": 8}}
+    assert leader["args"][0].endswith(first)
+    # Kubernetes makes $( of $$(.
+    assert worker["args"][0].replace("$$(", "$(").endswith(others)
 
 
 def test_docker_runs_the_releases_own_image(client: TestClient) -> None:
@@ -73,34 +170,74 @@ def test_docker_runs_the_releases_own_image(client: TestClient) -> None:
     ]
 
 
-def test_kubernetes_takes_the_arguments_as_a_list(client: TestClient) -> None:
-    (container,) = yaml.safe_load(_text(client, "kubernetes", LLAMA + "&tensor_parallel_size=2"))
+def test_kubernetes_gets_a_whole_deployment(client: TestClient) -> None:
+    text = _text(client, "kubernetes", LLAMA + "&tensor_parallel_size=2")
+    deployment = yaml.safe_load(text)
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
 
+    assert (deployment["apiVersion"], deployment["kind"]) == ("apps/v1", "Deployment")
+    # apps/v1: the selector must match the labels of the pods.
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", deployment["metadata"]["name"])
     assert container["image"] == "vllm/vllm-openai:v0.19.0"
     assert container["command"] == ["vllm", "serve"]
     assert container["args"] == [
         *("meta-llama/Llama-3.1-8B", "--tensor-parallel-size", "2", "--kv-cache-dtype", "fp8"),
     ]
     assert container["resources"] == {"limits": {"nvidia.com/gpu": 2}}
+    # Every mount has its volume; ranks share memory.
+    assert {mount["name"] for mount in container["volumeMounts"]} == {
+        volume["name"] for volume in pod["spec"]["volumes"]
+    }
+    assert {"name": "shared-memory", "emptyDir": {"medium": "Memory"}} in pod["spec"]["volumes"]
+    assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "token"
+    assert not re.search(r"[&*]id\d", text)
+
+
+@pytest.mark.parametrize("form", ["command", "docker"])
+def test_of_several_gpu_types_only_commands_are_answered(client: TestClient, form: str) -> None:
+    lines = _text(client, form, LLAMA + "&gpu=a100-sxm-80gb").splitlines()
+
+    assert len(lines) == 2
+    assert all(shlex.split(line)[0] in {"vllm", "docker"} for line in lines)
+
+
+def test_manifests_of_several_gpu_types_have_no_comments(client: TestClient) -> None:
+    text = _text(client, "kubernetes", LLAMA + "&gpu=a100-sxm-80gb")
+
+    assert [each["kind"] for each in yaml.safe_load_all(text)] == ["Deployment", "Deployment"]
+    assert "#" not in text
 
 
 @pytest.mark.parametrize("form", ["command", "docker", "kubernetes"])
-def test_several_gpu_types_are_told_apart_by_comments(client: TestClient, form: str) -> None:
-    text = _text(client, form, LLAMA + "&gpu=a100-sxm-80gb")
+def test_where_nothing_starts_the_answer_is_a_problem(client: TestClient, form: str) -> None:
+    answer = client.get(f"{LLAMA.replace('fp8', 'turboquant_k8v4')}&format={form}")
 
-    assert [line for line in text.splitlines() if line.startswith("#")] == [
-        "# 1 x h100-sxm-80gb, fp8: starts",
-        "# 1 x a100-sxm-80gb, fp8: starts",
-    ]
-
-
-@pytest.mark.parametrize("form", ["command", "docker", "kubernetes"])
-def test_where_nothing_starts_nothing_can_be_run(client: TestClient, form: str) -> None:
-    text = _text(client, form, LLAMA.replace("fp8", "turboquant_k8v4"))
-
-    assert text == "# h100-sxm-80gb: nothing starts\n"
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "h100-sxm-80gb: nothing starts: " in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("form", ["docker", "kubernetes"])
-def test_a_patch_is_in_no_image(client: TestClient, form: str) -> None:
-    assert _text(client, form, LLAMA + "&patch=vllm%2340391").startswith("# planned with vllm#40391")
+def test_a_patch_is_in_no_image(form: str, tmp_path: Path) -> None:
+    result = _plan("a", tmp_path, "--gpu", "h100-sxm-80gb", "--patch", "vllm#40391", form=form)
+
+    assert result.stderr.startswith("# planned with vllm#40391")
+
+
+def test_a_doubt_is_on_standard_error(tmp_path: Path) -> None:
+    """A release newer than every checked one leaves a doubt, and exit code 4."""
+    result = _plan("a", tmp_path, "--gpu", "h100-sxm-80gb", "--engine-version", "0.99.0")
+
+    assert (result.exit_code, result.stdout) == (4, "vllm serve a\n")
+    assert result.stderr.startswith("# uncertain: ")
+    assert "0.99.0" in result.stderr
+
+
+@pytest.mark.parametrize("given", ["0.20", "v0.20", "0.20.0"])
+def test_one_release_has_one_tag(given: str, client: TestClient) -> None:
+    """Docker Hub has vllm/vllm-openai:v0.20.0 and no v0.20."""
+    words = shlex.split(_text(client, "docker", LLAMA.replace("0.19.0", given)))
+
+    assert "vllm/vllm-openai:v0.20.0" in words

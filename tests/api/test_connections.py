@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,15 @@ from service.api.connections import (
     OPERATORS_CONNECTIONS,
     RESERVED_FILES,
     ConnectionLimits,
+    OnRefusal,
     connections_allowed,
     listens_on_loopback,
     protocol_of,
 )
 from service.application.services import Services
 
+COMPILED = False
+"""Whether the servers of a test read requests by httptools."""
 PATIENCE = 30
 LARGE = json.dumps({"model": "Qwen/Qwen3-8B"}).encode()
 LARGE_HEAD = b"POST /plan HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -32,11 +35,24 @@ LARGE_REQUEST = LARGE_HEAD % len(LARGE) + LARGE
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["h11", "httptools"])
+def _protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every test with both protocols; without httptools, with the one that is always there."""
+    if request.param:
+        pytest.importorskip("httptools")
+    monkeypatch.setattr(sys.modules[__name__], "COMPILED", request.param)
+
+
 @asynccontextmanager
-async def engine_config(app: FastAPI, limits: ConnectionLimits) -> AsyncIterator[int]:
+async def engine_config(app: FastAPI, limits: ConnectionLimits, *refused: OnRefusal) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     config = uvicorn.Config(
-        app, http=protocol_of(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        app,
+        http=protocol_of(limits, *refused, compiled=COMPILED),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve([listening]))  # noqa: SLF001 - without signals
@@ -127,6 +143,46 @@ async def test_a_request_that_comes_byte_by_byte_is_cut_off(app: FastAPI, sent: 
         finally:
             trickling.cancel()
             writer.close()
+
+
+async def test_no_answer_waits_for_the_caller_to_acknowledge_its_head(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = protocol_of(ConnectionLimits(100), compiled=COMPILED)
+    monkeypatch.setattr(sys.modules[__name__], "protocol_of", lambda *_, **__: protocol)
+    async with engine_config(app, ConnectionLimits(100)) as port:
+        reader, writer = await opened(port, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b'"}')
+        (connection,) = vars(protocol)["idle"]
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+
+
+async def test_a_head_that_does_not_end_is_refused(app: FastAPI) -> None:
+    async with engine_config(app, ConnectionLimits(100)) as port:
+        reader, writer = await opened(port, b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        answer = asyncio.create_task(reader.read())
+        sent = 0
+        while not answer.done() and sent < 1 << 24:
+            with suppress(ConnectionError):
+                writer.write(b"a" * 8192)
+                await asyncio.sleep(0.001)
+                sent += 8192
+        assert sent < 1 << 20
+        with suppress(ConnectionResetError):  # the rest of the head was on its way
+            assert (await answer).startswith(b"HTTP/1.1 400")
+        writer.close()
+
+
+async def test_requests_that_follow_each_other_at_once_are_answered_in_order(app: FastAPI) -> None:
+    first, last = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /gpus HTTP/1.1\r\nHost: x\r\n"
+    async with engine_config(app, ConnectionLimits(100)) as port:
+        reader, writer = await opened(port, LARGE_REQUEST + first + last + b"Connection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert answer.count(b"HTTP/1.1 200") == 3
+    assert answer.index(b'"verdict"') < answer.index(b'"status":"ok"') < answer.index(b'"gpus":[')
 
 
 async def test_an_answer_that_is_not_read_is_cut_off(services: Services) -> None:

@@ -38,11 +38,11 @@ def test_a_log_is_planned_as_it_was_started(client: TestClient) -> None:
     assert answer["start"]["engine"]["version"] == "0.19.0"
     assert answer["start"]["command"] == (
         "vllm serve google/gemma-4-31B-it --tensor-parallel-size 2 --max-model-len 131072 "
-        "--max-num-batched-tokens 2048"
+        """--max-num-batched-tokens 2048 --limit-mm-per-prompt '{"image":2}'"""
     )
     agreements = _agreements(answer)
     assert agreements["kv_cache_tokens"] == agreements["max_concurrency"] == "agrees"
-    assert [words.partition(":")[0] for words in answer["unmodelled"]] == ["limit_mm_per_prompt"]
+    assert [words.partition(":")[0] for words in answer["unmodelled"]] == []
     assert answer["assumptions"] == answer["missing"] == []
     assert answer["ending"] is None
 
@@ -89,7 +89,7 @@ def test_what_the_log_says_and_cannot_be_planned_is_no_fault(
 @pytest.mark.parametrize(
     ("specified", "pointer"),
     [
-        ({"gpu": "rtx-3090"}, "/gpu"),
+        ({"gpu": "rtx-3091"}, "/gpu"),
         ({"gpu": {"name": "x", "memory_bytes": 24, "compute_capability": "8.6"}}, "/gpu/memory_bytes"),
         ({"engine": {"version": "0.8.5"}}, "/engine/version"),
         ({"engine": {"patches": ["vllm#1"]}}, "/engine/patches/0"),
@@ -139,8 +139,12 @@ def test_the_command_line_says_the_same(client: TestClient, name: str) -> None:
     log = logged_lines()[name]
     result = CliRunner().invoke(cli, ["explain", "-", "--format", "json"], input=log)
 
-    assert result.exit_code == 0
-    assert json.loads(result.stdout) == client.post("/explain", json={"log": log}).json()
+    answer = client.post("/explain", json={"log": log}).json()
+    understood = any(
+        (answer["ending"], answer["log"]["release"], answer["log"]["model"], answer["log"]["readings"])
+    )
+    assert result.exit_code == (3 if answer["ending"] else 0 if understood else 5)
+    assert json.loads(result.stdout) == answer
 
 
 def test_the_command_line_reads_a_file_and_draws_it(client: TestClient, tmp_path: Path) -> None:
@@ -156,7 +160,7 @@ def test_the_command_line_reads_a_file_and_draws_it(client: TestClient, tmp_path
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["nowhere.log"], "nowhere.log"), (["-", "--gpu", "rtx-3090"], "rtx-3090-24gb")],
+    [(["nowhere.log"], "nowhere.log"), (["-", "--gpu", "rtx-3091"], "rtx-3090-24gb")],
 )
 def test_bad_input_exits_with_2(words: list[str], said: str) -> None:
     result = CliRunner().invoke(cli, ["explain", *words], input=GEMMA)
@@ -172,3 +176,52 @@ def test_a_file_that_is_no_text_is_read(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["explain", str(tmp_path / "start.log"), "--format", "json"])
 
     assert json.loads(result.stdout)["ending"]["cause"] == "no_memory_for_cache_blocks"
+
+
+SERVED = 'INFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+SHORT = "ValueError: No available memory for the cache blocks."
+
+
+def test_a_log_is_the_whole_body(client: TestClient) -> None:
+    reply = client.post("/explain?gpu=rtx-3090-24gb", content=GEMMA, headers={"Content-Type": "text/plain"})
+    assert reply.json() == client.post("/explain", json={"log": GEMMA, "gpu": "rtx-3090-24gb"}).json()
+
+
+def test_a_long_log_is_read_in_pieces(client: TestClient) -> None:
+    body = (SERVED * 200_000 + SHORT + "\n" + SERVED * 200_000).encode()
+    assert len(body) > 20 << 20
+    answer = client.post("/explain", content=body, headers={"Content-Type": "text/plain"}).json()
+
+    assert (answer["ending"]["cause"], answer["ending"]["line"]) == ("no_memory_for_cache_blocks", 200_001)
+    assert answer["log"]["unread_lines"] > 300_000
+
+
+def test_a_log_beyond_the_limit_is_refused(client: TestClient) -> None:
+    headers = {"Content-Type": "text/plain", "Content-Length": str((64 << 20) + 1)}
+    assert client.post("/explain", content=b"x", headers=headers).status_code == 413
+
+
+def test_an_unknown_parameter_beside_a_log_is_named(client: TestClient) -> None:
+    reply = client.post("/explain?gadget=1", content=SHORT, headers={"Content-Type": "text/plain"})
+    assert reply.status_code == 422
+    assert "gadget" in reply.text
+
+
+def test_a_report_fits_into_an_issue(client: TestClient) -> None:
+    reply = client.post("/explain", json={"log": SHORT}, headers={"Accept": "text/markdown"})
+    assert reply.headers["content-type"].startswith("text/markdown")
+    assert reply.text.startswith("**The start failed on line 1")
+    assert f"```text\n{SHORT}\n```" in reply.text
+    assert "*What to do:*" in reply.text
+
+
+@pytest.mark.parametrize(("text", "code"), [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0)])
+def test_the_exit_code_says_how_it_ended(text: str, code: int) -> None:
+    assert CliRunner().invoke(cli, ["explain", "-", "--format", "table"], input=text).exit_code == code
+
+
+def test_the_text_says_what_happened_first() -> None:
+    out = CliRunner().invoke(cli, ["explain", "-", "--format", "table"], input=SHORT).stdout.splitlines()
+    assert out[0] == "The start failed on line 1: no memory for cache blocks."
+    assert [line.partition(":")[0] for line in out[2:4]] == ["Why", "Do"]
+    assert len(out) < 25

@@ -38,7 +38,7 @@ def database_url(tmp_path: Path) -> str:
 
 
 async def memory(client: Client, question: Mapping[str, Any]) -> dict[str, Any]:
-    reply = await client.post("/plan", json=question)
+    reply = await client.post("/plan", json={**question, "include": ["details"]})
     found: dict[str, Any] = reply.json()["plans"][0]["candidates"][0]["memory"]
     return found
 

@@ -102,6 +102,24 @@ FLAGS = {
     "async_scheduling": st.booleans(),
     "enforce_eager": st.booleans(),
     "max_cudagraph_capture_size": st.integers(min_value=0, max_value=1024),
+    "cudagraph_capture_sizes": st.lists(st.integers(min_value=1, max_value=4096), max_size=4),
+    "cudagraph_mode": st.sampled_from(
+        ["NONE", "piecewise", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
+    ),
+    "optimization_level": st.integers(min_value=0, max_value=3),
+    "performance_mode": st.sampled_from(["balanced", "interactivity", "throughput"]),
+    "hf_overrides": st.dictionaries(st.sampled_from(["rope_theta", "x", "text_config"]), COUNTS, max_size=2),
+    "rope_scaling": st.fixed_dictionaries({"type": st.just("yarn"), "factor": st.floats(1, 8)}),
+    "rope_theta": st.floats(min_value=1, max_value=1e6),
+    "environment": st.dictionaries(
+        st.sampled_from(["VLLM_ATTENTION_BACKEND", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "X"]),
+        st.sampled_from(["1", "FLASHINFER", ""]),
+    ),
+    "prefix_match_unit": st.sampled_from([1, 16, 128, 1000]),
+    "indexer_kv_dtype": st.sampled_from(["auto", "fp8", "mxfp4", "nvfp4", "bf16"]),
+    "use_fp4_indexer_cache": st.booleans(),
+    "kv_connector": st.sampled_from(["NixlConnector", "LMCacheConnectorV1", "MultiConnector", "X"]),
+    "kv_role": st.sampled_from(["kv_producer", "kv_consumer", "kv_both"]),
     "disable_hybrid_kv_cache_manager": st.booleans(),
     "mamba_cache_mode": st.sampled_from(["all", "align", "none"]),
     "mamba_block_size": COUNTS,
@@ -116,6 +134,41 @@ FLAGS = {
     "offload_num_in_group": st.integers(min_value=1, max_value=1 << 12),
     "offload_prefetch_step": st.integers(min_value=0, max_value=1 << 12),
     "offload_params": st.lists(st.sampled_from(["experts", "qkv_proj", "x.y"]), max_size=2),
+    "limit_mm_per_prompt": st.dictionaries(
+        st.sampled_from(["image", "video", "audio", "x"]),
+        st.integers(0, 9) | st.fixed_dictionaries({}, optional={"count": st.integers(0, 9), "width": COUNTS}),
+    ),
+    "mm_encoder_tp_mode": st.sampled_from(["weights", "data"]),
+    "enable_multimodal_encoder_data_parallel": st.booleans(),
+    "mm_encoder_attn_backend": st.sampled_from(["FLASH_ATTN", "torch_sdpa", "x"]),
+    "mm_processor_kwargs": st.dictionaries(
+        st.sampled_from(["max_pixels", "size", "images_kwargs"]),
+        st.integers() | st.dictionaries(st.sampled_from(["longest_edge", "max_pixels"]), st.integers()),
+    ),
+    "mm_processor_cache_gb": st.floats(0, 64),
+    "skip_mm_profiling": st.booleans(),
+    "video_pruning_rate": st.floats(0, 0.99),
+    "mm_ipc_gpu_memory_gb": st.floats(0, 1 << 14),
+    "api_server_count": st.integers(1, 16),
+    "enable_lora": st.booleans(),
+    "max_loras": st.integers(1, 64),
+    "max_lora_rank": st.sampled_from([1, 8, 13, 16, 512, 4096]),
+    "max_cpu_loras": st.integers(1, 64),
+    "lora_extra_vocab_size": st.sampled_from([0, 256, 512]),
+    "lora_dtype": st.sampled_from(["auto", "bfloat16", "float16", "x"]),
+    "fully_sharded_loras": st.booleans(),
+    "lora_target_modules": st.lists(st.sampled_from(["q_proj", "qkv_proj", "experts"]), max_size=2),
+    "enable_tower_connector_lora": st.booleans(),
+    "enable_eplb": st.booleans(),
+    "eplb_config": st.fixed_dictionaries({}, optional={"num_redundant_experts": st.integers(0, 64)}),
+    "num_redundant_experts": st.integers(0, 64),
+    "enable_dbo": st.booleans(),
+    "all2all_backend": st.sampled_from(["naive", "deepep_low_latency", "x"]),
+    "enable_sleep_mode": st.booleans(),
+    "enable_cumem_allocator": st.booleans(),
+    "swap_space": st.floats(0, 64),
+    "kv_offloading_size": st.floats(0, 64),
+    "kv_offloading_backend": st.sampled_from(["native", "lmcache"]),
     "speculative_config": st.fixed_dictionaries(
         {},
         optional={
@@ -163,7 +216,7 @@ QUESTIONS = st.builds(
 @given(question=QUESTIONS)
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_flags_are_answered(question: dict[str, Any], client: TestClient) -> None:
-    reply = client.post("/plan", json=question)
+    reply = client.post("/plan", json={**question, "include": ["candidates"]})
     assert reply.status_code < 500, reply.text
     if reply.status_code == 200:
         (plan,) = reply.json()["plans"]

@@ -50,7 +50,7 @@ def _no_route(request: httpx2.Request) -> httpx2.Response:
         (_no_route, 502, "hub-unreachable"),
         (lambda _: httpx2.Response(200, html="<p>sign in</p>"), 502, "config-not-json"),
         (lambda _: httpx2.Response(200, content=b"[" * 500 + b"]" * 500), 502, "config-not-json"),
-        (lambda _: httpx2.Response(200, content=b" " * (3 << 20)), 502, "config-too-large"),
+        (lambda _: httpx2.Response(200, content=b" " * (17 << 20)), 502, "config-too-large"),
         (lambda _: httpx2.Response(200, json={"architectures": ["Unheard"]}), 422, "unknown-architecture"),
         (lambda _: httpx2.Response(200, json={"architectures": 7}), 422, "invalid-config"),
     ],

@@ -57,7 +57,7 @@ async def kept(client: Client, log: str, specified: dict[str, Any], **other: Any
 
 
 async def budget(client: Client, **other: Any) -> dict[str, Any]:  # noqa: ANN401 - members of a plan
-    reply = await client.post("/plan", json=PLAN | other)
+    reply = await client.post("/plan", json=PLAN | other | {"include": ["details"]})
     memory: dict[str, Any] = reply.json()["plans"][0]["candidates"][0]["memory"]
     return memory
 
@@ -143,7 +143,7 @@ async def test_a_kept_log_moves_the_plans_that_follow(bearer: Bearer) -> None:
     """By hand: 75.23 GiB granted of 79.19, less 61.29 of weights and 10.52 left are 3.42 for all the rest."""
     operator = await bearer(Scope.OPERATOR)
     before = await budget(operator)
-    assert before["available_kv"]["evidence"] is None
+    assert "evidence" not in before["available_kv"]
     assert (await kept(operator, log_of("s0485"), GPT_OSS))["new"]
 
     after = await budget(operator)
@@ -160,7 +160,7 @@ async def test_a_kept_log_moves_the_plans_that_follow(bearer: Bearer) -> None:
     serve = {"tensor_parallel_size": 1, "max_model_len": 8192}
     other = await budget(operator, model="Qwen/Qwen3-8B", serve=serve)
     assert other["non_torch"]["evidence"]["level"] == "gpu_and_release"
-    assert other["weights"]["evidence"] is None
+    assert "evidence" not in other["weights"]
     listed = (await operator.get("/calibrations")).json()["calibrations"]
     assert {(each["count"], each["logs"], each["weight"]) for each in listed} == {(1, 1, 0.25)}
 
@@ -200,7 +200,7 @@ async def test_an_absurd_log_moves_nothing(bearer: Bearer, loading: str, availab
     assert (became["digest"], became["new"]) == (None, False)
     assert words in became["why"]
     assert await documents(operator) == []
-    assert (await operator.get("/calibrations")).json() == {"calibrations": []}
+    assert (await operator.get("/calibrations")).json() == {"calibrations": [], "next": None}
     assert (await operator.post("/plan", json=PLAN)).content == before
 
 
@@ -247,7 +247,7 @@ async def test_a_crowded_gpu_is_kept_and_teaches_nothing(bearer: Bearer) -> None
     assert "another process used the GPU" in became["why"]
     (document,) = await documents(operator)
     assert document["contaminated"]
-    assert (await operator.get("/calibrations")).json() == {"calibrations": []}
+    assert (await operator.get("/calibrations")).json() == {"calibrations": [], "next": None}
 
 
 async def test_what_a_callers_own_token_opens_is_not_kept(bearer: Bearer) -> None:

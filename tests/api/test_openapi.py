@@ -1,5 +1,6 @@
 """The committed document is the application's own, and its examples work."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
 from service.api.openapi import openapi_yaml
+from tests.api.record_examples import RECORDED, REQUESTS, ask
 
 COMMITTED = Path(__file__).parents[2] / "openapi.yaml"
 DOCUMENT = yaml.safe_load(COMMITTED.read_text("utf-8"))
@@ -65,6 +67,44 @@ def test_an_example_is_answered(method: str, path: str, operation: dict, client:
     reply = client.request(method.upper(), path.format(**in_path), params=query, json=body)
     offline = operation["operationId"] in NEEDING_A_HUB
     assert reply.status_code == (404 if offline else 200), reply.text
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_a_recorded_answer_is_the_answer(operation: str, client: TestClient) -> None:
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    assert recorded[operation] == ask(client, operation), "run `python -m tests.api.record_examples`"
+
+
+def test_no_answer_is_recorded_that_nobody_compares() -> None:
+    assert json.loads(RECORDED.read_text("utf-8")).keys() == REQUESTS.keys()
+
+
+def test_unions_of_objects_have_a_discriminator() -> None:
+    """A client that reads an answer never has to try one schema after another."""
+    answers = {name for name in DOCUMENT["components"]["schemas"] if not name.endswith(("Input", "Body"))}
+    unions = [
+        f"{name}.{key}"
+        for name in sorted(answers)
+        for key, member in DOCUMENT["components"]["schemas"][name].get("properties", {}).items()
+        for form in ("anyOf", "oneOf")
+        if sum("$ref" in one for one in member.get(form, ())) > 1 and "discriminator" not in member
+    ]
+    assert unions == []
+
+
+def test_every_operation_says_which_token_it_needs_and_where_the_service_is() -> None:
+    assert DOCUMENT["servers"]
+    for case in OPERATIONS:
+        operation: Any = case.values[2]
+        assert isinstance(operation["security"], list)
+        private = not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
+        assert private is ({"HTTPBearer": []} in operation["security"] and {} not in operation["security"])
+
+
+def test_schemas_have_names_of_their_own() -> None:
+    titles = [schema.get("title", name) for name, schema in DOCUMENT["components"]["schemas"].items()]
+    assert len(titles) == len(set(titles))
+    assert not [name for name in DOCUMENT["components"]["schemas"] if "__" in name]
 
 
 PLACES = [

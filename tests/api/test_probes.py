@@ -3,8 +3,11 @@
 import asyncio
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from service.api.examples import (
     PROBE_ID,
 )
 from service.bootstrap import build_services
+from service.serialization import SPEC
 from service.settings import Settings
 from service.store.database import Database
 from service.store.tokens import Scope, TokenStore
@@ -106,6 +110,7 @@ ALLOWED = {
     ("GET", "/probes"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/probes/{id}"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/probes/{id}/events"): {Scope.OPERATOR, Scope.READER},
+    ("GET", "/workers"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/calibrations"): {Scope.OPERATOR, Scope.READER},
     ("GET", "/measurements"): {Scope.OPERATOR, Scope.READER},
     ("POST", "/measurements"): {Scope.OPERATOR},
@@ -142,7 +147,7 @@ async def test_only_the_right_tokens_open(
 def test_every_operation_of_probes_is_in_the_table(served: tuple[FastAPI, TokenStore]) -> None:
     paths = served[0].openapi()["paths"]
     specified = {
-        (method.upper(), path.replace("probe_id", "id"))
+        (method.upper(), path.removeprefix("/v1").replace("probe_id", "id"))
         for path, methods in paths.items()
         for method, operation in methods.items()
         if not {"probes", "workers", "calibrations"}.isdisjoint(operation["tags"])
@@ -305,6 +310,7 @@ PLAN = PROBE["plan"]
             "/plan/engine/version",
         ),
         ({**PROBE, "plan": {**PLAN, "serve": {"x": True}}}, "invalid-request", "/plan/serve/x"),
+        ({**PROBE, "plan": {**PLAN, "command": "vllm serve a/b"}}, "not-probeable", "/plan/command"),
         (
             {**PROBE, "plan": {**PLAN, "serve": {"kv_cache_memory_bytes": 1 << 30}}},
             "not-probeable",
@@ -343,16 +349,21 @@ async def test_plans_do_without_a_database(tmp_path_factory: pytest.TempPathFact
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 1))
     async with Client(transport=transport, base_url="http://localhost") as client:
         assert (await client.post("/plan", json=PROBE["plan"])).status_code == 200
-        assert (await client.get("/probes")).json() == {"probes": []}
+        assert (await client.get("/probes")).json() == {"probes": [], "next": None}
         reply = await client.get(f"/probes/{PROBE_ID}")
         assert (reply.status_code, reply.json()["type"]) == (503, "/problems/store-unavailable")
+
+
+DETAILS = {"include": ["details"]}
 
 
 async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> None:
     operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
     plan = {**PLAN, "serve": {**PLAN["serve"], "kv_cache_dtype": "auto"}}
-    before = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
-    assert before["non_torch"]["evidence"] is None
+    before = (await operator.post("/plan", json={**plan, **DETAILS})).json()["plans"][0]["candidates"][0][
+        "memory"
+    ]
+    assert "evidence" not in before["non_torch"]
 
     await queued(operator)
     lease = (await worker.post("/leases", json=LEASE)).json()
@@ -373,7 +384,9 @@ async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> No
     body = {"node": NODE, "fence": lease["fence"], "result": result}
     assert (await worker.put(f"/probes/{lease['probe_id']}/result", json=body)).status_code == 200
 
-    after = (await operator.post("/plan", json=plan)).json()["plans"][0]["candidates"][0]["memory"]
+    after = (await operator.post("/plan", json={**plan, **DETAILS})).json()["plans"][0]["candidates"][0][
+        "memory"
+    ]
     assert after["non_torch"]["bytes"] == computed + GIB
     assert after["non_torch"]["basis"] == "measured"
     assert after["available_kv"]["bytes"] == before["available_kv"]["bytes"] - GIB
@@ -381,9 +394,11 @@ async def test_a_measurement_moves_later_plans(bearer: Callable[..., Any]) -> No
     assert (evidence["level"], evidence["count"], evidence["age_days"]) == ("exact", 1, 0)
 
     other = {**PLAN, "model": "Qwen/Qwen3-32B", "serve": {"tensor_parallel_size": 1, "max_model_len": 4096}}
-    memory = (await operator.post("/plan", json=other)).json()["plans"][0]["candidates"][0]["memory"]
+    memory = (await operator.post("/plan", json={**other, **DETAILS})).json()["plans"][0]["candidates"][0][
+        "memory"
+    ]
     assert memory["non_torch"]["evidence"]["level"] == "gpu_and_release"
-    assert memory["weights"]["evidence"] is None
+    assert "evidence" not in memory["weights"]
 
     listed = (await operator.get("/calibrations")).json()["calibrations"]
     terms = {each["level"]: each for each in listed if each["term"] == "non_torch"}
@@ -416,7 +431,7 @@ async def test_measurements_are_carried_from_one_service_to_another(
         late = re.sub(rb'"measured_at":[0-9.]+', b'"measured_at":99999999999.0', exported.content)
         bad = await other.post("/measurements", content=late + b"\n{}\nnonsense")
         assert bad.status_code == 422
-        assert [error["pointer"] for error in bad.json()["errors"]] == ["/1", "/3", "/4"]
+        assert [error["pointer"] for error in bad.json()["errors"]] == ["/1", "/3/measured_at", "/4"]
     await database.close()
 
 
@@ -446,7 +461,8 @@ async def test_what_is_imported_is_read_by_a_closed_schema(
     reply = await operator.post("/measurements", content=json.dumps(line))
     assert reply.status_code == 422
     (fault,) = reply.json()["errors"]
-    assert (fault["pointer"], fault["detail"].partition(":")[0]) == ("/1", words)
+    assert fault["pointer"] == f"/1/{words.replace('.', '/')}"
+    assert fault["detail"]
 
 
 STARTED: dict[str, Any] = {
@@ -472,4 +488,117 @@ async def test_a_start_that_no_plan_knows_is_kept_and_keeps_nobody_from_learning
     ]
     lines = "\n".join(json.dumps({**MEASUREMENT, **STARTED, **start}) for start in starts)
     assert (await operator.post("/measurements", content=lines)).json() == {"measurements": 5, "new": 5}
-    assert (await operator.get("/calibrations")).json() == {"calibrations": []}
+    assert (await operator.get("/calibrations")).json() == {"calibrations": [], "next": None}
+
+
+async def test_a_probe_carries_its_question_for_people(bearer: Callable[..., Any]) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    probe = await queued(operator, {**PROBE, "target": {"label": "rack-3"}})
+    assert probe["question"] == {
+        "model": "Qwen/Qwen3-8B",
+        "revision": None,
+        "gpu": "h100-sxm-80gb",
+        "engine_release": "0.32.0",
+        "serve": PROBE["plan"]["serve"],
+        "label": "rack-3",
+        "requester": "pool",
+    }
+    assert datetime.fromisoformat(probe["created"]).timestamp() == pytest.approx(
+        probe["created_at"], abs=1e-3
+    )
+    assert probe["created"].endswith("Z")
+
+
+async def test_the_question_is_not_sent_to_workers(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    await queued(operator)
+    assert "question" not in (await worker.post("/leases", json=LEASE)).json()["spec"]
+
+
+async def test_a_waiting_probe_says_which_workers_could_take_it(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    probe = await queued(operator)
+    assert probe["able_workers"] == 0
+    assert re.fullmatch(
+        rf"no worker with GPU {H100}, vLLM 0\.32\.0 was seen since \S+Z, when this service started",
+        probe["waiting"],
+    )
+    other = {**LEASE, "node": "other", "gpu_names": ["NVIDIA L4"]}
+    assert (await worker.post("/leases", json=other)).status_code == 204
+    path = f"/probes/{probe['id']}"
+    assert (await operator.get(path)).json()["able_workers"] == 0
+
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    taken = (await operator.get(path)).json()
+    assert (lease["probe_id"], taken["able_workers"], taken["waiting"]) == (probe["id"], None, None)
+    second = await queued(operator)
+    assert (second["able_workers"], second["waiting"]) == (1, "1 worker could take it")
+
+
+async def test_workers_are_listed_with_what_they_lack(bearer: Callable[..., Any]) -> None:
+    operator, worker = await bearer(Scope.OPERATOR), await bearer(Scope.WORKER)
+    assert (await operator.get("/workers")).json()["workers"] == []
+    await queued(operator)
+    lease = (await worker.post("/leases", json=LEASE)).json()
+    await worker.post("/leases", json={"node": "blind", "kinds": ["inventory"]})
+
+    blind, able = (await operator.get("/workers")).json()["workers"]
+    assert (blind["name"], blind["gpus"], blind["probe_id"]) == ("pool/blind", 0, None)
+    assert "no GPU" in blind["warnings"][0]
+    assert (able["name"], able["active"], able["probe_id"]) == (f"pool/{NODE}", True, lease["probe_id"])
+    assert (able["gpu_names"], able["releases"], able["kinds"]) == ([H100], ["0.32.0"], ["engine"])
+
+
+async def test_a_stream_ends_with_an_event_and_a_browser_that_returns_is_sent_away(
+    bearer: Callable[..., Any],
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    path = f"/probes/{(await queued(operator))['id']}"
+    await operator.delete(path)
+
+    lines = (await operator.get(f"{path}/events")).text.splitlines()
+    assert [line for line in lines if line.startswith("event:")] == ["event: probe", "event: end"]
+    last = [line.removeprefix("id: ") for line in lines if line.startswith("id:")][-1]
+    again = await operator.get(f"{path}/events", headers={"Last-Event-ID": last})
+    assert (again.status_code, again.content) == (204, b"")
+
+
+async def test_a_job_of_an_older_version_is_shown_without_what_it_does_not_hold(
+    bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore], database_url: str
+) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    probe = await queued(operator)
+    jobs = served[0].state.services.probes.jobs
+    spec = json.loads(SPEC.dump_json((await jobs.get(probe["id"])).spec))
+    del spec["question"]
+    spec["predicted"]["memory"] = {"weights": 5}
+    with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE jobs SET spec = ?", [json.dumps(spec)])
+
+    shown = (await operator.get(f"/probes/{probe['id']}")).json()
+    assert shown["question"]["model"] is None
+    assert shown["predicted"] == {"memory": None, "kv_cache": None, "block_size": None}
+
+
+async def test_head_of_a_stream_ends_at_once(bearer: Callable[..., Any]) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    queued = await operator.post("/v1/probes", json={"kind": "inventory"})
+    assert queued.headers["location"] == f"/v1/probes/{queued.json()['id']}"
+    async with asyncio.timeout(5):
+        reply = await operator.head(f"{queued.headers['location']}/events")
+    assert (reply.status_code, reply.content) == (200, b"")
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_probes_are_listed_in_pages(bearer: Callable[..., Any]) -> None:
+    operator = await bearer(Scope.OPERATOR)
+    ids = [(await operator.post("/v1/probes", json={"kind": "inventory"})).json()["id"] for _ in range(5)]
+    found: list[str] = []
+    after: dict[str, str] = {}
+    while True:
+        page = (await operator.get("/v1/probes", params={"limit": 2, **after})).json()
+        found += [probe["id"] for probe in page["probes"]]
+        if page["next"] is None:
+            break
+        after = {"after": page["next"]}
+    assert sorted(found) == sorted(ids)

@@ -25,7 +25,14 @@ from tests.api.plan_bodies import (
 )
 
 BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
-    ({**GEMMA, "gpus": ["rtx-3090"]}, "unknown-gpu", "/gpus/0", "rtx-3090-24gb"),
+    ({**GEMMA, "gpus": ["rtx-3091"]}, "unknown-gpu", "/gpus/0", "rtx-3090-24gb"),
+    ({**GEMMA, "gpus": ["A100"]}, "ambiguous-gpu", "/gpus/0", "a100-sxm-80gb"),
+    (
+        {**GEMMA, "gpus": [{"name": "mine", "memory_bytes": 1 << 35, "compute_capability": "99.0"}]},
+        "invalid-gpu",
+        "/gpus/0/compute_capability",
+        None,
+    ),
     ({**GEMMA, "gpus": ["rtx-3090-24gb", "h1000"]}, "unknown-gpu", "/gpus/1", None),
     ({**GEMMA, "gpus": ["mi300x-192gb"]}, "gpu-not-modelled", "/gpus/0", None),
     (
@@ -173,7 +180,8 @@ def test_a_bad_question(
     ("query", "slug", "pointer"),
     [
         ({}, "invalid-request", "/model"),
-        ({"model": GEMMA["model"], "gpu": "rtx-3090"}, "unknown-gpu", "/gpus/0"),
+        ({"model": GEMMA["model"], "gpu": "rtx-3091"}, "unknown-gpu", "/gpus/0"),
+        ({"model": GEMMA["model"], "gpu": "l4,name=x,memory=40"}, "invalid-gpu", "/gpus/0"),
         (
             {"model": GEMMA["model"], "tensor_parallel_size": "two"},
             "invalid-request",
@@ -208,9 +216,9 @@ def test_a_body_sent_as_another_type(media_type: str, client: TestClient) -> Non
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_beyond_4_mib_is_refused(chunked: bool, client: TestClient) -> None:
+def test_a_body_beyond_17_mib_is_refused(chunked: bool, client: TestClient) -> None:
     chunk = b" " * (1 << 20)
-    body = (chunk for _ in range(5)) if chunked else chunk * 5
+    body = (chunk for _ in range(18)) if chunked else chunk * 18
     reply = client.post("/plan", content=body, headers={"Content-Type": "application/json"})
     assert (reply.status_code, reply.json()["type"]) == (413, "/problems/body-too-large")
 
@@ -224,7 +232,7 @@ def test_an_unknown_address_and_method(client: TestClient) -> None:
     assert client.get("/plans").json()["type"] == "/problems/not-found"
     reply = client.put("/plan")
     assert reply.json()["type"] == "/problems/method-not-allowed"
-    assert set(reply.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert set(reply.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
 def test_every_kind_explains_itself(client: TestClient) -> None:
@@ -344,7 +352,7 @@ def test_a_flood_is_answered_soon_and_in_short(
     assert any(error["pointer"].startswith(pointer) for error in problem["errors"]), problem
     assert nearest is None or nearest in problem["nearest"]
     assert len(reply.content) <= 20_000
-    assert spent < 1
+    assert spent < 10
 
 
 def test_what_is_not_told_one_by_one_is_counted(client: TestClient) -> None:

@@ -1,5 +1,6 @@
 """Who reads probes and measurements without a token: callers on the host, where only the host can ask."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,17 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
     class Unstarted:
         started = True
 
-        def __init__(self, config: Any, job_events: Any) -> None:  # noqa: ANN401 - the server's own
-            del job_events
+        def __init__(self, config: Any, job_events: Any, greeting: str) -> None:  # noqa: ANN401 - the server's own
+            del job_events, greeting
             seen.append(config.app)
 
-        def run(self) -> None:
-            pass
+        def run(self, sockets: list[socket.socket]) -> None:
+            for each in sockets:
+                each.close()
 
     monkeypatch.setattr(command, "Server", Unstarted)
+    # Not every host has each of these addresses.
+    monkeypatch.setattr(command, "_listening", lambda *_: [socket.create_server(("127.0.0.1", 0))])
     command.serve(host=host, port=0, local_worker=False, worker_python=None)
     (app,) = seen
     assert isinstance(app, FastAPI)

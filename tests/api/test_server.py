@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from service.cli.main import cli
+from service.settings import settings_table
 from tests.bench.load import JSON, Question, measure
 from tests.bench.server import free_port, wait_until_ready
 
@@ -121,7 +125,9 @@ def _check_greeting(greeting: str, port: int) -> None:
     assert f"http://127.0.0.1:{port}" in greeting
     (line,) = re.findall(r"^curl .*$", greeting, re.MULTILINE)
     words = shlex.split(line)
-    assert json.loads(words[words.index("--json") + 1])["model"] == "google/gemma-4-31B-it"
+    assert json.loads(words[words.index("-d") + 1])["model"] == "google/gemma-4-31B-it"
+    # `--json` needs curl 7.82; Ubuntu 22.04 has 7.81, RHEL 9 has 7.76.
+    assert "Content-Type: application/json" in words
     assert words[-1] == f"http://127.0.0.1:{port}/plan"
 
 
@@ -129,3 +135,43 @@ def test_a_measurement_counts_what_was_asked(server: tuple[int, subprocess.Popen
     figures = measure(server[0], Question("no-op", "/livez", None), connections=2, seconds=0.2)
     assert 0 < figures.p50_ms <= figures.p99_ms
     assert figures.requests_per_second > 0
+
+
+def _serve(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "service", "serve", *words]
+    return subprocess.run(  # noqa: S603 - our own
+        command,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_taken_port_has_its_own_message_and_exit_code() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = _serve("--port", str(port))
+
+    assert (ended.returncode, ended.stdout) == (6, "")
+    assert f"Port {port} of 127.0.0.1 is taken" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_bad_setting_is_one_line_and_a_wrong_name_a_warning() -> None:
+    ended = _serve(DRYSERVE_PORT="abc", DRYSERVE_POTR="1")
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines() == [
+        "Warning: DRYSERVE_POTR is not a setting; the nearest is DRYSERVE_PORT",
+        "DRYSERVE_PORT: 'abc' is not a whole number",
+    ]
+
+
+def test_the_help_lists_every_setting() -> None:
+    shown = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).stdout.split())
+    for setting in settings_table():
+        assert f"{setting.name} {setting.meaning}" in shown

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings
+from service.settings import InvalidSettings, Settings, read_settings, settings_table, unknown_variables
 
 NAMES = (
     "HF_ENDPOINT",
@@ -105,3 +105,62 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
 
     settings = Settings()
     assert (settings.port, settings.hf_token, settings.hf_hub_offline) == (8000, None, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("DRYSERVE_PORT", "abc", "'abc' is not a whole number"),
+        ("DRYSERVE_PORT", "99999", "'99999' is not from 0 to 65,535"),
+        ("DRYSERVE_LOG_LEVEL", "loud", "'loud' is not 'debug', 'info', 'warning' or 'error'"),
+        ("DRYSERVE_PROBE_LEASE_SECONDS", "-5", "'-5' is not from 1 to 3,600"),
+        ("DRYSERVE_PROBE_QUEUE_LIMIT", "many", "'many' is not a whole number"),
+        ("DRYSERVE_PROBE_RETENTION_DAYS", "x", "'x' is not a number"),
+        ("DRYSERVE_PLAN_QUEUE_LIMIT", "0", "'0' is not from 1 to 100,000"),
+        ("DRYSERVE_OPEN_READS", "perhaps", "'perhaps' is not 1 (yes) or 0 (no)"),
+        ("DRYSERVE_CORS_ORIGINS", "https://a.test, foo", "'foo' is no origin"),
+        ("DRYSERVE_CORS_ORIGINS", "http://a/", "'http://a/' is no origin"),
+        ("DRYSERVE_DATABASE_URL", "foo", "not the URL of a database"),
+        ("DRYSERVE_DATABASE_URL", "mysql://me:secret@host/x", "names a mysql database"),
+        ("HF_ENDPOINT", "notaurl", "http(s) address"),
+        ("HF_HUB_OFFLINE", "maybe", "'maybe' is not 1 (yes) or 0 (no)"),
+    ],
+)
+def test_a_bad_setting_is_one_line_that_names_its_variable(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidSettings) as caught:
+        read_settings()
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{name}: ")
+    assert said in line
+    assert "secret" not in line
+
+
+def test_every_bad_setting_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRYSERVE_PORT", "abc")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "maybe")
+    with pytest.raises(InvalidSettings) as caught:
+        read_settings()
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "DRYSERVE_PORT",
+        "HF_HUB_OFFLINE",
+    ]
+
+
+def test_a_variable_of_ours_that_is_no_setting_is_named_with_its_nearest() -> None:
+    environment = {"DRYSERVE_POTR": "1", "DRYSERVE_PORT": "1", "PATH": "/bin", "HF_HUB_OFLINE": "1"}
+    assert list(unknown_variables(environment)) == [
+        "DRYSERVE_POTR is not a setting; the nearest is DRYSERVE_PORT"
+    ]
+
+
+def test_every_setting_has_a_meaning_and_the_page_of_operations_shows_them_all() -> None:
+    """A row for each setting, with the code's own words."""
+    rows = [f"| `{each.name}` | {each.default} | {each.meaning} |" for each in settings_table()]
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    section = page.partition("## Settings")[2].partition("\n## ")[0]
+
+    assert all(each.meaning for each in settings_table())
+    assert [line for line in section.splitlines() if line.startswith("| `")] == rows

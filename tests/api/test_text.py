@@ -61,15 +61,15 @@ def test_a_table_says_what_the_engine_logs(client: TestClient) -> None:
     assert not any(line != line.rstrip() for line in text.splitlines())
 
 
-def test_a_table_ends_in_the_command_unbroken(client: TestClient) -> None:
+def test_a_table_holds_the_command_unbroken(client: TestClient) -> None:
     reply = client.post("/plan", json=GEMMA).json()
     text = client.post("/plan", json=GEMMA, headers={"Accept": "text/plain"}).text
-    assert text.splitlines()[-1] == reply["plans"][0]["recommended"]["command"]
+    assert reply["plans"][0]["recommended"]["command"] in text.splitlines()
 
 
 def test_a_refusal_is_told_in_the_engines_words(client: TestClient) -> None:
     question = with_serve(with_engine(GEMMA, "0.20.2"), kv_cache_dtype="int8_per_token_head")
-    error = client.post("/plan", json=question).json()["plans"][0]["candidates"][0]["error"]
+    error = client.post("/plan", json=question).json()["plans"][0]["nearest_refused"]["error"]
     text = " ".join(client.post("/plan", json=question, headers={"Accept": "text/plain"}).text.split())
     assert "does not start" in text
     assert " ".join(error["message"].split()) in text
@@ -79,9 +79,11 @@ def test_a_refusal_is_told_in_the_engines_words(client: TestClient) -> None:
 def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
     query = {key: value for key, value in GEMMA_QUERY.items() if key != "gpu"}
     text = client.get("/plan", params={**query, "format": "table"}).text
+    assert "The same refusal" not in text
     modelled = [gpu["id"] for gpu in client.get("/gpus").json()["gpus"] if gpu["modelled"]]
     first_words = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert first_words[-len(modelled) :] == modelled
+    first = next(place for place, word in enumerate(first_words) if set(word) == {"-"}) + 1
+    assert first_words[first : first + len(modelled)] == modelled
 
 
 def test_commands_can_be_pasted(client: TestClient) -> None:
@@ -92,25 +94,26 @@ def test_commands_can_be_pasted(client: TestClient) -> None:
     assert words[words.index("--tensor-parallel-size") + 1] == "2"
 
 
-def test_commands_for_several_gpus_are_told_apart(client: TestClient) -> None:
+def test_commands_for_several_gpus_are_commands_alone(client: TestClient) -> None:
     query = {**GEMMA_QUERY, "gpu": ["rtx-3090-24gb", "rtx-4090-24gb"], "format": "command"}
-    comments = client.get("/plan", params=query).text.splitlines()[::2]
-    assert comments == ["# 2 x rtx-3090-24gb, auto: uncertain", "# 2 x rtx-4090-24gb, auto: uncertain"]
+    lines = client.get("/plan", params=query).text.splitlines()
+    assert [line.split()[:3] for line in lines] == [["vllm", "serve", "google/gemma-4-31B-it"]] * 2
 
 
 def test_where_nothing_starts_no_command_is_given(client: TestClient) -> None:
     query = {**GEMMA_QUERY, "engine_version": "0.20.2", "kv_cache_dtype": "int8_per_token_head"}
-    text = client.get("/plan", params={**query, "format": "command"}).text
-    assert text == "# rtx-3090-24gb: nothing starts\n"
+    reply = client.get("/plan", params={**query, "format": "command"})
+    assert (reply.status_code, reply.json()["type"]) == (409, "/problems/nothing-to-run")
+    assert "rtx-3090-24gb: nothing starts" in reply.json()["detail"]
 
 
 def test_a_workload_tells_how_many_requests_are_admitted(client: TestClient) -> None:
     text = client.get("/plan", params={**GEMMA_QUERY, "prompt_tokens": 16001, "format": "table"}).text
-    assert "admission: " in text
+    assert "Workload: A prompt of 16,001 tokens is admitted" in text
 
 
 def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> None:
     hostile = "a; rm -rf $HOME `id` \"'"
     question = {**GEMMA, "model": hostile, "config": LLAMA_CONFIG}
-    command = client.post("/plan", json=question).json()["plans"][0]["candidates"][0]["command"]
+    command = client.post("/plan", json=question).json()["plans"][0]["recommended"]["command"]
     assert shlex.split(command)[2] == hostile

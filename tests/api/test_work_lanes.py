@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.api.app import create_app
-from service.api.work_lanes import CallerLeft, Lane, TooBusy
+from service.api.work_lanes import CallerLeft, Durations, Lane, TooBusy, WorkLanes
 from service.application.services import Services
 from tests.api.conftest import Client
 
@@ -201,3 +202,35 @@ async def test_who_is_alone_is_refused_at_the_bound() -> None:
         await lane.run(lambda: None, request_of("a"))
     opened.set()
     await held
+
+
+async def test_short_work_is_done_on_the_loop_once_it_is_known_to_be_short() -> None:
+    threads: list[int] = []
+    run = WorkLanes().of(Request({"type": "http", "client": ("10.0.0.1", 1)}))
+
+    def work() -> int:
+        threads.append(threading.get_ident())
+        return len(threads)
+
+    assert [await run(work, kind="short") for _ in range(3)] == [1, 2, 3]
+    assert [each == threading.get_ident() for each in threads] == [False, True, True]
+
+
+async def test_work_that_was_long_goes_back_to_a_thread() -> None:
+    threads: list[int] = []
+    run = WorkLanes().of(Request({"type": "http", "client": ("10.0.0.1", 1)}))
+
+    def work(iterations: int) -> None:
+        threads.append(threading.get_ident())
+        sum(range(iterations))
+
+    for iterations in (1, 2_000_000, 1, 1):
+        await run(partial(work, iterations), kind="varied")
+    assert [each == threading.get_ident() for each in threads] == [False, True, False, True]
+
+
+def test_the_durations_that_are_remembered_are_bounded() -> None:
+    durations = Durations(most=2)
+    for kind in "abc":
+        durations.measured(kind, int)
+    assert [durations.is_short(kind) for kind in "abc"] == [False, True, True]

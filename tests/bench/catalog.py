@@ -14,7 +14,7 @@ from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Plan
 from service.application.plan_requests import read_model
-from service.application.schemas.brief import BriefPlanAnswer
+from service.application.schemas.plan import PlanAnswer
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog
@@ -96,7 +96,7 @@ def _ask(model: Model, cache: PlanCache) -> Plan:
 
 
 def _written(answer: Plan) -> str:
-    return BriefPlanAnswer.of(answer).model_dump_json()
+    return PlanAnswer.of(answer).model_dump_json()
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Timing, Result]:

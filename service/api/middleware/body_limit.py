@@ -10,8 +10,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.responses import problem_response
+from service.startup_log.long_logs import MAX_LOG_BYTES
 
-MAX_BODY_BYTES: Final = 4 << 20
+MAX_BODY_BYTES: Final = 17 << 20
+"""A config of 16 MiB and what stands beside it."""
+LOG_PATH: Final = "/explain"
+LOG_TYPES: Final = ("text/plain", "application/octet-stream")
 MAX_CONTAINERS: Final = 100_000
 """Objects and lists of a body. Each takes up to a hundred times the memory of its text when parsed."""
 MAX_VALUES: Final = 1 << 18
@@ -24,6 +28,12 @@ MOST_DIGITS: Final = 12
 
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("|\\?)', re.DOTALL)
 """A string up to its closing quote, or else to the end of the text, with a backslash that ends the text."""
+
+
+def is_log(scope: Scope) -> bool:
+    """Whether the body is a log, which is read in pieces and not held, so that it may be longer."""
+    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    return kind in LOG_TYPES and str(scope["path"]).endswith(LOG_PATH)
 
 
 class BodyLimit:
@@ -45,8 +55,10 @@ class BodyLimit:
         if (refusal := _refusal(scope)) is not None:
             await problem_response(Request(scope), HTTPException(refusal))(scope, receive, send)
             return
+        log = is_log(scope)
+        limit = MAX_LOG_BYTES if log else self._limit
         announced = Headers(scope=scope).get("content-length", "0")
-        too_long = announced.isdecimal() and (len(announced) > MOST_DIGITS or int(announced) > self._limit)
+        too_long = announced.isdecimal() and (len(announced) > MOST_DIGITS or int(announced) > limit)
         read, counted = 0, JsonCount()
 
         async def limited() -> Message:
@@ -56,7 +68,7 @@ class BodyLimit:
             message = await receive()
             body = message.get("body", b"")
             read += len(body)
-            if read > self._limit or counted.add(body):
+            if read > limit or (not log and counted.add(body)):
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return message
 

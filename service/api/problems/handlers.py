@@ -33,7 +33,7 @@ def responses() -> dict[int | str, dict[str, Any]]:
     return {
         code: {"description": description, "content": content}
         for code, description in (
-            ("4XX", "The request is at fault"),
-            ("5XX", "The service or the Hub is at fault"),
+            ("4XX", "The request is wrong"),
+            ("5XX", "The service or the Hub failed"),
         )
     }

@@ -32,7 +32,7 @@ BODY_TOO_LARGE: Final = ProblemType(
     "body-too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "A body has at most 4 MiB, 262,144 values, and 100,000 objects and lists, its config.json included.",
+    "A body has at most 17 MiB, 262,144 values, and 100,000 objects and lists, its config.json included.",
 )
 ADDRESS_TOO_LONG: Final = ProblemType(
     "address-too-long",
@@ -59,7 +59,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unsupported-media-type",
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "The body is not sent as JSON",
-        "Send `Content-Type: application/json`, as `curl --json` does.",
+        "Send the header `Content-Type: application/json`.",
     ),
     Unauthorized: ProblemType(
         "unauthorized",

@@ -8,35 +8,57 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from service.api.auth import Operator, Reader
-from service.api.dependencies import Parts, RunnerOf
+from service.api.dependencies import Accept, Parts, RunnerOf
+from service.api.paging import After, Limit, page_of
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.calibration.learning import Learned
 from service.memory.budget_types import Level
 from service.store.measurements import batches
 
 router = APIRouter(tags=["calibrations"])
 
-_CONTENT: Final[dict[str, Any]] = {
-    LINES: {"schema": {"type": "string", "description": "One measurement as JSON on each line"}}
+FILE: Final = "application/octet-stream"
+"""Media type of any file; generated clients know it, and do not know the one of JSON lines."""
+_LINES: Final = {
+    "schema": {"type": "string", "format": "binary", "description": "One measurement as JSON on each line"}
+}
+IMPORTED: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": f"One measurement as JSON on each line; may also be sent as {LINES}",
+        "content": {FILE: _LINES},
+    }
 }
 EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "One measurement as JSON on each line", "content": _CONTENT}
+    200: {
+        "description": f"One measurement as JSON on each line; {FILE} where the Accept header names it",
+        "content": {LINES: _LINES, FILE: _LINES},
+    }
 }
 
 
 @router.get("/calibrations", summary="List what was learned")
-async def list_calibrations(services: Parts, reader: Reader) -> CalibrationList:
+async def list_calibrations(
+    services: Parts, reader: Reader, limit: Limit = None, after: After = None
+) -> CalibrationList:
     """List by how many bytes measurements change each memory term of a plan, and how certain that is."""
     del reader
     await services.probes.learned.refresh()
     order = list(Level)
     entries = sorted(services.probes.learned.entries, key=lambda each: order.index(each.level))
-    return CalibrationList(calibrations=[CalibrationAnswer.of(each) for each in entries])
+    page = page_of(entries, _name, limit, after)
+    return CalibrationList(calibrations=[CalibrationAnswer.of(each) for each in page.items], next=page.next)
+
+
+def _name(entry: Learned) -> str:
+    start = (entry.level, entry.gpu, entry.release, entry.model, entry.tensor_parallel, entry.term)
+    return "|".join("" if part is None else str(part) for part in start)
 
 
 @router.get("/measurements", response_class=Response, responses=EXPORTED, summary="Export measurements")
-async def export_measurements(services: Parts, reader: Reader) -> Response:
+async def export_measurements(services: Parts, reader: Reader, accept: Accept = "") -> Response:
     """Export every measurement as JSON lines, the oldest first."""
     del reader
     measurements = services.probes.measurements
@@ -47,12 +69,12 @@ async def export_measurements(services: Parts, reader: Reader) -> Response:
             found = await measurements.read(part)
             yield await run_cpu_bound(partial(written_lines, found.values()))
 
-    return StreamingResponse(lines(), media_type=LINES)
+    return StreamingResponse(lines(), media_type=FILE if FILE in accept else LINES)
 
 
 @router.post(
     "/measurements",
-    openapi_extra={"requestBody": {"required": True, "content": _CONTENT}},
+    openapi_extra=IMPORTED,
     summary="Import measurements",
 )
 async def import_measurements(

@@ -1,25 +1,9 @@
 """Routes of engines and their releases."""
 
-from functools import cache
-
 from fastapi import APIRouter
 
-from service.application.schemas.engine import (
-    EngineDescription,
-    EngineList,
-    FlagAnswer,
-    PatchAnswer,
-    ReleaseAnswer,
-    RuleAnswer,
-)
-from service.engines.releases import (
-    FLAG_SINCE,
-    PATCHES,
-    RELEASE_FACTS,
-    RELEASES,
-    RULES,
-    rules_for,
-)
+from service.application.engine_catalog import engine_list
+from service.application.schemas.engine import EngineList
 
 router = APIRouter(tags=["engines"])
 
@@ -27,31 +11,4 @@ router = APIRouter(tags=["engines"])
 @router.get("/engines", summary="List engines")
 async def list_engines() -> EngineList:
     """List the engines with the releases, patches and dated rules that are modelled."""
-    return EngineList(engines=[_vllm()])
-
-
-@cache
-def _vllm() -> EngineDescription:
-    return EngineDescription(
-        name="vllm",
-        newest=str(RELEASES[-1]),
-        releases=[
-            ReleaseAnswer(
-                version=str(release),
-                released=facts.released,
-                checked=sorted(facts.checked),
-                kv_cache_dtypes=list(rules_for(release).dtypes.accepted),
-            )
-            for release, facts in sorted(RELEASE_FACTS.items())
-        ],
-        patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],
-        flags=[FlagAnswer(name=name, since=str(since)) for name, since in FLAG_SINCE.items()],
-        rules=[
-            RuleAnswer(
-                name=rule.name,
-                summary=rule.summary,
-                changed_in=[str(change.since) for change in rule.timeline.changes],
-            )
-            for rule in RULES
-        ],
-    )
+    return engine_list()

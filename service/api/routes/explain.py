@@ -13,18 +13,21 @@ from service.api.responses import (
     negotiated_format,
     text_response,
 )
+from service.api.routes.log_body import LogRoute, condensed_log
 from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.application.text.explanation import render_explanation
+from service.application.text.explanation_markdown import render_markdown
 from service.startup_log.log import read_log
 
-router = APIRouter(tags=["explain"])
+router = APIRouter(tags=["explain"], route_class=LogRoute)
 
+MARKDOWN: Final = "text/markdown"
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The log compared with its plan; `text/plain` is for people",
-        "content": {TEXT: {"schema": {"type": "string"}}},
+        "content": {TEXT: {"schema": {"type": "string"}}, MARKDOWN: {"schema": {"type": "string"}}},
     }
 }
 
@@ -54,15 +57,23 @@ async def explain_log(
     Nothing of the log is stored, unless an operator asks for that with `keep`: then its figures are stored,
     and later plans learn from them, with less weight than from probes. Text of the log that looks like a
     secret is left out of the answer.
+
+    A log of up to 64 MiB can be the whole body, with the type `text/plain`; what is given beside it stands in
+    the query then. Of a long log the two ends and every failure between them are read, and the answer says
+    how many lines were only searched.
     """
     operator = operator_of(caller) if body.keep else None
-    log = await run(lambda: read_log(body.log), large=len(body.log) > LONG_LOG)
+    text = condensed_log(request) or body.log
+    large = not isinstance(text, str) or len(text) > LONG_LOG
+    log = await run(lambda: read_log(text), large=large)
     start = await log_request(log, body, services)
-    explanation = await run(lambda: start.explain(log), large=len(body.log) > LONG_LOG)
+    explanation = await run(lambda: start.explain(log), large=large)
     stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
         stored = await store_log(explanation, body, services, sender=sender, private=private)
+    if MARKDOWN in request.headers.get("accept", ""):
+        return Response(render_markdown(explanation), media_type=MARKDOWN)
     if negotiated_format(request.headers.get("accept", "")) == "table":
         return text_response(render_explanation(explanation, stored))
     return json_response(ExplanationAnswer.of(explanation, stored))

@@ -42,7 +42,7 @@ async def create_lease(
         fence=job.fence,
         ttl_seconds=lease_seconds,
         heartbeat_seconds=lease_seconds / BEATS_PER_LEASE,
-        spec=SPEC.dump_python(job.spec, mode="json"),
+        spec=SPEC.dump_python(job.spec, mode="json", exclude={"question"}),
     )
 
 

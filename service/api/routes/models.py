@@ -6,7 +6,9 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from service.api.dependencies import CallersParts, Parts, RunnerOf
+from service.api.paging import After, Limit, page_of
 from service.api.responses import json_response
+from service.application.model_catalog import bundled_models
 from service.application.plan_requests import read_model
 from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
@@ -19,13 +21,22 @@ Revision = Annotated[
 ]
 
 
-@router.get("/models", summary="Search the bundled models")
+@router.get("/models", response_model=ModelList, summary="Search the bundled models")
 async def list_models(
     services: Parts,
+    run: RunnerOf,
     search: Annotated[str, Query(max_length=200, description="Words that ids must contain; empty: all")] = "",
-) -> ModelList:
+    limit: Limit = None,
+    after: After = None,
+) -> Response:
     """List the bundled models, which can be planned without the Hub."""
-    return ModelList(models=list(services.snapshot.search(search)))
+
+    def answer() -> Response:
+        found = bundled_models(services.snapshot, search)
+        page = page_of(found, lambda model: model.id, limit, after)
+        return json_response(ModelList.of(page.items, page.next))
+
+    return await run(answer)
 
 
 @router.get("/models/{org}/{name}", response_model=ExplainedModel, summary="Read a model's architecture")

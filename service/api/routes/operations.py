@@ -1,18 +1,16 @@
-"""Routes for operating the service: health, metrics, problem types."""
+"""Routes for operating the service: health and metrics."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from service import __version__
 from service.api.dependencies import Counts, Parts
-from service.api.errors import ProblemTypeNotFound
-from service.api.problems.http_problem_types import PROBLEM_TYPES
-from service.application.problems.problem_type import ProblemType
 from service.application.schemas.health import Health
-from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
+from service.application.services import Services
+from service.store.errors import SchemaMismatch
 
 router = APIRouter(tags=["operations"])
 
@@ -25,16 +23,21 @@ METRICS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @router.get("/livez", summary="Is the process alive")
-async def livez() -> Health:
+async def livez(services: Parts) -> Health:
     """Answer while the process runs."""
-    return Health(status="ok", version=__version__)
+    return _healthy(services)
 
 
 @router.get("/readyz", summary="Can plans be made")
 async def readyz(services: Parts) -> Health:
-    """Answer once the bundled data is loaded. The Hub is not checked: plans can be made without it."""
+    """Answer once the bundled data is loaded. The Hub is not checked: plans can be made without it.
+
+    The database is not asked either, but an answer of 503 says that its tables do not suit this version.
+    """
     services.snapshot.ids()
-    return Health(status="ok", version=__version__)
+    if isinstance(services.probes.database.fault, SchemaMismatch):
+        raise services.probes.database.fault
+    return _healthy(services)
 
 
 @router.get("/health", summary="Same as readyz")
@@ -49,24 +52,5 @@ async def get_metrics(metrics: Counts) -> Response:
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/problems", summary="List the problem types")
-async def list_problems() -> ProblemTypeList:
-    """List every problem type with its explanation."""
-    return ProblemTypeList(problems=[_described(kind) for kind in PROBLEM_TYPES])
-
-
-@router.get("/problems/{slug}", summary="Explain a problem type")
-async def get_problem(
-    slug: Annotated[str, Path(max_length=64, description="Name of the problem type")],
-) -> ProblemTypeAnswer:
-    """Explain the problem type that a problem's `type` names."""
-    for kind in PROBLEM_TYPES:
-        if kind.slug == slug:
-            return _described(kind)
-    raise ProblemTypeNotFound(slug)
-
-
-def _described(kind: ProblemType) -> ProblemTypeAnswer:
-    return ProblemTypeAnswer(
-        type=kind.type, title=kind.title, status=kind.status, explanation=kind.explanation
-    )
+def _healthy(services: Services) -> Health:
+    return Health(status="ok", database=services.probes.database.condition, version=__version__)

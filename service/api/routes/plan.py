@@ -1,69 +1,82 @@
 """Plans, asked for by body or by query string."""
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Hashable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
-from service.api.dependencies import CallersParts, Counts, RunnerOf
+from service.advisor.plan_types import Verdict
+from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
 from service.api.responses import (
     JSON,
     TEXT,
-    json_response,
     negotiated_format,
     text_response,
 )
 from service.api.work_lanes import Runner
+from service.api.written_answers import (
+    AnsweredBefore,
+    WrittenAnswer,
+    count_verdicts,
+    store_answer,
+)
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.brief import BriefPlanAnswer
-from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
+from service.application.plan_writing import written_plan
+from service.application.recent_models import ModelKey
+from service.application.schemas.plan import Parts, PlanAnswer
 from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.plan_text import plan_text
 
-router = APIRouter(tags=["plan"])
+router = APIRouter(tags=["plan"], route_class=AnsweredBefore)
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "What the engine would do; `text/plain` is a table for people",
+        "description": "What the engine would do; `text/plain` is a table for people, or with `format` "
+        "`command`, `docker` or `kubernetes` the commands alone, in the order of the GPU types, without "
+        "comments. Where there is no command the answer is a problem with status 409 that says why",
         "content": {TEXT: {"schema": {"type": "string"}}},
     }
 }
 
-NO_PLANS: Final = '"plans":[]'
-DETAILED_GPUS: Final = 8
-"""Plans for more GPU types are answered in short, unless the request asks for details."""
+LARGE_GPUS: Final = 8
+"""Requests for more GPU types wait in the lane of large work."""
 
-Accept = Annotated[str, Header(include_in_schema=False)]
+QueryFormat = Annotated[
+    Format | None,
+    Query(description="How to write the answer; left out: as `format` in the body or the Accept header says"),
+]
 
 
-@router.post(
-    "/plan", response_model=PlanAnswer | BriefPlanAnswer, responses=ANSWER, summary="Dry-run the engine"
-)
-async def create_plan(
+@router.post("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine")
+async def create_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     body: PlanBody,
+    asked: Request,
     services: CallersParts,
     metrics: Counts,
     run: RunnerOf,
+    format: QueryFormat = None,  # noqa: A002 - the parameter's own name
     accept: Accept = "",
 ) -> Response:
     """Say what `vllm serve` would do with a model on each GPU type. Nothing is started or changed."""
-    return await _answer(body, services, metrics, run, negotiated_format(accept))
+    form = format or body.format or negotiated_format(accept)
+    return await _answer(body, asked, services, metrics, run, form)
 
 
 @router.get(
     "/plan",
-    response_model=PlanAnswer | BriefPlanAnswer,
+    response_model=PlanAnswer,
     responses=ANSWER,
     summary="Dry-run the engine, by query",
 )
-async def get_plan(
+async def get_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     query: Annotated[PlanQuery, Query()],
+    asked: Request,
     services: CallersParts,
     metrics: Counts,
     run: RunnerOf,
@@ -71,44 +84,41 @@ async def get_plan(
 ) -> Response:
     """Answer as POST does, by flat parameters; left out, each means what it means left out of the body."""
     body = read_plan_body(query.document())
-    return await _answer(body, services, metrics, run, query.format or negotiated_format(accept))
+    return await _answer(body, asked, services, metrics, run, query.format or negotiated_format(accept))
 
 
-async def _answer(
-    body: PlanBody, services: Services, metrics: Metrics, run: Runner, form: Format
+async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
+    body: PlanBody, asked: Request, services: Services, metrics: Metrics, run: Runner, form: Format
 ) -> Response:
     request = await plan_request(body, services)
+    calibration = services.probes.learned.current
 
-    def answer() -> Response:
+    def answer() -> tuple[Response, Counter[Verdict]]:
         plan = answer_plan_request(request, services)
-        _count(plan, metrics)
-        return _written(plan, form, detailed="details" in body.include or len(plan.plans) <= DETAILED_GPUS)
+        verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
+        if form != "json":
+            return text_response(plan_text(plan, form)), verdicts
+        return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
-    return await run(answer, large=_is_large(request))
+    response, verdicts = await run(answer, large=_is_large(request), kind=_kind(request, body, form))
+    count_verdicts(verdicts, metrics)
+    if body.model is not None and services.models.is_shared:
+        key = ModelKey.of(body.model, body.revision, request.engine.rules.checkpoints)
+        content, kind = bytes(response.body), response.media_type or JSON
+        store_answer(asked, WrittenAnswer(key, request.model, calibration, content, kind, verdicts))
+    return response
 
 
 def _is_large(request: PlanRequest) -> bool:
     """Whether a request takes some tenths of a second or more of one core."""
-    return len(request.gpus) > DETAILED_GPUS or len(request.engine.compared) > 1
+    return len(request.gpus) > LARGE_GPUS or len(request.engine.compared) > 1
 
 
-def _written(plan: Plan, form: Format, *, detailed: bool) -> Response:
-    if form != "json":
-        return text_response(plan_text(plan, form))
-    return _whole(plan) if detailed else json_response(BriefPlanAnswer.of(plan))
-
-
-def _whole(plan: Plan) -> Response:
-    """Return a plan with every candidate, written one GPU type at a time.
-
-    Pydantic's JSON writer lets no other thread run until it ends: half a second for the whole catalog.
-    """
-    before, empty, after = PlanAnswer.of(replace(plan, plans=())).model_dump_json().partition(NO_PLANS)
-    gpus = ",".join(GpuPlanAnswer.model_validate(gpu).model_dump_json() for gpu in plan.plans)
-    return Response(f"{before}{empty[:-1]}{gpus}]{after}", media_type=JSON)
-
-
-def _count(plan: Plan, metrics: Metrics) -> None:
-    verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
-    for verdict, number in verdicts.items():
-        metrics.count_candidates(verdict, number)
+def _kind(request: PlanRequest, body: PlanBody, form: Format) -> Hashable | None:
+    """Return what the duration of a plan depends on, for one GPU type and no command; otherwise ``None``."""
+    if len(request.gpus) != 1 or request.engine.compared or request.command is not None:
+        return None
+    flags, include = request.serve, frozenset(body.include)
+    searched = (request.search, flags.tensor_parallel_size, flags.kv_cache_dtype, request.objective)
+    place = (request.model.id, request.gpus[0].id, request.engine.rules.release)
+    return (*place, searched, request.workload is None, include, form)

@@ -7,8 +7,7 @@ from typing import Final
 from service.application.errors import NotProbeable
 from service.application.problems.problem_type import ProblemType
 from service.probes.lifecycle import LeaseLost, ResultConflict
-from service.store.database import StoreUnavailable
-from service.store.jobs import JobNotFound, KeyReused, QueueFull
+from service.store.errors import JobNotFound, KeyReused, QueueFull, SchemaMismatch, StoreUnavailable
 
 PROBE_TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     JobNotFound: ProblemType(
@@ -45,6 +44,13 @@ PROBE_TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         HTTPStatus.CONFLICT,
         "The probe ended with another result",
         "The first result is stored; only the same result may be sent again.",
+    ),
+    SchemaMismatch: ProblemType(
+        "schema-mismatch",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The tables of the database do not suit this version",
+        "Probes and calibrations need tables of another revision. `dryserve database check` says which the "
+        "database has, and `dryserve database upgrade` upgrades older ones. Plans need no database.",
     ),
     StoreUnavailable: ProblemType(
         "store-unavailable",

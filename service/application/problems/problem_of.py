@@ -7,9 +7,12 @@ from typing import Final
 
 from service.application.errors import (
     MOST_ERRORS,
+    MOST_NEAREST,
     InputFault,
     InvalidRequest,
+    RefusedCommand,
     UnknownFlag,
+    UnknownParameter,
 )
 from service.application.problems.problem_type import ProblemType
 from service.application.problems.problem_types import INTERNAL_ERROR, TYPE_BY_ERROR, problem_type_of
@@ -40,10 +43,14 @@ def problem_of(
     """
     if isinstance(error, InputFault):
         cause = error.cause
-        errors = [(error.pointer, getattr(cause, "detail", str(cause)))]
-        problem = describe(problem_type_of(cause, types), cause, instance, errors)
-        return problem.model_copy(update={"status": HTTPStatus.UNPROCESSABLE_ENTITY})
-    errors = list(error.errors) if isinstance(error, InvalidRequest | UnknownFlag) else []
+        problem = describe(problem_type_of(cause, types), cause, instance, error.errors)
+        changed: dict[str, object] = {"status": HTTPStatus.UNPROCESSABLE_ENTITY}
+        if error.others:
+            more = "; ".join(f"{pointer}: {words}" for pointer, words in error.errors[1:])
+            changed["detail"] = _bounded(f"{problem.detail}; {more}", DETAIL_BYTES)
+        return problem.model_copy(update=changed)
+    with_errors = InvalidRequest | UnknownFlag | RefusedCommand | UnknownParameter
+    errors = list(error.errors) if isinstance(error, with_errors) else []
     return describe(problem_type_of(error, types), error, instance, errors)
 
 
@@ -69,7 +76,7 @@ def describe(
             for at, why in islice(errors, MOST_ERRORS)
         ]
         or None,
-        nearest=list(getattr(error, "nearest", ())) or None,
+        nearest=list(getattr(error, "nearest", ()))[:MOST_NEAREST] or None,
         retry_after=getattr(error, "retry_after", None),
     )
 

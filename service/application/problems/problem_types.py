@@ -7,8 +7,13 @@ from typing import Final
 from service.application.errors import (
     GpuNotModelled,
     InvalidRequest,
+    LocalModel,
+    NothingToRun,
+    RefusedCommand,
     UnknownCacheDtype,
     UnknownFlag,
+    UnknownFlagValue,
+    UnknownParameter,
     UnknownSpeculativeMethod,
 )
 from service.application.problems.probe_problem_types import PROBE_TYPE_BY_ERROR
@@ -17,13 +22,15 @@ from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.backend_rules import UnknownBackend
 from service.engines.releases import UnavailableFlag, UnknownPatch, UnknownRelease
-from service.gpus.catalog import UnknownGpu
+from service.gpus.catalog import AmbiguousGpu, UnknownGpu
 from service.gpus.gpu_type import InvalidGpu
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
     ConfigTooDeep,
     ConfigTooLarge,
+    FolderWithoutModel,
+    GgufNotPlanned,
     HubRateLimited,
     HubTimedOut,
     HubTokenRefused,
@@ -36,6 +43,7 @@ from service.hub.errors import (
     NotATextModel,
     RevisionNotFound,
 )
+from service.launch_command.launch import UnreadableCommand
 
 INVALID_REQUEST: Final = ProblemType(
     "invalid-request",
@@ -59,12 +67,55 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "`serve` takes the engine's flags that change memory or the cache, by the engine's own names. Other "
         "flags are refused and not ignored, since ignoring a flag could make the answer wrong.",
     ),
+    UnreadableCommand: ProblemType(
+        "unreadable-command",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The command cannot be read",
+        "`command` holds no start of the engine, or is not written as its form asks. Send the text that "
+        "starts it: a `vllm serve` line, a `docker run` line, a Compose file, a manifest, or a file for "
+        "`--config`.",
+    ),
+    RefusedCommand: ProblemType(
+        "command-refused",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The engine refuses the command",
+        "The release has no such flag, or the flag takes no such value, so the engine ends before it starts. "
+        "`nearest` lists flags that are spelt alike; a flag of another release says which releases have it.",
+    ),
+    LocalModel: ProblemType(
+        "local-model",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The command serves a folder that is not here",
+        "A plan needs the model's config.json: name the model on the Hub in `model`, or send the config.json "
+        "in `config`.",
+    ),
+    NothingToRun: ProblemType(
+        "nothing-to-run",
+        HTTPStatus.CONFLICT,
+        "There is no command to write",
+        "The plan was asked for as commands, but the model starts on none of the GPU types, or not in this "
+        "form. `detail` says why; the same request with `format=json` has the whole answer.",
+    ),
+    UnknownParameter: ProblemType(
+        "unknown-parameter",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The route has no such query parameter",
+        "`detail` lists the query parameters of the route. Others are refused and not ignored, since a "
+        "mistyped one would go unnoticed.",
+    ),
     UnknownGpu: ProblemType(
         "unknown-gpu",
         HTTPStatus.NOT_FOUND,
         "No GPU type has this id",
-        "GET /gpus lists the known ids. Describe a GPU of your own by an object with its name, its memory in "
-        "bytes and its compute capability.",
+        "GET /gpus (`dryserve gpus list`) lists the known types; ids, product names and what nvidia-smi "
+        "prints are accepted. Describe a GPU of your own by an object with its name, its memory in bytes and "
+        "its compute capability (`--gpu name=my-card,memory=40GiB,cc=8.0`).",
+    ),
+    AmbiguousGpu: ProblemType(
+        "ambiguous-gpu",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Several GPU types have this name",
+        "`nearest` lists the ids of the types that have it.",
     ),
     GpuNotModelled: ProblemType(
         "gpu-not-modelled",
@@ -101,7 +152,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "flag-not-in-release",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The release does not have this flag",
-        "A later release of the engine added the flag; GET /engines says which one.",
+        "`detail` says which release added or removed the flag.",
     ),
     UnknownCacheDtype: ProblemType(
         "unknown-kv-cache-dtype",
@@ -110,11 +161,18 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "GET /engines lists what each release accepts for --kv-cache-dtype. A dtype that only other releases "
         "have is not a problem: the plan answers with the engine's refusal.",
     ),
+    UnknownFlagValue: ProblemType(
+        "unknown-flag-value",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No release takes such a value",
+        "The flag takes only certain words, which `detail` lists. A word that only other releases take is "
+        "no problem: the plan answers with the engine's refusal.",
+    ),
     UnknownSpeculativeMethod: ProblemType(
         "unknown-speculative-method",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "No release has such a method of speculative decoding",
-        "`nearest` lists methods that are spelt alike. A method that only other releases have is not a "
+        "`nearest` lists methods with a similar spelling. A method that only other releases have is not a "
         "problem: the plan answers with the engine's refusal.",
     ),
     UnknownArchitecture: ProblemType(
@@ -128,6 +186,19 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The config cannot be read as a model",
         "A field of the config.json is missing, of the wrong type or out of range.",
+    ),
+    FolderWithoutModel: ProblemType(
+        "folder-without-model",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "There is no model at this path",
+        "A model is a folder with a config.json or a params.json.",
+    ),
+    GgufNotPlanned: ProblemType(
+        "gguf-not-planned",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "GGUF files are not planned yet",
+        "The header of a GGUF file says how many bytes its weights take, but its layers are not read. Plan "
+        "the model that it was made from.",
     ),
     InvalidModelId: ProblemType(
         "invalid-model-id",
@@ -145,7 +216,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "invalid-hub-token",
         HTTPStatus.BAD_REQUEST,
         "This is no token of the Hub",
-        "The header X-Hub-Token does not have the form of an access token of the Hub; the Hub was not asked.",
+        "The header X-Hub-Token does not have the form of an access token; nothing was sent to the Hub.",
     ),
     HubTokenRefused: ProblemType(
         "hub-token-refused",
@@ -162,7 +233,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     ModelNotFound: ProblemType(
         "model-not-found",
         HTTPStatus.NOT_FOUND,
-        "No such model",
+        "The model was not found",
         "The Hub has no such model that this service may read, or the service works "
         "offline and has no copy of "
         "it. GET /models lists the bundled models; send the config.json of any other model in `config`.",

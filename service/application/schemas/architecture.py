@@ -40,7 +40,7 @@ class LayerRun(Output):
     attention: int = Field(description="Index of their kind under `attention`, counted from 0")
     feed_forward: int = Field(description="Index of their kind under `feed_forward`, counted from 0")
     state_beside: str | None = Field(
-        description="The recurrent mixer that runs beside the attention; null where there is none"
+        description="The recurrent mixer that runs in parallel with the attention; null where there is none"
     )
     reads_cache_of: int | None = Field(
         description="Index of the earlier layer whose cache they read, since they keep none of their own; "
@@ -131,9 +131,7 @@ class ArchitectureAnswer(Output):
 class ExplainedArchitecture(ArchitectureAnswer):
     """What the config says about the model, layer by layer, and what each token and sequence caches."""
 
-    layers: list[LayerRun] = Field(
-        description="The layers in order; neighbours that are alike stand together"
-    )
+    layers: list[LayerRun] = Field(description="The layers in order; equal neighbours are one entry")
     cache_per_token: dict[str, CachePerToken] = Field(
         description="Bytes of one token by cache dtype, of the dtypes that this kind of attention has; a "
         "release may have fewer"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 UNKNOWN_NAMES: Final = "unknown_names"
@@ -35,6 +35,25 @@ class Input(BaseModel):
 
 
 class Output(BaseModel):
-    """A part of an answer, read from the core's values. No member has a default, so all are required."""
+    """A part of an answer, read from the core's values.
 
-    model_config = ConfigDict(from_attributes=True, frozen=True)
+    A member without a default is always there. One made by ``optional`` is left out of the JSON where it is
+    ``None``, and is never null there.
+    """
+
+    model_config = ConfigDict(from_attributes=True, frozen=True, defer_build=True)
+
+
+def optional(description: str) -> Any:  # noqa: ANN401 - as pydantic.Field, a default for a member of any type
+    """Return the default of a member that answers leave out where it is ``None``."""
+    return Field(
+        default=None, description=description, exclude_if=_is_none, json_schema_extra=_without_default
+    )
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)

@@ -32,7 +32,7 @@ class CalibrationAnswer(Output):
     weight: float = Field(description="Weighted number of measurements; older measurements count less")
     count: int = Field(description="Number of measurements, at most one for each token and day")
     logs: int = Field(
-        description="How many of these measurements are startup logs; beside probes all logs together weigh "
+        description="How many of these measurements are startup logs; with probes, all logs together weigh "
         "half as much as the probes"
     )
     set_aside: int = Field(description="Number of measurements that are stored but not used")
@@ -65,6 +65,7 @@ class CalibrationList(Output):
     """Everything that was learned, the nearest level first."""
 
     calibrations: list[CalibrationAnswer] = Field(description="The entries, the nearest level first")
+    next: str | None = Field(description="Value of `after` for the next page; null on the last page")
 
 
 class ImportAnswer(Output):

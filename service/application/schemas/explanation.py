@@ -1,24 +1,27 @@
 """Requests to explain a log, and the explanation."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import ConfigDict, Field
 
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
-from service.application.schemas.plan import EngineAnswer, ErrorAnswer
+from service.application.schemas.plan import EngineAnswer, ErrorAnswer, FixAnswer
 from service.application.schemas.plan_body import (
     MAX_PATCHES,
     GpuChoice,
-    GpuId,
+    GpuTexts,
     ModelId,
     Revision,
+    gpu_choices,
 )
 from service.application.schemas.serve import FlagsInput, Name, ServeInput
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
-from service.startup_log.lines import MAX_CHARACTERS
+
+MAX_LOG: Final = 4 << 20
+"""Characters of a log in JSON."""
 
 
 class LoggedEngineInput(Input):
@@ -33,10 +36,12 @@ class LoggedEngineInput(Input):
 
 
 class ExplainBody(Input):
-    """A startup log, and what it does not say. What is given beside it is used in place of what it says."""
+    """A startup log, and what it does not say. What is given with it replaces what it says."""
 
-    log: Annotated[str, Field(max_length=MAX_CHARACTERS)] = Field(
-        description="What the engine printed, whole or in part; of several starts the last is explained"
+    log: Annotated[str, Field(max_length=MAX_LOG)] = Field(
+        description="What the engine printed, whole or in part; of several starts the last is explained, and "
+        "an earlier one that failed if the last did not. A log of up to 64 MiB can be the whole body of the "
+        "request, as `text/plain`"
     )
     model: ModelId | None = Field(default=None, description="Id on the Hub; left out: as the log says")
     revision: Revision | None = Field(
@@ -73,7 +78,10 @@ class ExplainParameters(FlagsInput):
     revision: Revision | None = Field(
         default=None, description="Branch, tag or commit of the model; left out: its main branch"
     )
-    gpu: GpuId | None = Field(default=None, description="Id of the GPU type; left out: as the log says")
+    gpu: GpuTexts | None = Field(
+        default=None,
+        description="GPU type by id or name, or name=my-card,memory=40GiB,cc=8.0; left out: as the log says",
+    )
     engine_version: Name | None = Field(
         default=None, description="Release that wrote the log; left out: as the log says"
     )
@@ -88,6 +96,8 @@ class ExplainParameters(FlagsInput):
         own: dict[str, Any] = {
             name: specified.pop(name) for name in ("model", "revision", "gpu") if name in specified
         }
+        if "gpu" in own:
+            own["gpu"] = gpu_choices([own["gpu"]])[0]
         return {**own, "engine": engine, "serve": specified, "log": ""}
 
 
@@ -105,6 +115,11 @@ class LogAnswer(Output):
     lines: int = Field(description="Number of lines of the log")
     release: str | None = Field(description="The release that the log names; null where it names none")
     model: str | None = Field(description="The model that the log names; null where it names none")
+    starts: int = Field(description="Number of starts that the log holds")
+    newest_first: bool = Field(description="Whether the log was read in reverse, its newest line being first")
+    unread_lines: int = Field(
+        description="Number of lines in the middle of a long log that were searched for failures alone"
+    )
     milestone: str = Field(description="The last step that the start reached; empty before the first")
     readings: list[ReadingAnswer] = Field(
         description="Values that the engine logged; where ranks log different values, the one that decides"
@@ -112,7 +127,7 @@ class LogAnswer(Output):
 
 
 class PlannedStartAnswer(Output):
-    """The start that was planned beside the log."""
+    """The start that was planned for the log."""
 
     model: str = Field(description="Id of the model")
     engine: EngineAnswer = Field(description="The release that was planned")
@@ -161,20 +176,6 @@ class FindingAnswer(Output):
     why: str = Field(description="Why they agree, differ or are not compared")
 
 
-class FixAnswer(Output):
-    """A change with which the planned start gets past the failure."""
-
-    words: str = Field(description="The change in words")
-    verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
-    tokens: int | None = Field(
-        description="Tokens of its cache, as the release logs them; null without a cache"
-    )
-    max_concurrency: float | None = Field(
-        description="Requests of the maximum length that fit at once; null without a cache"
-    )
-    command: str = Field(description="The command that starts it")
-
-
 class EndingAnswer(Output):
     """Why the start failed."""
 
@@ -201,6 +202,15 @@ class EndingAnswer(Output):
         description="Whether the plan refuses the same start for the same reason; null where nothing was "
         "planned"
     )
+    offers: list[str] = Field(
+        description="Flags that follow from the numbers of the log alone, each with its reason; not planned; "
+        "empty where none follow"
+    )
+    serving: bool = Field(description="Whether the engine had started and served when it failed")
+    start: int | None = Field(
+        description="Which of several starts in the log failed, counted from 1; null where it holds one"
+    )
+    earlier: bool = Field(description="Whether a later start in the same log came up")
     fixes: list[FixAnswer] = Field(
         description="Changes that get past the failure, each planned, with the logged memory where that is "
         "known; empty where none was found"
@@ -223,7 +233,7 @@ class ExplanationAnswer(Output):
 
     log: LogAnswer = Field(description="What the log says")
     start: PlannedStartAnswer | None = Field(
-        description="The start that was planned beside the log; null where too little is known to plan one"
+        description="The start that was planned for the log; null where too little is known to plan one"
     )
     verdict: Verdict | None = Field(
         description="Whether the planned start starts, with the memory that the log reports; null where "
@@ -234,7 +244,7 @@ class ExplanationAnswer(Output):
         description="What would have been needed to plan the start; empty where it was planned"
     )
     findings: list[FindingAnswer] = Field(
-        description="Values of the log beside those of the plan, in the order of the log"
+        description="Values of the log compared with those of the plan, in the order of the log"
     )
     ending: EndingAnswer | None = Field(
         description="Why the start failed; null where the log shows no failure"
@@ -243,9 +253,7 @@ class ExplanationAnswer(Output):
         description="Flags of the start that change memory and that no plan takes into account"
     )
     notes: list[str] = Field(description="What a person should know about the planned start")
-    kept: StoredLogAnswer | None = Field(
-        description="What was stored of the log; null unless `keep` asked for it"
-    )
+    kept: StoredLogAnswer | None = Field(description="What was stored of the log; null unless `keep` is true")
 
     @classmethod
     def of(cls, explanation: Explanation, kept: StoredLog | None = None) -> Self:
@@ -256,6 +264,9 @@ class ExplanationAnswer(Output):
                 lines=log.lines,
                 release=log.release,
                 model=log.model,
+                starts=log.starts,
+                newest_first=log.newest_first,
+                unread_lines=log.unread_lines,
                 milestone=log.milestone,
                 readings=[ReadingAnswer.model_validate(each) for each in log.named.values()],
             ),

@@ -26,8 +26,8 @@ class TotalVariantAnswer(Output):
     when: str = Field(description="In which circumstances it is printed")
 
 
-class BriefGpuAnswer(Output):
-    """A GPU type, in short."""
+class PlannedGpuAnswer(Output):
+    """A GPU type that was planned; GET /v1/gpus/{gpu_id} says more."""
 
     id: str = Field(description="Id of the GPU type; the given name for a GPU of the caller's own")
     name: str = Field(description="Name as the driver prints it")
@@ -89,4 +89,5 @@ class GpuAnswer(Output):
 class GpuList(Output):
     """The catalog of GPU types."""
 
-    gpus: list[GpuAnswer] = Field(description="All GPU types")
+    gpus: list[GpuAnswer] = Field(description="The GPU types")
+    next: str | None = Field(description="Value of `after` for the next page; null on the last page")

@@ -107,7 +107,7 @@ class RankInput(Input):
     activation: ReadingInput | None = Field(
         default=None, description="Bytes of activations at the peak of the profile run"
     )
-    non_torch: ReadingInput | None = Field(default=None, description="Bytes taken beside PyTorch's allocator")
+    non_torch: ReadingInput | None = Field(default=None, description="Bytes that PyTorch does not allocate")
     graphs_estimated: ReadingInput | None = Field(
         default=None, description="Bytes set aside for CUDA graphs before the cache was sized"
     )

@@ -1,10 +1,12 @@
 """Answers about models."""
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from pydantic import Field
 
 from service.advisor.plan_request import Model
+from service.application.model_catalog import BundledModel
 from service.application.schemas.architecture import ArchitectureAnswer, ExplainedArchitecture
 from service.application.schemas.base import Output
 from service.hub.checkpoint_weights import Weights
@@ -13,7 +15,7 @@ from service.hub.checkpoint_weights import Weights
 class ModelAnswer(Output):
     """A model and where its config comes from."""
 
-    id: str = Field(description="Id of the model, or the name given beside a config")
+    id: str = Field(description="Id of the model, or the name given with a config")
     revision: str | None = Field(description="Commit of the Hub; null where it is not known")
     source: Literal["hub", "bundled", "inline"] = Field(
         description="Where the config comes from: the Hub, the bundled snapshot or the request"
@@ -66,10 +68,42 @@ class ExplainedModel(ModelAnswer):
         )
 
 
+class BundledModelAnswer(Output):
+    """A bundled model, in short."""
+
+    id: str = Field(description="Id of the model")
+    architecture: str = Field(description="Its architecture class, as the config names it")
+    parameters: int | None = Field(
+        description="Number of its weights, before quantization: the Hub's count, or else computed from the "
+        "config; null where neither is known"
+    )
+    dtype: str | None = Field(
+        description="Dtype of activations, and of weights that are not quantized; null where the config "
+        "cannot be read"
+    )
+    quantization: str | None = Field(
+        description="Method of its quantized weights, by the engine's name; null where they are not quantized"
+    )
+    siblings: list[str] = Field(
+        description="Ids of bundled quantized checkpoints of the same model, by their names"
+    )
+    unmodelled: str | None = Field(description="Why it cannot be planned; null where it can")
+
+
 class ModelList(Output):
-    """Ids of bundled models."""
+    """Bundled models."""
 
     models: list[str] = Field(description="Ids, sorted")
+    details: list[BundledModelAnswer] = Field(
+        description="The same models in the same order, with size, class and quantization"
+    )
+    next: str | None = Field(description="Value of `after` for the next page; null on the last page")
+
+    @classmethod
+    def of(cls, found: Iterable[BundledModel], following: str | None) -> Self:
+        """List the models of a page; ``following``: the value of `after` for the next page."""
+        details = [BundledModelAnswer.model_validate(each) for each in found]
+        return cls(models=[each.id for each in details], details=details, next=following)
 
 
 class ModelWeightsAnswer(Output):

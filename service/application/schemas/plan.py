@@ -1,15 +1,79 @@
-"""The full answer to a plan."""
+"""The answer to a plan: one shape for one GPU type and for all of them.
 
-from typing import Self
+Members that few callers read are left out unless the request includes their part. No member has another form
+or place because of the number of GPU types.
+"""
 
-from pydantic import Field, computed_field
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
-from service.advisor.plan_types import Plan, Verdict, Waiting
-from service.application.schemas.base import Output
-from service.application.schemas.hardware import GpuAnswer
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from service.advisor.advice import Step
+from service.advisor.fixes import nearest_refused
+from service.advisor.plan_types import Admission, Candidate, Counts, GpuPlan, Plan, Verdict, Waiting
+from service.application.schemas.base import Output, optional
+from service.application.schemas.command import CommandAnswer, FlagsAnswer
+from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
 from service.application.schemas.model import ModelAnswer
 from service.engines.refusal import Stage
-from service.memory.budget_types import Basis, Level
+from service.kv_cache.kv_cache import KvCache
+from service.memory.budget_types import Basis, Estimate, HostDemand, Level, MemoryBudget, WeightsEstimate
+
+PLAIN_TERMS: Final = ("total", "requested", "activation", "non_torch", "cuda_graphs", "captured_graphs")
+"""Memory terms without members of their own."""
+HOST_TERMS: Final = ("weights", "blocks", "adapters", "media_cache", "sleeping_weights", "total")
+"""Terms of the host's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of an answer that a request includes."""
+
+    memory: bool = False
+    """Interval, basis and source of every memory term."""
+    cache: bool = False
+    """Groups, log lines, attention backends, waste, quality, and the blocks of a request."""
+    candidates: bool = False
+    """Every candidate, not only the recommended one."""
+    levers: bool = False
+    gpu: bool = False
+    """Everything that is known about the GPU type."""
+
+    @classmethod
+    def of(cls, include: Collection[str]) -> Self:
+        """Read the parts that a request names; `details` stands for all but the levers."""
+        full = "details" in include
+        return cls(
+            memory=full or "memory" in include,
+            cache=full or "cache" in include,
+            candidates=full or "candidates" in include,
+            levers="levers" in include,
+            gpu=full,
+        )
+
+
+PLAIN: Final = Parts()
+"""What a request gets that includes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Long texts of an answer by id, so that a text that many figures share is written once."""
+
+    prefix: str
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def id_of(self, text: str) -> str:
+        """Return the id of a text; a new text gets the next one."""
+        return self.ids.setdefault(text, f"{self.prefix}{len(self.ids) + 1}")
+
+    def by_id(self) -> dict[str, str]:
+        """Return all texts by their ids."""
+        return {name: text for text, name in self.ids.items()}
 
 
 class EngineAnswer(Output):
@@ -26,6 +90,21 @@ class EngineAnswer(Output):
     )
 
 
+class FixAnswer(Output):
+    """A single change with which the same start was planned and does not fail."""
+
+    change: str = Field(description="The change in words: a flag with its value, a release or a patch")
+    words: str = Field(description="The same as `change`")
+    verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
+    tokens: int | None = Field(
+        description="Tokens of its cache, as the release logs them; null without a cache"
+    )
+    max_concurrency: float | None = Field(
+        description="Requests of the maximum length that fit at once; null without a cache"
+    )
+    command: str = Field(description="The command that starts it")
+
+
 class ErrorAnswer(Output):
     """Why the engine does not start, or may not."""
 
@@ -36,8 +115,15 @@ class ErrorAnswer(Output):
         description="The numbers behind the engine's words, where it does not print them; empty otherwise"
     )
     fix: list[str] = Field(
-        description="Single changes with which the same start was planned and does not fail, each in words; "
-        "empty where none was found or looked for"
+        description="The changes of `fixes`, each in words; empty where none was found or looked for"
+    )
+    fixes: list[FixAnswer] = Field(
+        description="Single changes with which the same start was planned and does not fail; empty where "
+        "none was found or looked for. They change what was asked, not what a search added to it"
+    )
+    notes: list[str] = Field(
+        description="What else to know about ways past it, in sentences, such as ids of quantized "
+        "checkpoints; empty where there is nothing to say"
     )
 
 
@@ -54,24 +140,112 @@ class EvidenceAnswer(Output):
 
 
 class EstimateAnswer(Output):
-    """Bytes with their 10th and 90th percentile."""
+    """Bytes of one memory term, with their 10th and 90th percentile."""
 
     bytes: int = Field(description="The middle of the interval, in bytes")
-    low: int = Field(description="The 10th percentile, in bytes; equal to `bytes` where the value is exact")
-    high: int = Field(description="The 90th percentile, in bytes; equal to `bytes` where the value is exact")
-    basis: Basis = Field(description="Where the value comes from")
-    source: str = Field(description="What the value was computed, calibrated or assumed from, in words")
-    evidence: EvidenceAnswer | None = Field(
-        description="The measurements behind the value; null where nothing was measured"
+    low: int | SkipJsonSchema[None] = optional(
+        "The 10th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
+        "`include` has `memory`"
     )
+    high: int | SkipJsonSchema[None] = optional(
+        "The 90th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
+        "`include` has `memory`"
+    )
+    basis: Basis | SkipJsonSchema[None] = optional(
+        "Where the value comes from. Left out unless `include` has `memory`"
+    )
+    source: str | SkipJsonSchema[None] = optional(
+        "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
+        "unless `include` has `memory`"
+    )
+    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+        "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
+        "`memory`"
+    )
+
+    @classmethod
+    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
+        """Read an estimate from the core's value."""
+        if not parts.memory:
+            return cls(bytes=estimate.bytes)
+        return cls(**_whole(estimate, sources))
 
 
 class WeightsAnswer(EstimateAnswer):
     """Weights of the fullest rank."""
 
-    parameter_bytes: int = Field(
-        description="Bytes that the rank allocates for weights before kernels repack them after loading"
+    parameter_bytes: int | SkipJsonSchema[None] = optional(
+        "Bytes that the rank allocates for weights before kernels repack them after loading. Left out "
+        "unless `include` has `memory`"
     )
+
+
+class AvailableAnswer(Output):
+    """Bytes that are left for the KV cache. They decide whether the engine starts."""
+
+    bytes: int = Field(description="The middle of the interval, in bytes")
+    low: int = Field(description="The 10th percentile, in bytes; equal to `bytes` where the value is exact")
+    high: int = Field(description="The 90th percentile, in bytes; equal to `bytes` where the value is exact")
+    basis: Basis | SkipJsonSchema[None] = optional(
+        "Where the value comes from. Left out unless `include` has `memory`"
+    )
+    source: str | SkipJsonSchema[None] = optional(
+        "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
+        "unless `include` has `memory`"
+    )
+    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+        "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
+        "`memory`"
+    )
+
+    @classmethod
+    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
+        """Read an estimate from the core's value."""
+        if not parts.memory:
+            return cls(bytes=estimate.bytes, low=estimate.low, high=estimate.high)
+        return cls(**_whole(estimate, sources))
+
+
+def _whole(estimate: Estimate, sources: Texts) -> dict[str, Any]:
+    evidence = estimate.evidence
+    more = {"parameter_bytes": estimate.parameter_bytes} if isinstance(estimate, WeightsEstimate) else {}
+    return {
+        "bytes": estimate.bytes,
+        "low": estimate.low,
+        "high": estimate.high,
+        "basis": estimate.basis,
+        "source": sources.id_of(estimate.source),
+        "evidence": None if evidence is None else EvidenceAnswer.model_validate(evidence),
+        **more,
+    }
+
+
+class HostMemoryAnswer(Output):
+    """Memory of the host that the flags ask for, of all ranks on all nodes together."""
+
+    weights: EstimateAnswer = Field(
+        description="Bytes of weights that the GPUs do not hold (`cpu_offload_gb`, groups)"
+    )
+    blocks: EstimateAnswer = Field(
+        description="Bytes for cached blocks that the GPUs no longer hold (`kv_offloading_size`)"
+    )
+    adapters: EstimateAnswer = Field(
+        description="Bytes of LoRA adapters that processes store (`max_cpu_loras`), at most"
+    )
+    media_cache: EstimateAnswer = Field(
+        description="Bytes of processed images, videos and sound that processes cache "
+        "(`mm_processor_cache_gb`), at most"
+    )
+    sleeping_weights: EstimateAnswer = Field(
+        description="Bytes of weights while the engine sleeps at level 1 (`enable_sleep_mode`), at most"
+    )
+    total: EstimateAnswer = Field(description="Sum of these terms, in bytes")
+
+    @classmethod
+    def of(cls, host: HostDemand, parts: Parts, sources: Texts) -> Self:
+        """Read the demand from the core's value."""
+        terms = {name: EstimateAnswer.of(getattr(host, name), parts, sources) for name in HOST_TERMS}
+        return cls(**terms)
 
 
 class MemoryAnswer(Output):
@@ -86,7 +260,7 @@ class MemoryAnswer(Output):
         description="Peak of activations in the profile run, in which the engine runs its largest step"
     )
     non_torch: EstimateAnswer = Field(
-        description="Memory beside PyTorch's allocator: CUDA context, NCCL, libraries"
+        description="Memory that PyTorch does not allocate: CUDA context, NCCL, libraries"
     )
     cuda_graphs: EstimateAnswer = Field(
         description="Set aside for CUDA graphs before the cache is sized; 0 in releases that set nothing "
@@ -95,9 +269,29 @@ class MemoryAnswer(Output):
     captured_graphs: EstimateAnswer = Field(
         description="What CUDA graphs take once they are captured, after the cache was allocated"
     )
-    available_kv: EstimateAnswer = Field(
+    available_kv: AvailableAnswer = Field(
         description="What is left for the KV cache; negative where the other terms exceed the request"
     )
+    adapters: EstimateAnswer | SkipJsonSchema[None] = optional(
+        "Room for LoRA adapters, in bytes, which `weights` contains; 0 without `enable_lora`. Left out "
+        "unless `include` has `memory`"
+    )
+    host: HostMemoryAnswer | SkipJsonSchema[None] = optional(
+        "Memory of the host that the flags ask for, which is no part of the GPU's budget. `swap_space` is "
+        "not among it: no release that can be planned allocates it. Left out unless `include` has `memory`"
+    )
+
+    @classmethod
+    def of(cls, budget: MemoryBudget, parts: Parts, sources: Texts) -> Self:
+        """Read a budget from the core's values."""
+        plain = {term: EstimateAnswer.of(getattr(budget, term), parts, sources) for term in PLAIN_TERMS}
+        return cls(
+            weights=WeightsAnswer.of(budget.weights, parts, sources),
+            available_kv=AvailableAnswer.of(budget.available_kv, parts, sources),
+            adapters=EstimateAnswer.of(budget.adapters, parts, sources) if parts.memory else None,
+            host=HostMemoryAnswer.of(budget.host, parts, sources) if parts.memory else None,
+            **plain,
+        )
 
 
 class GroupAnswer(Output):
@@ -128,17 +322,36 @@ class KvCacheAnswer(Output):
     )
     tokens: int = Field(
         description="Tokens that the release logs as the size of its cache; releases count them in "
-        "different ways"
+        "different ways, and some log more than one request can use"
     )
     max_concurrency: float = Field(description="Requests of the maximum length that fit at once, unrounded")
-    log_lines: list[str] = Field(description="The lines that the release logs about its cache, word for word")
     max_model_len: int = Field(description="Tokens of the longest request that the engine accepts")
     estimated_max_model_len: int = Field(
         description="Tokens of the longest request that fits into the cache, at most `max_model_len`"
     )
-    groups: list[GroupAnswer] = Field(
-        description="KV cache groups of the first pipeline stage: layers that share one block table"
+    log_lines: list[str] | SkipJsonSchema[None] = optional(
+        "The lines that the release logs about its cache, word for word. Left out unless `include` has "
+        "`cache`"
     )
+    groups: list[GroupAnswer] | SkipJsonSchema[None] = optional(
+        "KV cache groups of the first pipeline stage: layers that share one block table. Left out unless "
+        "`include` has `cache`"
+    )
+
+    @classmethod
+    def of(cls, cache: KvCache, parts: Parts) -> Self:
+        """Read a cache from the core's values."""
+        return cls(
+            available_bytes=cache.available_bytes,
+            num_blocks=cache.num_blocks,
+            bytes_per_block=cache.bytes_per_block,
+            tokens=cache.tokens,
+            max_concurrency=cache.max_concurrency,
+            max_model_len=cache.max_model_len,
+            estimated_max_model_len=cache.estimated_max_model_len,
+            log_lines=list(cache.log_lines) if parts.cache else None,
+            groups=[GroupAnswer.model_validate(group) for group in cache.groups] if parts.cache else None,
+        )
 
 
 class GroupAdmissionAnswer(Output):
@@ -162,8 +375,8 @@ class GroupAdmissionAnswer(Output):
     )
 
 
-class AdmissionAnswer(Output):
-    """How many requests of the workload run at once."""
+class AdmissionBlocksAnswer(Output):
+    """Blocks that one request of the workload takes, and needs free before it is admitted."""
 
     prompt_tokens: int = Field(description="Tokens of the workload's prompt")
     groups: list[GroupAdmissionAnswer] = Field(description="The same counts for each KV cache group")
@@ -186,18 +399,39 @@ class AdmissionAnswer(Output):
         description="Most blocks that one request holds while its answer is generated"
     )
     free_blocks: int = Field(description="Free blocks of an idle engine: all but the null block")
+    admitted_by_whole_prompts: int = Field(
+        description="Requests that would be admitted if the whole prompt were counted, windows included"
+    )
+
+
+class AdmissionAnswer(Output):
+    """How many requests of the workload run at once."""
+
     admitted_at_once: int = Field(
         description="Requests of the workload that are admitted, each after the prompt of the one before "
         "was processed"
-    )
-    admitted_by_whole_prompts: int = Field(
-        description="Requests that would be admitted if the whole prompt were counted, windows included"
     )
     completed_without_preemption: int = Field(
         description="Requests that run together to their end without one of them being preempted"
     )
     waits_for: Waiting = Field(description="What the next request of the workload waits for")
-    explanation: str = Field(description="The same counts and what they mean, in sentences")
+    explanation: str | SkipJsonSchema[None] = optional(
+        "The counts and what they mean, in sentences. Left out unless `include` has `cache`"
+    )
+    blocks: AdmissionBlocksAnswer | SkipJsonSchema[None] = optional(
+        "Blocks of one request, by which the engine admits it. Left out unless `include` has `cache`"
+    )
+
+    @classmethod
+    def of(cls, admission: Admission, parts: Parts) -> Self:
+        """Read an admission from the core's values."""
+        return cls(
+            admitted_at_once=admission.admitted_at_once,
+            completed_without_preemption=admission.completed_without_preemption,
+            waits_for=admission.waits_for,
+            explanation=admission.explanation if parts.cache else None,
+            blocks=AdmissionBlocksAnswer.model_validate(admission) if parts.cache else None,
+        )
 
 
 class QualityAnswer(Output):
@@ -220,7 +454,7 @@ class GroupWasteAnswer(Output):
     taken_bytes: int = Field(description="Bytes of the blocks that the request takes in this group")
     ideal_bytes: int = Field(description="Bytes of its tokens and its last state alone")
     reserve_bytes: int = Field(
-        description="Bytes of tokens held for steps in flight, and of states beside the last one"
+        description="Bytes of tokens held for steps in flight, and of all states but the last"
     )
     rounding_bytes: int = Field(description="Bytes of the part of the last blocks that is not filled")
     padding_bytes: int = Field(
@@ -238,23 +472,70 @@ class WasteAnswer(Output):
     groups: list[GroupWasteAnswer] = Field(description="The same for each KV cache group")
 
 
+class PrefixReuseAnswer(Output):
+    """Which shared prefixes the cache gives back to later requests, so that they are not computed again."""
+
+    step_tokens: int | None = Field(
+        description="Tokens between two places at which a cached prefix can end; null where prefixes are not "
+        "cached"
+    )
+    smallest_prefix_tokens: int | None = Field(
+        description="Tokens that two prompts must have in common before anything is found in the cache; null "
+        "where prefixes are not cached"
+    )
+    blocks: int | None = Field(
+        description="Blocks of all groups that such a prefix takes; null where prefixes are not cached"
+    )
+    kept_when_idle: int | None = Field(
+        description="Prefixes of so many tokens that stay in an idle engine; null where none are cached"
+    )
+    kept_beside_workload: int | None = Field(
+        description="Of these, those that stay while the requests of the workload run, each at its peak; "
+        "null without a workload, or where prefixes are not cached"
+    )
+    explanation: str = Field(description="The same in words, and why nothing is found again if so")
+
+
 class CandidateAnswer(Output):
     """One way to serve the model on one GPU type."""
 
+    verdict: Verdict = Field(description="Whether the engine starts, and whether that is certain")
+    starts: bool = Field(
+        description="Whether the engine gets a cache, by the middle of every interval; `verdict` says how "
+        "certain that is"
+    )
+    gpus: int = Field(description="GPUs of one replica: tensor x pipeline x data parallel ranks")
+    replicas: int | SkipJsonSchema[None] = optional(
+        "Copies of this start that the GPUs of the request take, each on GPUs of its own. Left out where "
+        "there is one"
+    )
+    tensor_parallel_size: int = Field(description="GPUs that share every layer")
+    pipeline_parallel_size: int = Field(description="Pipeline stages, each on GPUs of its own")
+    data_parallel_size: int = Field(
+        description="Data parallel ranks of one replica, each with a cache and requests of its own"
+    )
+    enable_expert_parallel: bool | SkipJsonSchema[None] = optional(
+        "True: each rank holds whole experts. Left out where it holds a part of every expert"
+    )
+    all_tokens: int | SkipJsonSchema[None] = optional(
+        "Tokens of the caches of all replicas and data parallel ranks together, as the release counts them. "
+        "Left out without a cache, and where there is one cache"
+    )
+    all_requests: float | SkipJsonSchema[None] = optional(
+        "Requests of the maximum length that all replicas and data parallel ranks together hold. Left out "
+        "without a cache, and where there is one cache"
+    )
     kv_cache_dtype: str = Field(description="The value of `--kv-cache-dtype`")
     resolved_kv_cache_dtype: str | None = Field(
         description="The dtype in which the cache is stored; null where the start fails before it is chosen"
     )
-    tensor_parallel_size: int = Field(description="GPUs that share every layer")
-    pipeline_parallel_size: int = Field(description="Pipeline stages, each on GPUs of its own")
     block_size: int | None = Field(
         description="Tokens of one block, as the engine chooses them; null where the start fails before that"
     )
-    attention_backends: list[str] = Field(
-        description="Attention backends of the layers that keep a cache, the backend of most layers first; "
-        "empty where the start fails before they are chosen"
+    attention_backend: str | None = Field(
+        description="Attention backend of most layers; null where the start fails before it is chosen"
     )
-    verdict: Verdict = Field(description="Whether the engine starts, and whether that is certain")
+    command: str = Field(description="The command that starts this candidate")
     error: ErrorAnswer | None = Field(
         description="Why the engine does not start, or may not; null where the plan finds no refusal"
     )
@@ -268,33 +549,68 @@ class CandidateAnswer(Output):
         description="How many requests of the workload run at once; null without a workload or without a "
         "cache"
     )
-    quality: QualityAnswer = Field(
-        description="What others published about the loss of quality by this cache dtype; nothing of it is "
-        "measured here"
-    )
-    waste: WasteAnswer | None = Field(
-        description="What one request of the maximum length takes of a rank without using it; null without "
-        "a cache"
-    )
     warnings: list[str] = Field(
         description="What a person should know before using it, the most important first"
     )
-    command: str = Field(description="The command that starts this candidate")
-
-    @computed_field(  # type: ignore[prop-decorator]
-        description="Whether the engine gets a cache, by the middle of every interval; `verdict` says how "
-        "certain that is"
+    prefix_reuse: PrefixReuseAnswer | SkipJsonSchema[None] = optional(
+        "Which shared prefixes are found again in the cache. Left out without a cache, and unless `include` "
+        "has `cache`"
     )
-    @property
-    def starts(self) -> bool:
-        """Whether the engine gets a cache, by the middle of every interval."""
-        return self.kv_cache is not None
+    notes: list[str] | SkipJsonSchema[None] = optional(
+        "What its figures mean and where its cache wastes memory. Left out unless `include` has `cache`"
+    )
+    attention_backends: list[str] | SkipJsonSchema[None] = optional(
+        "Attention backends of the layers that keep a cache, the backend of most layers first; empty where "
+        "the start fails before they are chosen. Left out unless `include` has `cache`"
+    )
+    quality: QualityAnswer | SkipJsonSchema[None] = optional(
+        "What others published about the loss of quality by this cache dtype; nothing of it is measured "
+        "here. Left out unless `include` has `cache`"
+    )
+    waste: WasteAnswer | SkipJsonSchema[None] = optional(
+        "What one request of the maximum length takes of a rank without using it. Left out without a cache, "
+        "and unless `include` has `cache`"
+    )
 
-    @computed_field(description="The backend of most layers; null where `attention_backends` is empty")  # type: ignore[prop-decorator]
-    @property
-    def attention_backend(self) -> str | None:
-        """The first of the backends."""
-        return next(iter(self.attention_backends), None)
+    @classmethod
+    def of(cls, candidate: Candidate, parts: Parts, sources: Texts) -> Self:
+        """Read a candidate from the core's values."""
+        cache, memory, admission = candidate.kv_cache, candidate.memory, candidate.admission
+        error, notes = candidate.error, candidate.notes
+        return cls(
+            verdict=candidate.verdict,
+            starts=cache is not None,
+            gpus=candidate.gpus,
+            replicas=candidate.replicas if candidate.replicas > 1 else None,
+            enable_expert_parallel=candidate.enable_expert_parallel or None,
+            all_tokens=candidate.all_tokens if candidate.engines > 1 else None,
+            all_requests=candidate.all_requests if candidate.engines > 1 else None,
+            tensor_parallel_size=candidate.tensor_parallel_size,
+            pipeline_parallel_size=candidate.pipeline_parallel_size,
+            data_parallel_size=candidate.data_parallel_size,
+            kv_cache_dtype=candidate.kv_cache_dtype,
+            resolved_kv_cache_dtype=candidate.resolved_kv_cache_dtype,
+            block_size=candidate.block_size,
+            attention_backend=next(iter(candidate.attention_backends), None),
+            command=candidate.command,
+            error=None if error is None else ErrorAnswer.model_validate(error),
+            memory=None if memory is None else MemoryAnswer.of(memory, parts, sources),
+            kv_cache=None if cache is None else KvCacheAnswer.of(cache, parts),
+            admission=None if admission is None else AdmissionAnswer.of(admission, parts),
+            warnings=[words for words in candidate.warnings if words not in notes],
+            **(_cache_part(candidate) if parts.cache else {}),
+        )
+
+
+def _cache_part(candidate: Candidate) -> dict[str, Any]:
+    waste, reuse = candidate.waste, candidate.prefix_reuse
+    return {
+        "prefix_reuse": None if reuse is None else PrefixReuseAnswer.model_validate(reuse),
+        "notes": list(candidate.notes),
+        "attention_backends": list(candidate.attention_backends),
+        "quality": QualityAnswer.model_validate(candidate.quality),
+        "waste": None if waste is None else WasteAnswer.model_validate(waste),
+    }
 
 
 class LeverAnswer(Output):
@@ -330,22 +646,76 @@ class LeverAnswer(Output):
         description="Requests of the workload admitted at once, changed minus recommended; null without a "
         "workload"
     )
+    completed_without_preemption: int | None = Field(
+        description="Requests of the workload that finish without preemption, changed minus recommended; "
+        "null without a workload"
+    )
     cost: str = Field(description="What the change costs, in words; empty where nothing is known")
 
 
-class GpuPlanAnswer(Output):
-    """All candidates on one GPU type."""
+class CandidateCountAnswer(Output):
+    """Number of candidates that were planned, by verdict."""
 
-    gpu: GpuAnswer = Field(description="The GPU type")
-    reason: str = Field(description="Why the recommended candidate is recommended, or why none is")
-    recommended: CandidateAnswer | None = Field(description="The best candidate; null where none starts")
-    levers: list[LeverAnswer] = Field(
-        description="Single changes to the recommended candidate, each planned, the largest gain first; "
-        "empty unless `include` has `levers`"
+    starts: int = Field(description="Number of candidates that start for certain")
+    uncertain: int = Field(description="Number of candidates that may start")
+    does_not_start: int = Field(description="Number of candidates that do not start")
+
+
+class GpuPlanAnswer(Output):
+    """What the engine would do on one GPU type."""
+
+    gpu: PlannedGpuAnswer = Field(description="The GPU type")
+    count: int | SkipJsonSchema[None] = optional(
+        "GPUs of this type that there are. Left out where the request does not tell"
     )
-    candidates: list[CandidateAnswer] = Field(
-        description="All candidates, best first; those that do not start come last"
+    verdict: Verdict = Field(description="Whether the best candidate starts, and whether that is certain")
+    recommended: CandidateAnswer | None = Field(
+        description="The best candidate; null where none can be recommended"
     )
+    nearest_refused: CandidateAnswer | None = Field(
+        description="The candidate that comes nearest to a start that could be recommended; null where a "
+        "candidate is recommended"
+    )
+    reason: str = Field(description="Why the candidate is recommended, or why none is")
+    step: Step | None = Field(
+        description="The step of the order of advice that the recommended candidate takes, from the engine's "
+        "defaults to what is tried last; null where none is recommended or nothing was searched"
+    )
+    tried: CandidateCountAnswer = Field(description="Number of candidates planned, by verdict")
+    candidates: list[CandidateAnswer] | SkipJsonSchema[None] = optional(
+        "All candidates, best first; those that do not start come last. Left out unless `include` has "
+        "`candidates`"
+    )
+    levers: list[LeverAnswer] | SkipJsonSchema[None] = optional(
+        "Single changes to the recommended candidate, each planned, the largest gain first. Left out unless "
+        "`include` has `levers`"
+    )
+    gpu_type: GpuAnswer | SkipJsonSchema[None] = optional(
+        "Everything that is known about the GPU type. Left out unless `include` has `details`"
+    )
+
+    @classmethod
+    def of(cls, plan: GpuPlan, parts: Parts, sources: Texts) -> Self:
+        """Read the plan of one GPU type from the core's values."""
+        best, tried = plan.recommended, Counter(each.verdict for each in plan.candidates)
+        near = None if best is not None else nearest_refused(plan.candidates) or plan.candidates[0]
+
+        def answer(candidate: Candidate) -> CandidateAnswer:
+            return CandidateAnswer.of(candidate, parts, sources)
+
+        return cls(
+            gpu=PlannedGpuAnswer.model_validate(plan.gpu),
+            count=plan.count,
+            verdict=plan.verdict,
+            recommended=None if best is None else answer(best),
+            nearest_refused=None if near is None else answer(near),
+            reason=plan.reason,
+            step=plan.step,
+            tried=CandidateCountAnswer(**{verdict.value: tried[verdict] for verdict in Verdict}),
+            candidates=[answer(each) for each in plan.candidates] if parts.candidates else None,
+            levers=[LeverAnswer.model_validate(each) for each in plan.levers] if parts.levers else None,
+            gpu_type=GpuAnswer.model_validate(plan.gpu) if parts.gpu else None,
+        )
 
 
 class OutcomeAnswer(Output):
@@ -407,30 +777,80 @@ class UpgradeAnswer(Output):
     )
 
 
-class Heading(Output):
-    """What was planned, and the answer in a sentence."""
+class GpuCountAnswer(Output):
+    """Number of GPU types, by the verdict on their best candidate."""
 
-    verdict: str = Field(description="On how many of the GPU types the model starts, in one sentence")
-    model: ModelAnswer = Field(description="The model, and where its config comes from")
-    engine: EngineAnswer = Field(description="The release that was planned")
+    starts: int = Field(description="Number of GPU types on which the model starts for certain")
+    uncertain: int = Field(description="Number of GPU types on which it may start")
+    does_not_start: int = Field(description="Number of GPU types on which it does not start")
+    serves_workload: int | None = Field(
+        description="Number of GPU types on which all requests of the workload are admitted at once and "
+        "none is preempted; null without a workload"
+    )
+
+    preempts_workload: int | None = Field(
+        description="Number of GPU types on which all requests of the workload are admitted, but some are "
+        "preempted before they finish; null without a workload"
+    )
+
+    @classmethod
+    def of(cls, counts: Counts) -> Self:
+        """Read the counts from the core's value."""
+        return cls(
+            starts=counts.start,
+            uncertain=counts.uncertain,
+            does_not_start=counts.refused,
+            serves_workload=counts.serve,
+            preempts_workload=counts.preempt,
+        )
 
 
-class PlanAnswer(Heading):
+class PlanAnswer(Output):
     """The answer to a plan."""
 
+    verdict: str = Field(description="On how many of the GPU types the model starts, in one sentence")
+    outcome: GpuCountAnswer = Field(description="On how many of the GPU types the model starts, in numbers")
+    common_refusal: ErrorAnswer | None = Field(
+        description="The refusal of all candidates, where it is the same on every GPU type; null otherwise"
+    )
+    model: ModelAnswer = Field(description="The model, and where its config comes from")
+    engine: EngineAnswer = Field(description="The release that was planned")
+    command: CommandAnswer | None = Field(
+        description="How the command of the request was read; null without a command"
+    )
+    flags: FlagsAnswer | None = Field(
+        description="Every flag of the command, by what the plan does with it; null without a command"
+    )
     plans: list[GpuPlanAnswer] = Field(description="One plan for each GPU type, in the order of the request")
     upgrades: list[UpgradeAnswer] = Field(
         description="One step for each GPU type and each pair of neighbours in `engine.versions`; empty "
         "without them"
     )
+    sources: dict[str, str] = Field(
+        description="Texts by the ids that `source` of a memory term names; empty unless `include` has "
+        "`memory`"
+    )
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
+    def of(cls, plan: Plan, parts: Parts = PLAIN) -> Self:
         """Read a plan from the core's values."""
+        sources = Texts("s")
+        plans = [GpuPlanAnswer.of(gpu, parts, sources) for gpu in plan.plans]
+        return cls.around(plan, plans, sources)
+
+    @classmethod
+    def around(cls, plan: Plan, plans: list[GpuPlanAnswer], sources: Texts) -> Self:
+        """Return the answer that holds the plans of GPU types, read before."""
+        refusal, command = plan.refusal, plan.command
         return cls(
             verdict=plan.verdict,
+            outcome=GpuCountAnswer.of(plan.counts),
+            common_refusal=None if refusal is None else ErrorAnswer.model_validate(refusal),
             model=ModelAnswer.of(plan.model),
             engine=EngineAnswer.model_validate(plan.engine),
-            plans=[GpuPlanAnswer.model_validate(gpu) for gpu in plan.plans],
+            command=None if command is None else CommandAnswer.of(command),
+            flags=None if command is None else FlagsAnswer.of(command),
+            plans=plans,
             upgrades=[UpgradeAnswer.model_validate(step) for step in plan.upgrades],
+            sources=sources.by_id(),
         )

@@ -1,29 +1,56 @@
 """Requests for a plan: as a body, and as flat parameters."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
+from service.application.errors import InputFault
 from service.application.schemas.base import Input
 from service.application.schemas.serve import (
     MAX_BYTES,
     MAX_TOKENS,
+    OBJECTS,
     FlagsInput,
     Name,
     ServeInput,
 )
+from service.gpus.gpu_count import MOST
+from service.gpus.gpu_type import InvalidGpu
+from service.gpus.own_gpu import is_own_gpu, read_own_gpu
 
 MAX_GPUS: Final = 256
 MAX_PATCHES: Final = 16
 MAX_VERSIONS: Final = 8
+MAX_COMMAND: Final = 1 << 16
+"""Characters of a command in a body."""
+MAX_COMMAND_IN_QUERY: Final = 1 << 13
+"""Characters of a command in a query string."""
 MAX_JSON: Final = 4096
 """Characters of a parameter that holds a JSON object."""
 
 ModelId = Annotated[str, Field(min_length=1, max_length=200)]
 Revision = Annotated[str, Field(min_length=1, max_length=128)]
 GpuId = Annotated[str, Field(min_length=1, max_length=100)]
+GpuTexts = Annotated[str, Field(min_length=1, max_length=1000)]
+"""Names of GPU types, separated by commas, or the text of a GPU of the caller's own."""
+
+
+GpuCount = Annotated[
+    Annotated[int, Field(ge=1, le=MOST)] | None,
+    Field(
+        description="GPUs of this type that there are: candidates take no more, and as many replicas as fit; "
+        "left out: not specified, so that the fewest GPUs are best"
+    ),
+]
+
+
+class CountedGpu(Input):
+    """A GPU type of the catalog, and how many of it there are."""
+
+    id: GpuId = Field(description="Id of a GPU type")
+    count: GpuCount = None
 
 
 class GpuInput(Input):
@@ -48,19 +75,27 @@ class GpuInput(Input):
         default=None, description="Streaming multiprocessors; left out: not known"
     )
     unified_memory: bool = Field(default=False, description="Whether the GPU uses the host's memory")
+    count: GpuCount = None
 
 
 ID_TAG: Final = "<id>"
+COUNTED_TAG: Final = "<counted>"
 OBJECT_TAG: Final = "<object>"
-"""Tags of the two forms a GPU may take; the brackets keep them apart from names a caller can write."""
+"""Tags of the forms a GPU may take; the brackets keep them apart from names a caller can write."""
 
 
 def _form(value: object) -> str:
-    return ID_TAG if isinstance(value, str) else OBJECT_TAG
+    if isinstance(value, str):
+        return ID_TAG
+    is_counted = isinstance(value, CountedGpu) or (isinstance(value, dict) and "id" in value)
+    return COUNTED_TAG if is_counted else OBJECT_TAG
 
 
 GpuChoice = Annotated[
-    Annotated[GpuId, Tag(ID_TAG)] | Annotated[GpuInput, Tag(OBJECT_TAG)], Discriminator(_form)
+    Annotated[GpuId, Tag(ID_TAG)]
+    | Annotated[CountedGpu, Tag(COUNTED_TAG)]
+    | Annotated[GpuInput, Tag(OBJECT_TAG)],
+    Discriminator(_form),
 ]
 
 
@@ -93,9 +128,13 @@ class WorkloadInput(Input):
     )
 
 
-Part = Literal["details", "levers"]
+Part = Literal["memory", "cache", "candidates", "levers", "details"]
 MAX_PARTS: Final = 8
 ObjectiveName = Literal["accuracy", "tokens", "balanced"]
+CommandFormat = Literal["command", "docker", "kubernetes"]
+TextFormat = Literal["table", CommandFormat]
+Format = Literal["json", TextFormat]
+"""What a plan can be written as: JSON, a table, or a command for a shell, Docker or Kubernetes."""
 
 
 FreeMemory = Annotated[
@@ -108,10 +147,19 @@ FreeMemory = Annotated[
 
 
 class PlanBody(Input):
-    """One dry run. `model` or `config` is needed."""
+    """One dry run. `model`, `config` or `command` is needed."""
+
+    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND)] | None = Field(
+        default=None,
+        description="A start of the engine as people keep it: `vllm serve ...` or `docker run ...` as a "
+        "shell takes it, a script, a Compose file, a Kubernetes manifest, Helm values, a Ray Serve "
+        "configuration, a file for `--config` or a systemd unit. It is planned as it is written, with the "
+        "engine's defaults for flags left out. Fields given beside it win over what it says; left out: no "
+        "command",
+    )
 
     model: ModelId | None = Field(
-        default=None, description="Id on the Hub; beside a `config` only a name, and may be left out there"
+        default=None, description="Id on the Hub; with a `config` only a name, which may be left out"
     )
     revision: Revision | None = Field(
         default=None, description="Branch, tag or commit of the model; left out: its main branch"
@@ -121,6 +169,11 @@ class PlanBody(Input):
         description="A config.json, or a params.json in Mistral's format, used in place of the model's own "
         "and without the Hub; left out: the model's own",
     )
+    hf_quant_config: dict[str, Any] | None = Field(
+        default=None,
+        description="ModelOpt's hf_quant_config.json, read beside `config` if that has no "
+        "`quantization_config`; left out: none",
+    )
     draft_config: dict[str, Any] | None = Field(
         default=None,
         description="The config.json of the draft model that `serve.speculative_config.model` names; left "
@@ -129,7 +182,9 @@ class PlanBody(Input):
     engine: EngineInput = Field(default_factory=EngineInput, description="The release to plan")
     gpus: Annotated[list[GpuChoice], Field(min_length=1, max_length=MAX_GPUS)] | None = Field(
         default=None,
-        description="Ids of GPU types, or GPUs of your own; left out: every type that is modelled",
+        description="GPU types by id, product name or the driver's name (`RTX 4090`), with `:8` behind it "
+        "where there are 8 of it; or objects with the id and the count; or GPUs of your own; left out: every "
+        "type that is modelled",
     )
     free_memory_bytes: FreeMemory = None
     serve: ServeInput = Field(default_factory=ServeInput, description="Flags of `vllm serve`")
@@ -143,8 +198,21 @@ class PlanBody(Input):
     )
     include: Annotated[list[Part], Field(max_length=MAX_PARTS)] = Field(
         default_factory=list,
-        description="`levers`: what single changes to the recommended candidate give, each planned, some "
-        "thirty starts for each GPU type. `details`: every candidate in full, for any number of GPU types",
+        description="Parts of the answer that are left out otherwise. `memory`: interval, basis and source "
+        "of every memory term. `cache`: groups, log lines, notes, waste, quality, and the blocks of a "
+        "request. `candidates`: every candidate. `details`: all of these, and all about the GPU type. "
+        "`levers`: what single changes to the recommended candidate give, each planned, some thirty starts "
+        "for each GPU type",
+    )
+    format: Format | None = Field(
+        default=None,
+        description="How to write the answer; `format` in the query says the same and wins. Left out: as the "
+        "Accept header says",
+    )
+    search: bool = Field(
+        default=True,
+        description="Whether to try several cache dtypes and tensor parallel sizes where they are left out; "
+        "false: one start on each GPU type, with the engine's defaults for what is left out",
     )
 
 
@@ -153,16 +221,49 @@ class PlanParameters(FlagsInput):
 
     model_config = ConfigDict(strict=False)
 
+    limit_mm_per_prompt: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None, description="The same object as in a body, as JSON; null: 999 of each modality"
+    )
+    mm_processor_kwargs: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None, description="The same object as in a body, as JSON; null: the processor's defaults"
+    )
+    eplb_config: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None, description="The same object as in a body, as JSON; null: the defaults"
+    )
     speculative_config: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
         default=None,
         description="Speculative decoding: a JSON object, as the engine takes it; left out: none",
     )
-    model: ModelId = Field(description="Id on the Hub")
+    hf_overrides: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None, description="Keys that replace those of the config: a JSON object; left out: none"
+    )
+    rope_scaling: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None,
+        description="Replaces the config's `rope_scaling`, up to 0.11.0: a JSON object; left out: none",
+    )
+    environment: Annotated[str, Field(max_length=MAX_JSON)] | None = Field(
+        default=None,
+        description="Environment variables of the engine: a JSON object of texts; left out: none",
+    )
+    model: ModelId | None = Field(
+        default=None,
+        description="Id on the Hub, on the command line also a folder with a config.json; may be left out "
+        "where a command names the model",
+    )
+    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND_IN_QUERY)] | None = Field(
+        default=None,
+        description="A start of the engine, such as `vllm serve ...`, planned as it is written; left out: "
+        "none",
+    )
     revision: Revision | None = Field(
         default=None, description="Branch, tag or commit of the model; left out: its main branch"
     )
-    gpu: Annotated[list[GpuId], Field(max_length=MAX_GPUS)] | None = Field(
-        default=None, description="Id of a GPU type, repeatable; left out: every type that is modelled"
+    gpu: Annotated[list[GpuTexts], Field(max_length=MAX_GPUS)] | None = Field(
+        default=None,
+        description="GPU type by id, product name or the driver's name, such as RTX 4090, with `:8` behind "
+        "it where there are 8 of it; several are separated by commas or repeated. A GPU of your own: "
+        "name=my-card,memory=40GiB,cc=8.0. Left out: "
+        "every type that is modelled",
     )
     free_memory_bytes: FreeMemory = None
     engine_version: Name | None = Field(
@@ -188,19 +289,35 @@ class PlanParameters(FlagsInput):
         default=None, description="What is best: accuracy, tokens or balanced; left out: balanced"
     )
     include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
-        default=None, description="`levers` or `details`, repeatable; left out: neither"
+        default=None,
+        description="Part of the JSON that is left out otherwise, repeatable: `memory`, `cache`, "
+        "`candidates`, `details` (all of these) or `levers`; left out: none",
+    )
+
+    search: bool | None = Field(
+        default=None,
+        description="Whether to try several cache dtypes and tensor parallel sizes where they are left out; "
+        "left out: true",
     )
 
     def document(self) -> dict[str, Any]:
-        """Return the same request as the body of a POST."""
+        """Return the same request as the body of a POST.
+
+        Raises:
+            InputFault: the text of a GPU of the caller's own cannot be read.
+        """
         document: dict[str, Any] = {}
         for name, value in self.model_dump(exclude_none=True, include=set(PLACES)).items():
             *sections, key = PLACES[name]
             target = document
             for section in sections:
                 target = target.setdefault(section, {})
-            target[key] = _parsed(value) if name == "speculative_config" else value
+            target[key] = _READERS[name](value) if name in _READERS else value
         return document
+
+
+JSON_PARAMETERS: Final = frozenset({"speculative_config", "environment", *OBJECTS})
+"""Parameters that hold a JSON object."""
 
 
 def _parsed(text: str) -> object:
@@ -211,8 +328,34 @@ def _parsed(text: str) -> object:
         return text
 
 
+def gpu_choices(texts: Iterable[str]) -> list[str | dict[str, Any]]:
+    """Return the GPUs that texts name, as the list of the body: a name, or an object for a GPU of one's own.
+
+    Raises:
+        InputFault: the text of a GPU of the caller's own cannot be read.
+    """
+    choices: list[str | dict[str, Any]] = []
+    for text in texts:
+        if not is_own_gpu(text):
+            choices += [name.strip() for name in text.split(",") if name.strip()] or [text]
+            continue
+        try:
+            choices.append(read_own_gpu(text))
+        except InvalidGpu as error:
+            raise InputFault(f"/gpus/{len(choices)}", error) from error
+    return choices
+
+
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    **dict.fromkeys(JSON_PARAMETERS, _parsed),
+    "gpu": gpu_choices,
+}
+"""How the text of a flat parameter becomes a value of the body, where the two differ."""
+
+
 PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("model",),
+    "command": ("command",),
     "revision": ("revision",),
     "gpu": ("gpus",),
     "free_memory_bytes": ("free_memory_bytes",),
@@ -224,15 +367,10 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "concurrent_requests": ("workload", "concurrent_requests"),
     "objective": ("objective",),
     "include": ("include",),
+    "search": ("search",),
     **{flag: ("serve", flag) for flag in ServeInput.model_fields},
 }
 """Place of each flat parameter in the body."""
-
-
-CommandFormat = Literal["command", "docker", "kubernetes"]
-TextFormat = Literal["table", CommandFormat]
-Format = Literal["json", TextFormat]
-"""What a plan can be written as: JSON, a table, or a command for a shell, Docker or Kubernetes."""
 
 
 class PlanQuery(PlanParameters):

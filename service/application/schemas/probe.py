@@ -1,13 +1,15 @@
 """Requests for probes, and answers about them."""
 
-import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
 from service.application.schemas.base import Input, Output
 from service.application.schemas.plan_body import PlanBody
-from service.probes.job_spec import DEFAULT_WALL_SECONDS, MAX_WALL_SECONDS
+from service.application.schemas.probe_result import PredictedAnswer, ProbeResultAnswer
+from service.probes.job_spec import DEFAULT_WALL_SECONDS, MAX_WALL_SECONDS, Target
 from service.probes.job_state import State
 from service.probes.lifecycle import Job
 
@@ -45,7 +47,9 @@ class LimitsInput(Input):
         description="Bytes of each GPU to leave free; never less than the worker's own reserve, and left "
         "out: that",
     )
-    force: bool = Field(default=False, description="Run beside others, where the worker allows it too")
+    force: bool = Field(
+        default=False, description="Use a GPU that other processes use, where the worker allows it too"
+    )
 
 
 class ProbeBody(Input):
@@ -72,6 +76,41 @@ class ProbeQuery(Input):
     before: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)] | None = Field(
         default=None, description="Id of a probe: only older ones are listed; left out: the newest are"
     )
+    after: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)] | None = Field(
+        default=None, description="Value of `next` in the page before, the same as `before`; left out: none"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedFor:
+    """What a job in the queue waits for."""
+
+    able: int
+    """Workers that were seen lately and could take it."""
+    since: float
+    """When the last such worker was seen, or when this service began to look; seconds since the epoch."""
+    never: bool
+    """No such worker was ever seen."""
+
+
+class QuestionAnswer(Output):
+    """What was asked for."""
+
+    model: str | None = Field(
+        description="Id of the model, or the name given beside a config; null for `inventory`"
+    )
+    revision: str | None = Field(
+        description="Branch, tag or commit that was asked for; null: the main branch"
+    )
+    gpu: str | None = Field(
+        validation_alias="gpu_id", description="Id of the GPU type that was planned; null for `inventory`"
+    )
+    engine_release: str | None = Field(description="Release that was planned; null for `inventory`")
+    serve: dict[str, Any] = Field(
+        validation_alias="flags", description="Flags of the engine as they were given, by its own names"
+    )
+    label: str | None = Field(description="Label that the worker must have; null where any worker will do")
+    requester: str | None = Field(description="Name of the token that asked; null where it was not stored")
 
 
 class ProbeAnswer(Output):
@@ -88,11 +127,18 @@ class ProbeAnswer(Output):
         description="Whether the probe was cancelled, so that its worker should stop"
     )
     attempts: int = Field(description="Number of leases so far")
+    reason: str | None = Field(
+        description="Why the probe ended without a result, or went back to the queue: no worker took it, or "
+        "the worker that had it was lost; null otherwise"
+    )
     worker: str | None = Field(
         description="Name of the worker that has the probe, or had it last; null before the first lease"
     )
     created_at: float = Field(description="When the probe was created, in seconds since the Unix epoch")
     updated_at: float = Field(description="When the probe last changed, in seconds since the Unix epoch")
+    created: datetime = Field(description="`created_at` as a date and time in UTC (RFC 3339)")
+    updated: datetime = Field(description="`updated_at` as a date and time in UTC (RFC 3339)")
+    question: QuestionAnswer = Field(description="What was asked for")
     gpu_name: str | None = Field(
         description="Name of the GPU that the probe needs, as the driver prints it; null where any GPU will "
         "do"
@@ -100,18 +146,23 @@ class ProbeAnswer(Output):
     engine_release: str | None = Field(
         description="Release that the worker must have installed; null for probes without an engine"
     )
-    predicted: dict[str, Any] = Field(
-        description="`memory`, `kv_cache` and `block_size` of the plan at the time of the request; empty "
-        "for `inventory`"
+    able_workers: int | None = Field(
+        description="Workers that were seen in the last 90 seconds and could take it; null once it is "
+        "leased or has ended"
     )
-    result: dict[str, Any] | None = Field(
+    waiting: str | None = Field(
+        description="What a queued probe waits for, in words; null once it is leased or has ended"
+    )
+    predicted: PredictedAnswer = Field(description="What the plan said when the probe was asked for")
+    result: ProbeResultAnswer | None = Field(
         description="The result that the worker sent; null before the probe has ended, and where it ended "
         "without a worker"
     )
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """Return the answer about a job."""
+    def of(cls, job: Job, waiting: QueuedFor | None) -> Self:
+        """Return the answer about a job; ``waiting``: for one in the queue, what it waits for."""
+        target = job.spec.target
         return cls(
             id=job.id,
             kind=job.spec.work.kind.value,
@@ -119,17 +170,39 @@ class ProbeAnswer(Output):
             phase=job.phase,
             cancel_requested=job.cancel_requested,
             attempts=job.attempts,
+            reason=job.reason,
             worker=job.worker,
             created_at=job.created_at,
             updated_at=job.updated_at,
-            gpu_name=job.spec.target.gpu_name,
-            engine_release=job.spec.target.engine_release,
-            predicted=dict(job.spec.predicted),
-            result=None if job.result is None else json.loads(job.result),
+            gpu_name=target.gpu_name,
+            engine_release=target.engine_release,
+            created=datetime.fromtimestamp(job.created_at, UTC),
+            updated=datetime.fromtimestamp(job.updated_at, UTC),
+            question=QuestionAnswer.model_validate({**asdict(job.spec.question), "label": target.label}),
+            able_workers=None if waiting is None else waiting.able,
+            waiting=None if waiting is None else _words(target, waiting),
+            predicted=PredictedAnswer.of(job),
+            result=ProbeResultAnswer.of(job),
         )
+
+
+def _words(target: Target, waiting: QueuedFor) -> str:
+    if waiting.able:
+        return f"{waiting.able} {'worker' if waiting.able == 1 else 'workers'} could take it"
+    needs = {
+        "GPU": target.gpu_name,
+        "GPU UUID": target.gpu_uuid,
+        "label": target.label,
+        "vLLM": target.engine_release,
+    }
+    wanted = ", ".join(f"{what} {value}" for what, value in needs.items() if value is not None)
+    worker = f"no worker with {wanted}" if wanted else "no worker"
+    when = datetime.fromtimestamp(waiting.since, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"{worker} was seen since {when}" + (", when this service started" if waiting.never else "")
 
 
 class ProbeList(Output):
     """Probes, the newest first."""
 
     probes: list[ProbeAnswer] = Field(description="The probes, the newest first")
+    next: str | None = Field(description="Value of `after` for the next page; null on the last page")

@@ -1,6 +1,9 @@
 """Problems (RFC 9457): answers about errors."""
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from service.application.schemas.base import optional
 
 
 class FieldError(BaseModel):
@@ -24,16 +27,14 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status")
     detail: str = Field(description="What is wrong with this request")
     instance: str = Field(description="URI of this request, which holds the value of its X-Request-ID header")
-    errors: list[FieldError] | None = Field(
-        default=None, description="Values at fault, at most ten; left out where no single value is"
+    errors: list[FieldError] | SkipJsonSchema[None] = optional(
+        "Values at fault, at most ten; left out where no single value is"
     )
-    nearest: list[str] | None = Field(
-        default=None,
-        description="Known names that are spelt like the one at fault; left out where there are none",
+    nearest: list[str] | SkipJsonSchema[None] = optional(
+        "Known names that are spelt like the one at fault, at most five; left out where there are none"
     )
-    retry_after: int | None = Field(
-        default=None,
-        description="Seconds after which to repeat the request; left out where repeating it does not help",
+    retry_after: int | SkipJsonSchema[None] = optional(
+        "Seconds after which to repeat the request; left out where repeating it does not help"
     )
 
 
@@ -49,4 +50,5 @@ class ProblemTypeAnswer(BaseModel):
 class ProblemTypeList(BaseModel):
     """All problem types."""
 
-    problems: list[ProblemTypeAnswer] = Field(description="All problem types, by name")
+    problems: list[ProblemTypeAnswer] = Field(description="The problem types, by name")
+    next: str | None = Field(description="Value of `after` for the next page; null on the last page")

@@ -1,11 +1,16 @@
 """Flags of the engine in a request."""
 
-from typing import Annotated, Final, Literal
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from service.application.schemas.base import Input
+from service.engines.flag_values import read_count, read_length
 from service.engines.flags import ServeFlags
+from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 
 MAX_RANKS: Final = 1 << 12
@@ -16,8 +21,23 @@ MAX_LAYER_CHARACTERS: Final = 1 << 12
 """Characters of all layer names together, which every command repeats; 0 to 1023 take 2,986."""
 MAX_DRAFT_TOKENS: Final = 1 << 10
 MAX_OFFLOAD: Final = 1 << 14
-LISTS: Final = ("kv_cache_dtype_skip_layers", "cpu_offload_params", "offload_params")
+MAX_GRAPHS: Final = 1 << 10
+MAX_KEYS: Final = 64
+GRAPH_MODES: Final = r"(?i)^(none|piecewise|full|full_decode_only|full_and_piecewise)$"
+LISTS: Final = (
+    "kv_cache_dtype_skip_layers",
+    "cudagraph_capture_sizes",
+    "cpu_offload_params",
+    "offload_params",
+    "lora_target_modules",
+)
 """Flags that take several words."""
+OBJECTS: Final = ("limit_mm_per_prompt", "mm_processor_kwargs", "eplb_config", "hf_overrides", "rope_scaling")
+"""Flags that take a JSON object."""
+MAX_OBJECT_CHARACTERS: Final = 1 << 12
+"""Characters of a JSON object in a flag, which every command repeats."""
+MAX_ADAPTERS: Final = 1 << 12
+MAX_PIXELS: Final = 1 << 20
 
 
 def _not_zero(tokens: int) -> int:
@@ -32,6 +52,27 @@ def _short_together(layers: list[str]) -> list[str]:
     return layers
 
 
+def _small(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if len(json.dumps(document)) > MAX_OBJECT_CHARACTERS:
+        raise ValueError(f"must have at most {MAX_OBJECT_CHARACTERS} characters as JSON")
+    return document
+
+
+def _as_written(read: Callable[[str], int]) -> BeforeValidator:
+    """Return a validator that reads text with a unit as the engine's command line does.
+
+    Digits alone stay text: a body has a number for them.
+    """
+
+    def number(given: Any) -> Any:  # noqa: ANN401 - any value of a request
+        if isinstance(given, str) and not _DIGITS.fullmatch(given.strip()):
+            return read(given)
+        return given
+
+    return BeforeValidator(number)
+
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 StateDtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -44,6 +85,61 @@ Segments = Annotated[
     list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]{0,63}$")]], Field(max_length=64)
 ]
 """Parts of parameters' names, between dots."""
+
+
+Gigabytes = Annotated[float, Field(ge=0, le=MAX_OFFLOAD)]
+Pixels = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
+Count = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+
+
+class MediaLimitInput(Input):
+    """Items of one modality in a prompt, and the sizes that the profile run takes for them."""
+
+    count: Count | None = Field(default=None, description="Number of items of one prompt, at most; null: 999")
+    width: Pixels | None = Field(
+        default=None,
+        description="Number of pixels of a profiled item's width; null: the largest that the model takes",
+    )
+    height: Pixels | None = Field(
+        default=None,
+        description="Number of pixels of a profiled item's height; null: the largest that the model takes",
+    )
+    num_frames: Pixels | None = Field(
+        default=None, description="Number of frames of a profiled video; null: the most that the model takes"
+    )
+    length: Tokens | None = Field(
+        default=None,
+        description="Number of samples of profiled sound; null: the longest that the model takes",
+    )
+
+
+class EplbInput(Input):
+    """How experts are moved between ranks, by the engine's own keys. One left out takes the default."""
+
+    num_redundant_experts: Annotated[int, Field(ge=0, le=MAX_RANKS)] | None = Field(
+        default=None,
+        description="Number of experts that are stored beside the model's own, on all ranks; null: none",
+    )
+    window_size: Tokens | None = Field(
+        default=None,
+        description="Number of steps over which the load of experts is counted; null: the default",
+    )
+    step_interval: Tokens | None = Field(
+        default=None, description="Number of steps between two arrangements of experts; null: the default"
+    )
+    log_balancedness: bool | None = Field(
+        default=None, description="Log how even the load is; null: the default"
+    )
+    log_balancedness_interval: Tokens | None = Field(
+        default=None, description="Number of steps between two such lines; null: the default"
+    )
+    use_async: bool | None = Field(
+        default=None, description="Move experts while requests run; null: the default"
+    )
+    policy: Name | None = Field(default=None, description="How experts are arranged; null: the default")
+    communicator: Name | None = Field(
+        default=None, description="What moves experts between ranks; null: the engine's choice"
+    )
 
 
 class SpeculativeInput(Input):
@@ -88,7 +184,7 @@ class SpeculativeInput(Input):
         default=None, description="Put requests of different lengths in one batch of the draft model"
     )
     use_heterogeneous_vocab: bool | None = Field(
-        default=None, description="Let the draft model have a vocabulary of its own"
+        default=None, description="Allow a draft model with another vocabulary"
     )
     suffix_decoding_max_tree_depth: Annotated[int, Field(ge=1, le=MAX_DRAFT_TOKENS)] | None = Field(
         default=None, description="Most draft tokens of `suffix` where `num_speculative_tokens` is left out"
@@ -114,20 +210,34 @@ class FlagsInput(Input):
         default=None, description="Ranks that share the tokens of one request's cache"
     )
     enable_expert_parallel: bool | None = Field(
-        default=None, description="Give each rank whole experts in place of a part of each expert"
+        default=None, description="Expert parallelism: each GPU holds whole experts"
     )
     dtype: Name | None = Field(default=None, description="Dtype of weights and activations")
     quantization: Name | None = Field(default=None, description="Method of quantized weights")
-    max_model_len: Annotated[int, Field(ge=-1, le=MAX_TOKENS), AfterValidator(_not_zero)] | None = Field(
-        default=None, description="Tokens of the longest request; -1 fits it to the memory"
+    max_model_len: (
+        Annotated[
+            int,
+            Field(ge=-1, le=MAX_TOKENS),
+            AfterValidator(_not_zero),
+            _as_written(read_length),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Tokens of the longest request; -1 or `auto` fits it to the memory; `32k` is 32,000 and "
+        "`32K` is 32,768",
     )
-    max_num_batched_tokens: Tokens | None = Field(default=None, description="Tokens of one scheduler step")
+    max_num_batched_tokens: Annotated[Tokens, _as_written(read_count)] | None = Field(
+        default=None, description="Tokens of one scheduler step; `8k` is 8,000 and `8K` is 8,192"
+    )
     max_num_seqs: Tokens | None = Field(default=None, description="Requests that run at once")
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="Share of the device's memory that the engine may take"
     )
-    kv_cache_memory_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] | None = Field(
-        default=None, description="Bytes of cache on every rank, in place of what profiling would leave"
+    kv_cache_memory_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES), _as_written(read_count)] | None = Field(
+        default=None,
+        description="Bytes of cache on every rank, in place of what profiling would leave; `5g` is 5 x 10^9 "
+        "and `5G` is 5 GiB",
     )
     num_gpu_blocks_override: Tokens | None = Field(
         default=None, description="Blocks of cache, whatever the memory"
@@ -154,8 +264,58 @@ class FlagsInput(Input):
     max_cudagraph_capture_size: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
         default=None, description="Tokens of the largest CUDA graph; 0 captures none"
     )
+    cudagraph_capture_sizes: Annotated[list[Tokens], Field(max_length=MAX_GRAPHS)] | None = Field(
+        default=None, description="Tokens of each CUDA graph; null: the release's own sizes"
+    )
+    cudagraph_mode: Annotated[str, Field(pattern=GRAPH_MODES)] | None = Field(
+        default=None,
+        description="Which steps have CUDA graphs, the key of `compilation_config`: `NONE`, `PIECEWISE` "
+        "(graphs between attention), `FULL`, `FULL_DECODE_ONLY`, `FULL_AND_PIECEWISE`; null: the default of "
+        "`optimization_level`",
+    )
+    optimization_level: Annotated[int, Field(ge=0, le=3)] | None = Field(
+        default=None,
+        description="Defaults of compilation: 0 captures no CUDA graphs, 1 graphs between attention layers, "
+        "2 and 3 whole decode steps too; null: 2",
+    )
+    performance_mode: Literal["balanced", "interactivity", "throughput"] | None = Field(
+        default=None,
+        description="`throughput` doubles the default `max_num_seqs` and `max_num_batched_tokens`, "
+        "`interactivity` captures a CUDA graph for each batch of up to 32 tokens; null: balanced",
+    )
+    indexer_kv_dtype: Name | None = Field(
+        default=None,
+        description="Dtype of the keys of a sparse model's indexer, the key of `attention_config`: `fp8`, "
+        "`mxfp4`, `bf16`; null: auto",
+    )
+    use_fp4_indexer_cache: bool | None = Field(
+        default=None,
+        description="Older name of `indexer_kv_dtype=mxfp4`; null: off",
+    )
+    kv_connector: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")] | None = Field(
+        default=None,
+        description="What sends blocks of the cache elsewhere, the key of `kv_transfer_config`, such as "
+        "`NixlConnector`; null: nothing does",
+    )
+    kv_role: Literal["kv_producer", "kv_consumer", "kv_both"] | None = Field(
+        default=None,
+        description="Whether the connector sends blocks, receives them or both, the key of "
+        "`kv_transfer_config`; null: no connector",
+    )
     disable_hybrid_kv_cache_manager: bool | None = Field(
-        default=None, description="Use one kind of KV cache for all layers"
+        default=None,
+        description="Use one cache type for all layers (no hybrid manager); false keeps several types "
+        "where a connector is used",
+    )
+    rope_theta: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Base of the wavelengths of rotary positions, in tokens, in place of the config's; up to "
+        "0.11.0; null: the config's",
+    )
+    prefix_match_unit: Tokens | None = Field(
+        default=None,
+        description="Tokens between two places at which a cached prefix can end; it must divide every block "
+        "size; null: the release's choice",
     )
     mamba_cache_mode: Literal["all", "align", "none"] | None = Field(
         default=None, description="Which recurrent states are cached for prefixes"
@@ -166,9 +326,92 @@ class FlagsInput(Input):
     mamba_cache_dtype: StateDtype | None = Field(default=None, description="Dtype of convolution states")
     mamba_ssm_cache_dtype: StateDtype | None = Field(default=None, description="Dtype of recurrent states")
     language_model_only: bool | None = Field(default=None, description="Load no encoders of images or audio")
+    mm_encoder_tp_mode: Literal["weights", "data"] | None = Field(
+        default=None,
+        description="`weights` splits encoders over the tensor parallel ranks, `data` gives each rank whole "
+        "encoders and a part of the items; null: weights",
+    )
+    enable_multimodal_encoder_data_parallel: bool | None = Field(
+        default=None, description="Older name of `mm_encoder_tp_mode=data`; null: off"
+    )
+    mm_encoder_attn_backend: Name | None = Field(
+        default=None, description="Kernels of the encoders' attention; null: the engine chooses"
+    )
+    mm_processor_cache_gb: Gigabytes | None = Field(
+        default=None,
+        description="Value in GiB of the host's memory in which each process caches processed items; null: 4",
+    )
+    skip_mm_profiling: bool | None = Field(
+        default=None, description="Leave encoders out of the profile run; null: they are profiled"
+    )
+    video_pruning_rate: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None, description="Share of a video's tokens that are dropped after the encoder; null: none"
+    )
+    mm_ipc_gpu_memory_gb: Gigabytes | None = Field(
+        default=None,
+        description="Value in GiB of each GPU that the API server may take to decode videos; null: none",
+    )
+    api_server_count: Ranks | None = Field(
+        default=None, description="Processes that take requests; null: the release's default"
+    )
+    enable_lora: bool | None = Field(default=None, description="Serve LoRA adapters; null: off")
+    max_loras: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] | None = Field(
+        default=None, description="Number of adapters of one batch, each with room on the GPU; null: 1"
+    )
+    max_lora_rank: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] | None = Field(
+        default=None, description="Largest rank of an adapter, for which there is room; null: 16"
+    )
+    max_cpu_loras: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] | None = Field(
+        default=None,
+        description="Number of adapters in the host's memory; null: as many as `max_loras`",
+    )
+    lora_extra_vocab_size: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+        default=None, description="Tokens that an adapter may add to the vocabulary; null: 256"
+    )
+    lora_dtype: Name | None = Field(default=None, description="Dtype of adapters; null: the model's")
+    fully_sharded_loras: bool | None = Field(
+        default=None, description="Split both matrices of an adapter over the ranks; null: one of them"
+    )
+    lora_target_modules: Segments | None = Field(
+        default=None,
+        description="Last parts of the names of modules that adapters change; null: all that the model "
+        "class supports",
+    )
+    enable_tower_connector_lora: bool | None = Field(
+        default=None, description="Let adapters change encoders of images too; null: off"
+    )
+    enable_eplb: bool | None = Field(
+        default=None, description="Move experts between ranks by their load; null: off"
+    )
+    num_redundant_experts: Annotated[int, Field(ge=0, le=MAX_RANKS)] | None = Field(
+        default=None,
+        description="Number of spare experts: older name of `eplb_config.num_redundant_experts`; null: none",
+    )
+    enable_dbo: bool | None = Field(
+        default=None, description="Compute each batch as two halves that overlap; null: off"
+    )
+    all2all_backend: Name | None = Field(
+        default=None, description="How tokens are sent to experts on other ranks; null: the default"
+    )
+    enable_sleep_mode: bool | None = Field(
+        default=None, description="Allow the engine to free its GPU memory while it is idle; null: off"
+    )
+    enable_cumem_allocator: bool | None = Field(
+        default=None, description="Allocate weights and cache as sleep mode does; null: off"
+    )
+    swap_space: Gigabytes | None = Field(
+        default=None, description="Value in GiB of the host's memory for each GPU; null: 4"
+    )
+    kv_offloading_size: Gigabytes | None = Field(
+        default=None,
+        description="GiB of the host's memory, of all ranks together, for cached blocks; null: none",
+    )
+    kv_offloading_backend: Literal["native", "lmcache"] | None = Field(
+        default=None, description="What moves cached blocks to the host; null: the release's default"
+    )
     cpu_offload_gb: Annotated[float, Field(ge=0, le=MAX_OFFLOAD)] | None = Field(
         default=None,
-        description="GiB of weights, on every rank, that are stored in the host's memory; null: none",
+        description="GiB of weights, on every rank, that are stored in the host's memory; left out: none",
     )
     offload_backend: Literal["auto", "uva", "prefetch"] | None = Field(
         default=None, description="How weights in the host's memory are read: in place, or fetched ahead"
@@ -180,7 +423,7 @@ class FlagsInput(Input):
         default=None, description="Layers of a group whose last ones stay in the host's memory; 0: none do"
     )
     offload_num_in_group: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = Field(
-        default=None, description="Layers of each group that are stored in the host's memory; null: none"
+        default=None, description="Layers of each group that are stored in the host's memory; left out: none"
     )
     offload_prefetch_step: Annotated[int, Field(ge=0, le=MAX_LAYERS)] | None = Field(
         default=None, description="Layers that are fetched ahead, for which the GPU has room"
@@ -193,13 +436,81 @@ class FlagsInput(Input):
 class ServeInput(FlagsInput):
     """Flags of `vllm serve`, by its own names. One left out (or null) takes the release's own default."""
 
+    limit_mm_per_prompt: (
+        dict[
+            Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")],
+            Count | MediaLimitInput,
+        ]
+        | None
+    ) = Field(
+        default=None,
+        max_length=16,
+        description='Most images, videos and sounds of one prompt, by modality: `{"image": 2, '
+        '"video": 0}`, or objects with `count` and the sizes that are profiled; null: 999 of each',
+    )
+    mm_processor_kwargs: (
+        Annotated[
+            dict[Annotated[str, Field(min_length=1, max_length=64)], JsonValue],
+            Field(max_length=64),
+            AfterValidator(_small),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Arguments of the model's own processor of images and videos, such as `max_pixels`; "
+        "null: the processor's defaults",
+    )
+    eplb_config: EplbInput | None = Field(
+        default=None, description="How experts are moved between ranks; null: the defaults"
+    )
     speculative_config: SpeculativeInput | None = Field(
         default=None, description="Speculative decoding: how draft tokens are proposed; left out: none"
     )
 
+    hf_overrides: Annotated[dict[str, Any], Field(max_length=MAX_KEYS), AfterValidator(_small)] | None = (
+        Field(
+            default=None,
+            description="Keys that replace those of the config; of a config inside it, only the keys that "
+            "are named; null: none",
+        )
+    )
+    rope_scaling: Annotated[dict[str, Any], Field(max_length=MAX_KEYS), AfterValidator(_small)] | None = (
+        Field(
+            default=None,
+            description="Object that replaces the config's `rope_scaling`, up to 0.11.0; null: none",
+        )
+    )
+    environment: (
+        Annotated[
+            dict[
+                Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")],
+                Annotated[str, Field(max_length=200)],
+            ],
+            Field(max_length=MAX_KEYS),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Environment variables of the engine. Those that change a plan are used "
+        "(`VLLM_ATTENTION_BACKEND`, `VLLM_ALLOW_LONG_MAX_MODEL_LEN`, "
+        "`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, `VLLM_USE_V2_MODEL_RUNNER`), others are named in "
+        "`warnings` if they may; null: none",
+    )
+
+    def overrides(self) -> dict[str, Any]:
+        """Return the keys that replace those of the config."""
+        given = {"rope_scaling": self.rope_scaling, "rope_theta": self.rope_theta}
+        return {
+            **{name: value for name, value in given.items() if value is not None},
+            **(self.hf_overrides or {}),
+        }
+
     def flags(self) -> ServeFlags:
         """Return the engine's flags."""
         given = self.model_dump(exclude_none=True, exclude={"speculative_config"})
+        if "environment" in given:
+            given["environment"] = tuple(sorted(given["environment"].items()))
         given |= {name: tuple(given[name]) for name in LISTS if name in given}
+        given |= {name: JsonObject.of(given[name]) for name in OBJECTS if name in given}
         speculative = None if self.speculative_config is None else self.speculative_config.parsed()
         return ServeFlags(speculative_config=speculative, **given)

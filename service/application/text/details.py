@@ -1,4 +1,4 @@
-"""Writes the text below a table: the recommended candidate in full, and why others do not start."""
+"""Writes one candidate in full, what single changes give, and why others do not start."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -10,6 +10,7 @@ from service.advisor.plan_types import (
     Refusal,
     Verdict,
 )
+from service.application.text.words import fix_words, indented, sizes
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
 from service.memory.budget_types import Estimate, Evidence, MemoryBudget
@@ -17,27 +18,26 @@ from service.units import gib_text
 
 
 def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
-    """Yield lines about the recommended candidate: log lines, groups, memory, warnings."""
-    yield ""
-    yield f"Recommended: {', '.join((best.kv_cache_dtype, f'TP {_ranks(best)}', *best.attention_backends))}"
+    """Yield lines about the recommended candidate: warnings, log lines, groups, memory."""
+    if best.admission is not None:
+        yield from indented(f"Workload: {best.admission.explanation}", width)
+    for warning in best.warnings:
+        yield from indented(f"! {warning}", width)
     if best.kv_cache is not None:
         yield from (f"  log: {line}" for line in best.kv_cache.log_lines)
-        yield from _cache_lines(best.kv_cache)
-    if best.memory is not None:
-        yield from _memory_lines(best.memory)
-    if best.admission is not None:
-        yield from _indented(f"admission: {best.admission.explanation}", width)
+        yield from cache_lines(best.kv_cache, width)
     if best.waste is not None:
-        yield from _waste_lines(best.waste)
-    for warning in best.warnings:
-        yield from _indented(f"! {warning}", width)
+        yield from _waste_lines(best.waste, width)
+    if best.memory is not None:
+        yield from memory_lines(best.memory)
 
 
-def _cache_lines(cache: KvCache) -> Iterator[str]:
+def cache_lines(cache: KvCache, width: int) -> Iterator[str]:
+    """Yield the blocks of a cache and its groups, sizes in bytes."""
     yield f"  {cache.num_blocks:,} blocks of {cache.bytes_per_block:,} B"
     # Equal groups share one line.
     for group, alike in groupby(cache.groups):
-        yield f"  {_group_words(group, len(list(alike)))}"
+        yield from indented(_group_words(group, len(list(alike))), width)
 
 
 def _group_words(group: CacheGroup, times: int) -> str:
@@ -50,19 +50,20 @@ def _group_words(group: CacheGroup, times: int) -> str:
     )
 
 
-def _memory_lines(memory: MemoryBudget) -> Iterator[str]:
+def memory_lines(memory: MemoryBudget) -> Iterator[str]:
+    """Yield the memory of one rank, term by term, in GiB."""
     terms = (
         ("total", memory.total),
-        ("requested", memory.requested),
+        ("budget (total x utilization)", memory.requested),
         ("weights", memory.weights),
         ("activation", memory.activation),
         ("non-torch", memory.non_torch),
-        ("CUDA graphs", memory.cuda_graphs),
+        ("CUDA graphs, reserved", memory.cuda_graphs),
         ("KV cache", memory.available_kv),
-        ("graphs after", memory.captured_graphs),
+        ("CUDA graphs, after the cache", memory.captured_graphs),
     )
     yield "  memory of one rank in GiB:"
-    yield from (f"    {name:<12}{_estimate_words(estimate)}" for name, estimate in terms)
+    yield from (f"    {name:<28}{_estimate_words(estimate)}" for name, estimate in terms)
 
 
 def _estimate_words(estimate: Estimate) -> str:
@@ -79,10 +80,11 @@ def _evidence_words(evidence: Evidence | None) -> str:
     return f", {level}: {evidence.count} measured{logs}, the newest {age}"
 
 
-def _waste_lines(waste: Waste) -> Iterator[str]:
-    yield (
-        f"  a request of the maximum length takes {gib_text(waste.taken_bytes)} GiB of a rank, "
-        f"{gib_text(waste.ideal_bytes)} at best ({waste.percent:.1f} % wasted)"
+def _waste_lines(waste: Waste, width: int) -> Iterator[str]:
+    yield from indented(
+        f"a request of the maximum length takes {gib_text(waste.taken_bytes)} GiB of a rank, "
+        f"{gib_text(waste.ideal_bytes)} GiB at best ({waste.percent:.1f} % wasted)",
+        width,
     )
 
 
@@ -92,53 +94,52 @@ def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
         yield ""
         yield "Single changes, those that give most first:"
     for lever in levers:
-        admitted = "" if lever.admitted_at_once is None else f", {lever.admitted_at_once:+,} requests at once"
-        yield from _indented(
-            f"{lever.change}: {lever.max_concurrency:+.2f}x, {lever.tokens:+,} tokens, "
-            f"{gib_text(lever.available_bytes)} GiB{admitted}; {lever.cost}",
-            width,
-        )
+        yield from indented(f"{lever.change}: {_gain_words(lever)}; {lever.cost}", width)
+
+
+def _gain_words(lever: Lever) -> str:
+    words = [f"tokens {lever.tokens:+,}", f"concurrency {lever.max_concurrency:+.2f}x"]
+    if lever.completed_without_preemption is not None:
+        words.append(f"requests without preemption {lever.completed_without_preemption:+,}")
+    freed = gib_text(lever.available_bytes)
+    words.append("memory unchanged" if float(freed) == 0 else f"cache memory {float(freed):+.2f} GiB")
+    return ", ".join(words)
 
 
 def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
     """Yield in the engine's own words why candidates do not start, or might not, each reason once."""
-    reasons: dict[tuple[Verdict, Refusal], list[Candidate]] = {}
+    reasons: dict[tuple[str, ...], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.error is not None:
-            reasons.setdefault((candidate.verdict, candidate.error), []).append(candidate)
-    for (verdict, error), refused in reasons.items():
+            key = (candidate.verdict, *refused_lines(candidate.error, width))
+            reasons.setdefault(key, []).append(candidate)
+    for (verdict, *words), refused in reasons.items():
         yield ""
-        doubt = "Does not" if verdict is Verdict.REFUSED else "Might not"
+        doubt = "Does not" if verdict == Verdict.REFUSED else "Might not"
         yield from wrap(f"{doubt} start: {_names(refused)}", width, break_on_hyphens=False)
-        yield from _indented(f"{error.type} ({error.stage}): {error.message}", width)
-        yield from _indented(error.detail, width)
-        for fix in error.fix:
-            yield from _indented(f"fix: {fix}", width)
+        yield from words
+
+
+def refused_lines(error: Refusal, width: int) -> Iterator[str]:
+    """Yield one refusal: the engine's words, the numbers behind them, and what gets past it."""
+    yield from indented(f"{error.type} ({error.stage}): {error.message}", width)
+    yield from indented(error.detail, width)
+    for fix in error.fixes:
+        yield from indented(fix_words(fix), width)
+    for note in error.notes:
+        yield from indented(note, width)
 
 
 def _names(candidates: Iterable[Candidate]) -> str:
     """Name candidates, those of the same sizes together."""
-    sizes: dict[str, list[str]] = {}
+    taken: dict[str, list[str]] = {}
     for candidate in candidates:
-        sizes.setdefault(candidate.kv_cache_dtype, []).append(_ranks(candidate))
+        method = candidate.flags.quantization
+        words = sizes(candidate) if method is None else f"{sizes(candidate)} with {method} weights"
+        # Candidates that differ in their context alone are named once.
+        names = taken.setdefault(candidate.kv_cache_dtype, [])
+        names.extend([] if words in names else [words])
     dtypes: dict[tuple[str, ...], list[str]] = {}
-    for dtype, taken in sizes.items():
-        dtypes.setdefault(tuple(taken), []).append(dtype)
-    return "; ".join(f"TP {', '.join(taken)}: {', '.join(names)}" for taken, names in dtypes.items())
-
-
-def _ranks(candidate: Candidate) -> str:
-    stages = candidate.pipeline_parallel_size
-    return f"{candidate.tensor_parallel_size}" + (f" x PP {stages}" if stages > 1 else "")
-
-
-def _indented(text: str, width: int) -> Iterator[str]:
-    for paragraph in text.splitlines():
-        yield from wrap(
-            paragraph,
-            width,
-            initial_indent="  ",
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    for dtype, each in taken.items():
+        dtypes.setdefault(tuple(each), []).append(dtype)
+    return "; ".join(f"{', '.join(each)}: {', '.join(names)}" for each, names in dtypes.items())

@@ -1,9 +1,11 @@
 """Writes the explanation of a log as text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from service.application.text.layout import WIDTH
+from service.application.text.words import fix_words, printable
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -13,7 +15,17 @@ from service.explanation.explanation_types import (
     Finding,
 )
 
-WIDTH: Final = 110
+ADDED: Final = {
+    "model": "--model ORG/NAME or --config FILE",
+    "gpus": "--gpu",
+    "engine.version": "--engine-version",
+}
+"""Options that give what a log does not say."""
+COMMAND: Final = "  vllm serve "
+MOST_OF_A_MESSAGE: Final = 420
+"""Characters of a message that are shown; JSON has all of it."""
+FEW_FINDINGS: Final = 8
+"""Of more findings than this, those that are not compared are only counted."""
 MARKS: Final = {
     Agreement.AGREES: "=",
     Agreement.WITHIN: "~",
@@ -21,95 +33,180 @@ MARKS: Final = {
     Agreement.NOT_COMPARED: "?",
 }
 
+_ORDER: Final = (Agreement.DIFFERS, Agreement.AGREES, Agreement.WITHIN, Agreement.NOT_COMPARED)
 
-def render_explanation(explanation: Explanation, stored: StoredLog | None = None) -> str:
-    """Return an explanation as text of fixed width, and what was stored of the log."""
+
+def render_explanation(explanation: Explanation, stored: StoredLog | None = None, width: int = WIDTH) -> str:
+    """Return an explanation as text, and what was stored of the log; the command is not wrapped."""
     lines = (*_lines(explanation), *(() if stored is None else _stored(stored)))
-    return "".join(f"{line}\n" for line in lines)
+    wrapped = (each for line in lines for each in _wrapped(line, width))
+    return printable("".join(f"{line}\n" for line in wrapped))
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    log, request = explanation.log, explanation.request
-    release, model = log.release or "of an unnamed release", log.model or "no model named"
-    yield from _wrapped(f"{log.lines:,} lines; vLLM {release}; {model}")
+    """Yield what happened, why, and what to do first; then what was planned and compared."""
+    request = explanation.request
+    yield headline(explanation)
+    if explanation.ending is not None:
+        yield from _ending(explanation.ending)
+    yield ""
+    yield _log_in_words(explanation)
     if request is not None:
-        yield from _wrapped(f"Planned beside it: vLLM {request.engine.version} on {request.gpus[0].id}:")
+        yield f"Compared with the plan of vLLM {request.engine.version} on {request.gpus[0].id}:"
         yield f"  {explanation.command}"
     yield from _assumed("assumed", explanation.assumptions)
-    yield from _assumed("not planned", explanation.missing)
-    if explanation.ending is not None:
-        yield ""
-        yield from _ending(explanation.ending)
+    for missing in explanation.missing:
+        yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
     if explanation.findings:
-        yield ""
-        yield "= agrees   ~ within an estimate   X differs   ? not compared"
-        for finding in explanation.findings:
-            yield from _finding(finding)
-    for title, words in (("not modelled:", explanation.unmodelled), ("!", explanation.notes)):
-        for each in words:
-            yield from _wrapped(f"{title} {each}")
+        yield from _compared(explanation.findings)
+    for each in explanation.unmodelled:
+        flag, _, why = each.partition(": ")
+        yield f"Not counted: --{flag.replace('_', '-')} ({why})"
+    for note in explanation.notes:
+        yield f"! {note}"
+
+
+def _remedy(missing: Assumption) -> str:
+    return f" Add {ADDED[missing.field]}." if missing.field in ADDED else ""
+
+
+def headline(explanation: Explanation) -> str:
+    """Return in one sentence what happened."""
+    log, ending = explanation.log, explanation.ending
+    if ending is None:
+        return _without_failure(explanation)
+    cause = (ending.cause or "a cause that is not known").replace("_", " ")
+    which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
+    if ending.serving:
+        return f"The engine started and died later, on line {ending.line}: {cause}."
+    if ending.earlier:
+        return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
+    after = f" after '{ending.reached}'" if ending.reached else ""
+    return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
+
+
+def _without_failure(explanation: Explanation) -> str:
+    log = explanation.log
+    if not understood(explanation):
+        return "Nothing in this text was understood: no line of it is one of vLLM's log."
+    if log.milestone == "serving":
+        return "The engine started and serves; the log shows no failure."
+    if log.milestone:
+        return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
+    return "The log shows no failure, and no step of the start."
+
+
+def understood(explanation: Explanation) -> bool:
+    """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
+    log = explanation.log
+    said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release)
+    return explanation.ending is not None or any(said)
+
+
+def _log_in_words(explanation: Explanation) -> str:
+    log = explanation.log
+    release, model = (
+        log.release or log.around.release or "of an unnamed release",
+        log.model or "no model named",
+    )
+    starts = f"; {log.starts} starts" if log.starts > 1 else ""
+    order = "; newest line first" if log.newest_first else ""
+    unread = (
+        f"; {log.unread_lines:,} lines in the middle searched for failures alone" if log.unread_lines else ""
+    )
+    return f"Read: {log.lines:,} lines{unread}{starts}{order}; vLLM {release}; {model}"
+
+
+def _compared(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the comparison: what differs first; where much agrees, it is counted."""
+    counts = {each: sum(finding.agreement is each for finding in findings) for each in Agreement}
+    yield ""
+    yield (
+        f"Log and plan: {counts[Agreement.AGREES]} agree (=), "
+        f"{counts[Agreement.WITHIN]} within an estimate (~), "
+        f"{counts[Agreement.DIFFERS]} differ (X), {counts[Agreement.NOT_COMPARED]} not compared (?)"
+    )
+    for finding in sorted(findings, key=lambda each: (_ORDER.index(each.agreement), each.line)):
+        if finding.agreement is Agreement.NOT_COMPARED and len(findings) > FEW_FINDINGS:
+            continue
+        yield from _finding(finding)
 
 
 def _stored(stored: StoredLog) -> Iterator[str]:
     yield ""
     if stored.digest is None:
-        yield from _wrapped(f"Not stored: {stored.why}")
+        yield f"Not stored: {stored.why}"
         return
     yield f"Stored as evidence for later plans: {stored.digest[:12]}" if stored.new else "Stored before."
     if stored.why:
-        yield from _wrapped(f"  {stored.why}")
+        yield f"  {stored.why}"
 
 
 def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
     for each in assumptions:
         taken = f" = {each.taken}" if each.taken else ""
-        yield from _wrapped(f"  {title}: {each.field}{taken}: {each.why}")
+        yield f"  {title}: {each.field}{taken}: {each.why}"
 
 
 def _ending(ending: Diagnosis) -> Iterator[str]:
-    where = f" after '{ending.reached}'" if ending.reached else ""
-    yield from _wrapped(f"Failed on line {ending.line}{where}: {ending.cause or 'a cause that is not known'}")
-    yield from _wrapped(f"  {ending.type}: {ending.message}" if ending.type else f"  {ending.message}")
+    message = f"{ending.type}: {ending.message}" if ending.type else ending.message
+    yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
     if ending.means:
-        yield from _wrapped(f"  {ending.means} {ending.remedy}")
+        yield f"Why: {ending.means}"
     if ending.basis == "plan":
-        yield "  The log does not say why; the plan does."
+        yield "  The log does not say why; this is the plan's reason."
+    yield from _to_do(ending)
     if ending.planned is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
-        yield from _wrapped(
-            f"  {words}: {ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
-        )
+        refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
+        yield f"  {words}: {_cut(refusal, MOST_OF_A_MESSAGE)}"
         if ending.planned.detail:
-            yield from _wrapped(f"  {ending.planned.detail}")
+            yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
-        yield from _wrapped("  The plan does not foresee it: look at what was assumed.")
+        yield "  The plan does not fail here: check the assumptions above."
+
+
+def _to_do(ending: Diagnosis) -> Iterator[str]:
     for fix in ending.fixes:
-        gained = f": {fix.tokens:,} tokens, {fix.max_concurrency:.2f}x" if fix.tokens is not None else ""
-        yield from _wrapped(f"  fix, planned: {fix.words}: {fix.verdict.replace('_', ' ')}{gained}")
+        yield f"Do (planned): {fix_words(fix)}"
+    if not ending.fixes:
+        for offer in ending.offers:
+            yield f"Do (from the log's numbers): {offer}"
+    if ending.remedy:
+        yield f"{'In general' if ending.fixes or ending.offers else 'Do'}: {ending.remedy}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def _finding(finding: Finding) -> Iterator[str]:
     planned = "" if finding.planned is None else f", planned {_interval(finding)}"
-    yield from _wrapped(
+    yield (
         f"{MARKS[finding.agreement]} line {finding.line}: {finding.name.replace('_', ' ')} "
-        f"{_value(finding.logged)}{planned}: {finding.why}"
+        f"{number_in_words(finding.logged)}{planned}: {finding.why}"
     )
 
 
 def _interval(finding: Finding) -> str:
     if finding.low is None or finding.high is None or finding.low == finding.high:
-        return _value(finding.planned)
-    return f"{_value(finding.planned)} ({_value(finding.low)} to {_value(finding.high)})"
+        return number_in_words(finding.planned)
+    low, high = number_in_words(finding.low), number_in_words(finding.high)
+    return f"{number_in_words(finding.planned)} ({low} to {high})"
 
 
-def _value(value: float | str | None) -> str:
+def number_in_words(value: float | str | None) -> str:
+    """Return a value as people write it."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"
 
 
-def _wrapped(text: str) -> Iterator[str]:
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    if not text or text.startswith(COMMAND):
+        yield text
+        return
     indent = " " * (len(text) - len(text.lstrip()))
     yield from wrap(
-        text, WIDTH, subsequent_indent=f"{indent}    ", break_long_words=False, break_on_hyphens=False
+        text, width, subsequent_indent=f"{indent}    ", break_long_words=False, break_on_hyphens=False
     )

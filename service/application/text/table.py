@@ -1,129 +1,253 @@
-"""Writes a plan as a table, for a terminal."""
+"""Writes a plan for people, as text that fits a terminal."""
 
-from io import StringIO
-from math import inf
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-from rich.box import Box
-from rich.console import Console
-from rich.table import Table
-
-from service.advisor.plan_types import (
-    Candidate,
-    GpuPlan,
-    Plan,
-    Verdict,
-)
+from service.advisor.fixes import nearest_refused
+from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
 from service.application.schemas.architecture import ArchitectureAnswer
-from service.application.text.details import candidate_lines, lever_lines, refusal_lines
-from service.application.text.upgrades import upgrade_text
+from service.application.text.command import command_lines
+from service.application.text.commands import for_shell
+from service.application.text.comparison import comparison_lines
+from service.application.text.details import (
+    cache_lines,
+    candidate_lines,
+    lever_lines,
+    memory_lines,
+    refusal_lines,
+    refused_lines,
+)
+from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
+from service.application.text.upgrades import upgrade_lines
+from service.application.text.words import (
+    dtype_words,
+    indented,
+    printable,
+    sizes,
+    start_words,
+    verdict_words,
+)
+from service.engine_config.cache_dtype import canonical
+from service.engines.refusal import Stage
 from service.units import gib_text
 
-WIDTH: Final = 110
 DETAILED_GPUS: Final = 3
 """More GPU types than this are compared, one line each, instead of being described."""
+MOST_ROWS: Final = 12
+"""Candidates of one GPU type that are listed, unless all are requested."""
 
-RULED: Final = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+COLUMNS: Final = (
+    Column("cache dtype", left=True),
+    Column("TP"),
+    Column("PP"),
+    Column("DP"),
+    Column("EP"),
+    Column("verdict", left=True),
+    Column("context", spare=3),
+    Column("tokens"),
+    Column("concurrency"),
+    Column("block", spare=2),
+    Column("KV GiB", spare=1),
+)
 
 
-def render_plan(plan: Plan) -> str:
-    """Return a plan as ASCII text of fixed width; commands are not wrapped."""
-    parts = [_heading(plan)]
-    if len(plan.plans) > DETAILED_GPUS:
-        parts.append(_comparison(plan))
-    else:
-        parts.extend(map(_description, plan.plans))
-    parts.extend(upgrade_text(step, WIDTH) for step in plan.upgrades)
-    return "\n".join(parts)
+def render_plan(plan: Plan, options: TextOptions = DEFAULT_TEXT) -> str:
+    """Return a plan as text; commands are not wrapped."""
+    several = len(plan.plans) > 1
+    parts: list[Iterator[str]] = [_heading(plan, options.width)]
+    if plan.refusal is not None:
+        parts.append(_shared(plan, plan.refusal, options.width))
+    if several and (plan.refusal is None or options.every):
+        parts.append(comparison_lines(plan, options))
+    if not several or (len(plan.plans) <= DETAILED_GPUS and plan.refusal is None):
+        parts.extend(_description(gpu, options) for gpu in plan.plans)
+    parts.extend(upgrade_lines(step, options.width) for step in plan.upgrades)
+    return printable("\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts)))
 
 
-def _heading(plan: Plan) -> str:
+def _heading(plan: Plan, width: int) -> Iterator[str]:
     model, engine = plan.model, plan.engine
     architecture = ArchitectureAnswer.of(model.architecture)
     layers = ", ".join(f"{kind.layers} {kind.kind.replace('_', ' ')}" for kind in architecture.attention)
     patches = f" with {', '.join(engine.patches)}" if engine.patches else ""
     revision = f" at {model.revision[:12]}" if model.revision else ""
-    lines = [
-        f"{model.id}{revision} ({model.source}) on vLLM {engine.version}{patches}",
-        f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
-    ]
-    lines.extend(wrap(plan.verdict, WIDTH))
-    if engine.doubt:
-        lines.extend(wrap(f"Mind: {engine.doubt}", WIDTH))
-    if model.note:
-        lines.extend(wrap(f"Note: {model.note}", WIDTH))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _comparison(plan: Plan) -> str:
-    table = _table("GPU", "GiB", *COLUMNS)
-    for gpu in plan.plans:
-        best = gpu.recommended or max(gpu.candidates, key=_room, default=None)
-        cells = _cells(best) if best else ("",) * len(COLUMNS)
-        table.add_row(gpu.gpu.id, gib_text(gpu.gpu.memory_bytes), *cells)
-    return _drawn(table)
-
-
-def _description(plan: GpuPlan) -> str:
-    gpu = plan.gpu
-    capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
-    table = _table(*COLUMNS)
-    # Candidates that do not start stand below, with their reasons, unless there are no others.
-    alive = [candidate for candidate in plan.candidates if candidate.verdict is not Verdict.REFUSED]
-    for candidate in alive or plan.candidates:
-        table.add_row(*_cells(candidate))
-    lines = [f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}", ""]
-    lines.extend(_drawn(table).splitlines())
-    if plan.recommended is not None:
-        lines.extend(candidate_lines(plan.recommended, WIDTH))
-        lines.extend(wrap(plan.reason, WIDTH, initial_indent="  ", subsequent_indent="    "))
-    elif alive:
-        lines.extend(("", *wrap(plan.reason, WIDTH)))
-    lines.extend(lever_lines(plan.levers, WIDTH))
-    lines.extend(refusal_lines(plan.candidates, WIDTH))
-    if plan.recommended is not None:
-        lines.extend(("", plan.recommended.command))
-    return "".join(f"{line}\n" for line in lines)
-
-
-COLUMNS: Final = ("KV cache dtype", "TP", "PP", "verdict", "tokens", "concurrency", "block", "KV GiB")
-
-
-def _cells(candidate: Candidate) -> tuple[str, ...]:
-    cache = candidate.kv_cache
-    dtype, resolved = candidate.kv_cache_dtype, candidate.resolved_kv_cache_dtype
-    return (
-        dtype if resolved in {None, dtype} else f"{dtype} ({resolved})",
-        str(candidate.tensor_parallel_size),
-        str(candidate.pipeline_parallel_size),
-        candidate.verdict.replace("_", " "),
-        f"{cache.tokens:,}" if cache else "-",
-        f"{cache.max_concurrency:.2f}x" if cache else "-",
-        str(candidate.block_size or "-"),
-        gib_text(cache.available_bytes) if cache else _available(candidate),
+    name = " ".join(printable(model.id).split())
+    yield f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
+    yield from wrap(
+        f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}", width
     )
+    yield from wrap(plan.verdict, width, break_on_hyphens=False)
+    if plan.command is not None:
+        yield from command_lines(plan.command, width)
+    if engine.doubt:
+        yield from wrap(f"Warning: {engine.doubt}", width)
+    if model.note:
+        yield from wrap(f"Note: {model.note}", width)
 
 
-def _room(candidate: Candidate) -> float:
-    """Return bytes that are left for the cache of a candidate that does not start; the most is nearest."""
-    return candidate.memory.available_kv.bytes if candidate.memory else -inf
+def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
+    yield f"The same refusal on all {len(plan.plans)} GPU types:"
+    yield from refused_lines(refusal, width)
 
 
-def _available(candidate: Candidate) -> str:
-    return gib_text(candidate.memory.available_kv.bytes) if candidate.memory else "-"
+def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
+    gpu, width, best = plan.gpu, options.width, plan.recommended
+    capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
+    yield f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}"
+    if best is not None:
+        yield from _recommended(plan, best, width)
+    else:
+        yield from _not_recommended(plan, width)
+    yield from lever_lines(plan.levers, width)
+    yield from _others(plan, options)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=RULED, show_edge=False, pad_edge=False)
-    for column in columns:
-        text = column in {"GPU", "KV cache dtype", "verdict"}
-        table.add_column(column, justify="left" if text else "right", no_wrap=True)
-    return table
+def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
+    searched = "Recommended" if len(plan.candidates) > 1 else "As given"
+    yield ""
+    backends = ", ".join(best.attention_backends)
+    words = (start_words(best), *filter(None, (backends,)))
+    yield from wrap(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
+    yield ""
+    yield best.command if best.command.isprintable() else for_shell(best.command)
+    yield ""
+    yield from indented(plan.reason, width)
+    yield from candidate_lines(best, width)
 
 
-def _drawn(table: Table) -> str:
-    console = Console(file=StringIO(), width=2 * WIDTH, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(table)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+def _not_recommended(plan: GpuPlan, width: int) -> Iterator[str]:
+    """Yield why nothing is recommended: the nearest refused candidate with its memory and its fixes."""
+    near = nearest_refused(plan.candidates)
+    yield ""
+    if near is None or near.error is None:
+        yield from indented(plan.reason, width, indent="")
+        return
+    nearest = "Nearest to a start" if len(plan.candidates) > 1 else "Does not start"
+    yield f"{nearest}: {start_words(near)}"
+    yield from refused_lines(near.error, width)
+    if near.kv_cache is not None:
+        yield from cache_lines(near.kv_cache, width)
+    if near.memory is not None:
+        yield from memory_lines(near.memory)
+
+
+def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
+    """Yield the other candidates: a table of those that start, and why the rest does not."""
+    if len(plan.candidates) == 1:
+        if plan.candidates[0].verdict is Verdict.UNCERTAIN:
+            yield from refusal_lines(plan.candidates, options.width)
+        return
+    alive = [each for each in plan.candidates if each.verdict is not Verdict.REFUSED]
+    rows = plan.candidates if options.every else tuple(alive)
+    merged = [[each] for each in rows] if options.every else _merged(rows)
+    shown = merged if options.every else merged[:MOST_ROWS]
+    if shown:
+        yield ""
+        yield from drawn(COLUMNS, [_row(alike) for alike in shown], options.width)
+    if len(shown) < len(merged):
+        yield f"{len(merged) - len(shown)} more start or may start{options.more}."
+    absent = () if options.every else _absent(plan)
+    layouts = {} if options.every else _refused_sizes(plan)
+    if absent or layouts:
+        yield ""
+    if absent:
+        yield from indented(f"Not on this GPU: {', '.join(absent)}.", options.width, indent="")
+    for words, names in _by_words(layouts).items():
+        yield from indented(f"Not with {', '.join(names)}: {words}.", options.width, indent="")
+    near = nearest_refused(plan.candidates)
+    explained = None if near is None else near.error
+    rest = [
+        each
+        for each in plan.candidates
+        if each.kv_cache_dtype not in absent
+        and sizes(each) not in layouts
+        and (options.every or not _equal(each.error, explained))
+    ]
+    yield from refusal_lines(rest, options.width)
+
+
+def _absent(plan: GpuPlan) -> tuple[str, ...]:
+    """Return the cache dtypes that nobody asked for, and that the engine does not have for this GPU.
+
+    Every candidate was refused before its memory mattered, and at least one for another reason than the dtype
+    of the model: what refuses both, such as a number of ranks, says nothing about a dtype.
+    """
+    errors: dict[str, list[Refusal | None]] = {}
+    for each in plan.candidates:
+        errors.setdefault(each.kv_cache_dtype, []).append(each.error)
+    shared = {error.bare for error in errors.get("auto", []) if error is not None}
+    own = {
+        dtype: [error for error in found if error is None or error.bare not in shared]
+        for dtype, found in errors.items()
+        if dtype != "auto" and len(errors) > 1
+    }
+    return tuple(dtype for dtype, found in own.items() if found and all(map(_is_early, found)))
+
+
+def _refused_sizes(plan: GpuPlan) -> dict[str, Refusal]:
+    """Return the refusal by parallel sizes, where it is the same for every cache dtype before its memory.
+
+    Empty where there are no other sizes.
+    """
+    found: dict[str, list[Refusal | None]] = {}
+    for each in plan.candidates:
+        found.setdefault(sizes(each), []).append(each.error)
+    refused = {
+        name: errors[0]
+        for name, errors in found.items()
+        if errors[0] is not None and _is_early(errors[0]) and all(_equal(each, errors[0]) for each in errors)
+    }
+    return refused if len(refused) < len(found) else {}
+
+
+def _by_words(refused: Mapping[str, Refusal]) -> dict[str, list[str]]:
+    """Return the sizes that are refused, by the reason in one line."""
+    names: dict[str, list[str]] = {}
+    for name, error in refused.items():
+        words = " ".join((error.detail or error.message).split()).rstrip(".")
+        names.setdefault(words, []).append(name)
+    return names
+
+
+def _is_early(error: Refusal | None) -> bool:
+    """Whether a start is refused before its memory matters."""
+    return error is not None and error.stage is not Stage.MEMORY
+
+
+def _equal(one: Refusal | None, other: Refusal | None) -> bool:
+    """Whether two refusals are one, whatever their fixes."""
+    return one is not None and other is not None and one.bare == other.bare
+
+
+def _row(alike: Sequence[Candidate]) -> dict[str, str]:
+    candidate = alike[0]
+    cache, memory = candidate.kv_cache, candidate.memory
+    names = [dtype_words(candidate)] if len(alike) == 1 else [each.kv_cache_dtype for each in alike]
+    method = candidate.flags.quantization
+    weights = () if method is None else (f"{method} weights",)
+    return {
+        "cache dtype": ", ".join((*names, *weights)),
+        "TP": str(candidate.tensor_parallel_size),
+        "PP": str(candidate.pipeline_parallel_size),
+        "DP": str(candidate.data_parallel_size),
+        "EP": "yes" if candidate.enable_expert_parallel else "",
+        "verdict": verdict_words(candidate.verdict),
+        "context": f"{cache.max_model_len:,}" if cache else "-",
+        "tokens": "-" if candidate.all_tokens is None else f"{candidate.all_tokens:,}",
+        "concurrency": "-" if candidate.all_requests is None else f"{candidate.all_requests:.2f}x",
+        "block": str(candidate.block_size or "-"),
+        "KV GiB": gib_text(memory.available_kv.bytes) if memory else "-",
+    }
+
+
+def _merged(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Put candidates together that differ in nothing but in the name of one cache dtype."""
+    alike: dict[tuple[object, ...], list[Candidate]] = {}
+    for each in candidates:
+        dtype = canonical(each.resolved_kv_cache_dtype or each.kv_cache_dtype)
+        tokens = None if each.kv_cache is None else each.kv_cache.tokens
+        sizes = (each.tensor_parallel_size, each.pipeline_parallel_size, each.flags.data_parallel_size)
+        key = (dtype, each.verdict, *sizes, each.block_size, tokens, each.attention_backends)
+        alike.setdefault(key, []).append(each)
+    return list(alike.values())

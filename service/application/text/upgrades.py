@@ -6,12 +6,8 @@ from textwrap import wrap
 from service.advisor.plan_types import Upgrade, UpgradeOutcome, Verdict
 
 
-def upgrade_text(step: Upgrade, width: int) -> str:
-    """Return one step between releases as text, wrapped at a width in characters."""
-    return "".join(f"{line}\n" for line in _lines(step, width))
-
-
-def _lines(step: Upgrade, width: int) -> Iterator[str]:
+def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
+    """Yield one step between releases, wrapped at a width in characters."""
     yield f"-- {step.gpu}: vLLM {step.before.version} to {step.after.version}"
     if not step.changed:
         yield "  nothing changes for these flags"

@@ -1,0 +1,78 @@
+"""The contract and its page: `/openapi.json`, `/openapi.yaml`, `/docs`, and what `/` answers."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from service import __version__
+from service.api.openapi import openapi_yaml
+from service.api.responses import prefers_page
+
+router = APIRouter(include_in_schema=False)
+
+YAML: Final = "application/yaml"
+ASSETS: Final[Mapping[str, str]] = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+    "LICENSE": "text/plain",
+    "NOTICE": "text/plain",
+}
+"""Media types of the files of Swagger UI, which `swagger_ui/vendored.toml` describes."""
+CACHED: Final = {"Cache-Control": "public, max-age=86400"}
+
+
+@router.get("/")
+async def get_index(request: Request) -> Response:
+    """Send a browser to the documentation, and name the documents to everybody else."""
+    if prefers_page(request.headers.get("accept", "")):
+        return RedirectResponse("/docs")
+    return JSONResponse(
+        {
+            "name": "dryserve",
+            "version": __version__,
+            "documentation": "/docs",
+            "openapi": ["/openapi.json", "/openapi.yaml"],
+            "plan": "/v1/plan",
+        }
+    )
+
+
+@router.get("/openapi.yaml")
+async def get_openapi_yaml(request: Request) -> Response:
+    """Return the contract as it is committed."""
+    state = request.app.state
+    if not hasattr(state, "openapi_yaml"):
+        state.openapi_yaml = openapi_yaml(request.app)
+    return Response(state.openapi_yaml, media_type=YAML)
+
+
+@router.get("/docs")
+async def get_docs() -> HTMLResponse:
+    """Return a page on which every route can be tried; it loads nothing from elsewhere."""
+    return get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title="dryserve",
+        swagger_js_url="/docs/swagger-ui-bundle.js",
+        swagger_css_url="/docs/swagger-ui.css",
+        swagger_favicon_url="/docs/favicon-32x32.png",
+    )
+
+
+@router.get("/docs/{name}")
+async def get_asset(name: str) -> Response:
+    """Return a file of Swagger UI."""
+    if name not in ASSETS:
+        raise HTTPException(404)
+    return Response(_asset(name), headers=CACHED, media_type=ASSETS[name])
+
+
+@cache
+def _asset(name: str) -> bytes:
+    return files("service.api").joinpath("swagger_ui", name).read_bytes()

@@ -1,0 +1,22 @@
+"""Routes about workers, for people."""
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter
+
+from service.api.auth import Reader
+from service.api.dependencies import Parts
+from service.application.schemas.workers import WorkerAnswer, WorkerList
+
+router = APIRouter(tags=["workers"])
+
+
+@router.get("/workers", summary="List workers")
+async def list_workers(services: Parts, reader: Reader) -> WorkerList:
+    """List the workers that asked this service for a job since it started, and what each can run."""
+    del reader
+    seen = services.probes.workers
+    return WorkerList(
+        since=datetime.fromtimestamp(seen.since, UTC),
+        workers=[WorkerAnswer.of(each, active=seen.is_there(each)) for each in seen.all()],
+    )

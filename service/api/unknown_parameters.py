@@ -1,0 +1,64 @@
+"""Refuses query parameters that a route does not have: one that is passed over would go unnoticed."""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from fastapi._compat import ModelField
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from service.api.routes.log_body import condensed_log
+from service.application.errors import UnknownParameter
+from service.application.schemas.base import Input
+
+
+async def known_parameters_only(request: Request) -> None:
+    """Check the names of a request's query parameters.
+
+    Raises:
+        UnknownParameter: the route has no parameter of such a name.
+    """
+    route = request.scope.get("route")
+    if condensed_log(request) is not None:
+        # What is given with a log was checked when the log was read.
+        return
+    if not request.scope["query_string"] or not isinstance(route, APIRoute):
+        return
+    known = _known(route)
+    if known is None:
+        return
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    if unknown:
+        raise UnknownParameter(unknown, known)
+
+
+def body_schema(request: Request) -> type[Input] | None:
+    """Return the schema of the body that a request's route takes; ``None`` if it takes none."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute) or route.body_field is None:
+        return None
+    annotation = route.body_field.field_info.annotation
+    kinds = (annotation, *get_args(annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Input)), None)
+
+
+def _known(route: APIRoute) -> tuple[str, ...] | None:
+    """Return the names of a route's parameters; ``None`` if a schema checks them all."""
+    fields = tuple(_query_fields(route.dependant))
+    if any(_is_schema(field.field_info.annotation) for field in fields):
+        return None
+    return tuple(field.alias for field in fields)
+
+
+def _query_fields(dependant: Dependant) -> Iterator[ModelField]:
+    """Yield the query parameters of a route and of what it depends on."""
+    yield from dependant.query_params
+    for deeper in dependant.dependencies:
+        yield from _query_fields(deeper)
+
+
+def _is_schema(annotation: object) -> bool:
+    kinds = (annotation, *get_args(annotation))
+    return any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds)

@@ -1,0 +1,116 @@
+"""Finds values of flags that the engine cannot be started with, before anything is planned."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Final
+
+from packaging.version import Version
+
+from service.application.errors import (
+    InputFault,
+    UnknownCacheDtype,
+    UnknownFlagValue,
+    UnknownSpeculativeMethod,
+)
+from service.engines.arguments.arguments import arguments_of
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES, rules_for, unavailable_flags
+
+CHECKED_APART: Final = frozenset({"kv_cache_dtype"})
+"""Flags whose values have a table of their own."""
+UNTOUCHED: Final = ServeFlags()
+
+
+def flag_faults(flags: ServeFlags, release: Version) -> tuple[InputFault, ...]:
+    """Return every flag that the release does not have, and every value that no release takes.
+
+    A value that only other releases take is no fault: the plan answers with the engine's refusal.
+    """
+    return tuple(_faults(flags, release))
+
+
+def _faults(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
+    unavailable = tuple(unavailable_flags(flags, release))
+    for error in unavailable:
+        yield InputFault(f"/serve/{error.flag}", error)
+    missing = {error.flag for error in unavailable}
+    for name, given in _given_words(flags):
+        if name in missing or _is_choice_of(release, name, given):
+            continue
+        if name in _choices() and not _is_choice(name, given):
+            yield InputFault(f"/serve/{name}", UnknownFlagValue(name, given, _choices()[name]))
+    # What the release itself has is known without reading the rules of all others.
+    rules = rules_for(release)
+    if flags.kv_cache_dtype not in rules.dtypes.accepted:
+        yield from _cache_dtype_fault(flags)
+    if flags.speculative_config is None or flags.speculative_config.method not in rules.speculation.methods:
+        yield from _method_fault(flags)
+
+
+def _given_words(flags: ServeFlags) -> list[tuple[str, str]]:
+    """Return the flags that are given as a word, in the order of their names."""
+    given = ((each.name, getattr(flags, each.name)) for each in fields(flags))
+    return sorted((name, value) for name, value in given if isinstance(value, str) and _is_set(name, value))
+
+
+def _is_set(name: str, value: str) -> bool:
+    return name not in CHECKED_APART and value != getattr(UNTOUCHED, name)
+
+
+def _is_choice_of(release: Version, name: str, given: str) -> bool:
+    """Whether the release itself takes a word, which is found without reading the tables of all others."""
+    table = arguments_of(release)
+    return name in table and given in (table[name].choices or ())
+
+
+def _is_choice(name: str, given: str) -> bool:
+    tables = (arguments_of(release) for release in RELEASES)
+    arguments = [table[name] for table in tables if name in table]
+    if given == "None" and any(argument.nullable for argument in arguments):
+        return True
+    folded = given.lower().replace("-", "_") if any(argument.folded for argument in arguments) else given
+    return not {given, folded}.isdisjoint(_choices()[name])
+
+
+@cache
+def _choices() -> dict[str, tuple[str, ...]]:
+    """Return the values of all releases together, of the modelled flags that take only certain words.
+
+    A flag that takes any word in one release is left out, and so are numbers.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name in ServeFlags.__dataclass_fields__:
+        states = [arguments_of(release)[name] for release in RELEASES if name in arguments_of(release)]
+        if name not in CHECKED_APART and states and all(state.choices for state in states):
+            found[name] = tuple(dict.fromkeys(choice for state in states for choice in state.choices))
+    methods = (method for each in RELEASES for method in rules_for(each).checkpoints.quantization_methods)
+    return {**found, "quantization": tuple(sorted(set(methods)))}
+
+
+@cache
+def _cache_dtypes() -> tuple[str, ...]:
+    """Return the cache dtypes of all releases together."""
+    dtypes = (dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
+    return tuple(dict.fromkeys(dtypes))
+
+
+@cache
+def _speculative_methods() -> tuple[str, ...]:
+    """Return the methods of speculative decoding of all releases together."""
+    methods = (method for release in RELEASES for method in rules_for(release).speculation.methods)
+    return tuple(dict.fromkeys(methods))
+
+
+def _cache_dtype_fault(flags: ServeFlags) -> Iterator[InputFault]:
+    given = flags.kv_cache_dtype
+    if given is not None and given not in _cache_dtypes():
+        yield InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
+
+
+def _method_fault(flags: ServeFlags) -> Iterator[InputFault]:
+    config = flags.speculative_config
+    if config is None or config.method is None or config.method in _speculative_methods():
+        return
+    error = UnknownSpeculativeMethod(config.method, _speculative_methods())
+    yield InputFault("/serve/speculative_config/method", error)

@@ -1,0 +1,148 @@
+"""Writes several GPU types as a table, one line each."""
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Final
+
+from service.advisor.fixes import nearest_refused
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
+from service.advisor.service_level import Service, service_of
+from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
+from service.application.text.words import dtype_words, verdict_words
+from service.engines.refusal import Stage
+from service.units import gib_text
+
+SIZES, SHORT_SIZES = "GPUs (TP x PP x DP)", "GPUs"
+COLUMNS: Final = (
+    Column("GPU", left=True),
+    Column("GiB", spare=4),
+    Column(SIZES, left=True),
+    Column(SHORT_SIZES, left=True),
+    Column("cache dtype", left=True, spare=2),
+    Column("verdict", left=True),
+    Column("serves", left=True),
+    Column("tokens", spare=1),
+    Column("concurrency", spare=3),
+    Column("KV GiB", spare=5),
+    Column("why", left=True, below=True),
+)
+SORTED_BY: Final = {"memory": "GiB", "tokens": "tokens"}
+"""By order: the column that is not left out, where it otherwise may be."""
+NONE_LEFT: Final = {
+    "starting": "It starts on none of the GPU types.",
+    "serving": "No GPU type serves the whole workload.",
+}
+
+
+def comparison_lines(plan: Plan, options: TextOptions) -> Iterator[str]:
+    """Yield a table of the GPU types, in the order and with the rows that the options ask for."""
+    kept = [gpu for gpu in plan.plans if _is_kept(gpu, plan.workload, options.only)]
+    if not kept:
+        yield NONE_LEFT[options.only or "starting"]
+        return
+    ordered = kept if options.order is None else sorted(kept, key=lambda gpu: _rank(gpu, options.order))
+    rows = [_row(gpu, plan.workload, options.width) for gpu in ordered]
+    yield from drawn(COLUMNS, rows, options.width, SORTED_BY.get(options.order or "name"))
+    if len(kept) < len(plan.plans):
+        yield f"{len(plan.plans) - len(kept)} other GPU types are left out by --only {options.only}."
+
+
+def _is_kept(plan: GpuPlan, workload: Workload | None, only: Kept | None) -> bool:
+    best = plan.recommended
+    if only == "serving":
+        return best is not None and service_of(best, workload) is Service.WHOLE
+    return only is None or best is not None
+
+
+def _rank(plan: GpuPlan, order: Order | None) -> tuple[float | str, ...]:
+    best = plan.recommended
+    memory = plan.gpu.memory_bytes
+    if order == "name":
+        return (plan.gpu.id,)
+    if order == "memory":
+        return (memory, plan.gpu.id)
+    if order == "tokens":
+        return (-((best.all_tokens if best else None) or -1), plan.gpu.id)
+    return (inf if best is None else best.gpus, memory, plan.gpu.id)
+
+
+def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]:
+    best = plan.recommended or nearest_refused(plan.candidates) or next(iter(plan.candidates), None)
+    row = dict.fromkeys((column.name for column in COLUMNS), "")
+    row |= {"GPU": plan.gpu.id, "GiB": gib_text(plan.gpu.memory_bytes)}
+    if best is None:
+        return row
+    return row | {
+        SIZES: _sizes(best) if width >= WIDTH else "",
+        SHORT_SIZES: "" if width >= WIDTH else _short_sizes(best),
+        "cache dtype": dtype_words(best) + _weights(best),
+        "verdict": verdict_words(best.verdict),
+        "serves": "" if workload is None else _served(best, workload),
+        "tokens": "-" if best.all_tokens is None else f"{best.all_tokens:,}",
+        "concurrency": "-" if best.all_requests is None else f"{best.all_requests:.2f}x",
+        "KV GiB": gib_text(best.memory.available_kv.bytes) if best.memory else "-",
+        "why": why(best),
+    }
+
+
+def _weights(candidate: Candidate) -> str:
+    method = candidate.flags.quantization
+    return "" if method is None else f", {method} weights"
+
+
+def _sizes(candidate: Candidate) -> str:
+    return f"{candidate.gpus} ({' x '.join(_each_size(candidate))}){_experts(candidate)}"
+
+
+def _short_sizes(candidate: Candidate) -> str:
+    count = candidate.gpus
+    alone = count == candidate.tensor_parallel_size
+    words = str(count) if alone else f"{count}={'x'.join(_each_size(candidate))}"
+    return f"{words}{_experts(candidate)}"
+
+
+def _experts(candidate: Candidate) -> str:
+    """Return the mark of expert parallelism."""
+    return " EP" if candidate.enable_expert_parallel else ""
+
+
+def _each_size(candidate: Candidate) -> tuple[str, str, str]:
+    tensor, pipeline = candidate.tensor_parallel_size, candidate.pipeline_parallel_size
+    return (str(tensor), str(pipeline), str(candidate.flags.data_parallel_size))
+
+
+def _served(candidate: Candidate, workload: Workload) -> str:
+    admission, wanted = candidate.admission, workload.concurrent_requests
+    if admission is None:
+        return "-"
+    match service_of(candidate, workload):
+        case Service.WHOLE:
+            return f"all {wanted:,}"
+        case Service.INTERRUPTED:
+            return f"{admission.completed_without_preemption:,} of {wanted:,} finish"
+        case _:
+            return f"{admission.admitted_at_once:,} of {wanted:,} run"
+
+
+def why(candidate: Candidate) -> str:
+    """Return in a few words why a candidate does not start or may not; empty where it starts."""
+    if candidate.verdict is Verdict.STARTS:
+        return ""
+    error, memory = candidate.error, candidate.memory
+    if memory is not None and (error is None or error.stage is Stage.MEMORY):
+        available = memory.available_kv
+        if memory.weights.low > memory.total.high:
+            return f"{gib_text(memory.weights.bytes)} GiB of weights on one GPU"
+        if error is not None and available.bytes < 0:
+            return f"{gib_text(-available.bytes)} GiB too little"
+        if error is not None:
+            return f"{gib_text(available.bytes)} GiB of cache are too few"
+        if available.low != available.high:
+            return f"{gib_text(available.low)} to {gib_text(available.high)} GiB of cache"
+    words = _doubt(candidate.doubts) if error is None else error.message or error.type
+    return " ".join(words.split())
+
+
+def _doubt(doubts: Sequence[str]) -> str:
+    return doubts[0] if doubts else ""

@@ -1,0 +1,121 @@
+"""How a text is laid out: its width, what it leaves out, and tables that fit the width."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final, Literal, TypeAlias
+
+Order: TypeAlias = Literal["gpus", "tokens", "memory", "name"]
+"""Order of GPU types: fewest GPUs, most tokens, least memory of one GPU, or by name."""
+Kept: TypeAlias = Literal["starting", "serving"]
+"""GPU types that are listed: those on which it starts or may start, or that serve the whole workload."""
+
+WIDTH: Final = 110
+"""Characters of a line where the reader's width is not known."""
+NARROWEST: Final = 60
+WIDEST: Final = 160
+"""Least and most characters of a line, whatever the terminal: longer lines are hard to read."""
+GAP, NARROW_GAP = "   ", "  "
+"""What is between columns; lines shorter than ``WIDTH`` have the narrow one."""
+CUT_OFF: Final = "..."
+READABLE_CUT: Final = 30
+"""Characters of a last column with less room than this that go below the rows, where it allows that."""
+LEAST_CUT: Final = 16
+"""Characters that are left at least of a column that is cut; where there is less room, it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How a plan is written for people."""
+
+    width: int = WIDTH
+    """Characters of a line; commands and long words may be longer."""
+    every: bool = False
+    """Whether to list every candidate, and every refusal in full."""
+    order: Order | None = None
+    """Order of several GPU types; ``None`` for that of the request."""
+    only: Kept | None = None
+    more: str = ""
+    """How to get what is left out, to end a sentence with: ``, which --all lists``."""
+
+
+DEFAULT_TEXT: Final = TextOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    left: bool = False
+    """Whether its cells are aligned to the left."""
+    spare: int = 0
+    """Columns with the highest number are left out first where the line is too short; 0 never is."""
+    below: bool = False
+    """Whether its cells are written below their rows where the line is too short."""
+
+
+def drawn(
+    columns: Sequence[Column], rows: Sequence[Mapping[str, str]], width: int, kept: str | None = None
+) -> list[str]:
+    """Return the lines of a table that fits a width in characters, and which columns it leaves out.
+
+    Columns in which all rows are empty are not shown. Where the rest is too wide, cells of columns marked
+    ``below`` go below their rows, then spare columns are left out, except that of the name ``kept``.
+    """
+    gap = GAP if width >= WIDTH else NARROW_GAP
+    shown = [each for each in columns if any(row[each.name] for row in rows)]
+    narrow = (
+        width < WIDTH and _total(shown, rows, gap) - max(0, _width(shown[-1], rows) - READABLE_CUT) > width
+    )
+    below = [each for each in shown if each.below] if narrow else []
+    shown = [each for each in shown if each not in below]
+    left_out: list[Column] = []
+    while _least(shown, rows, gap) > width:
+        spare = [each for each in shown if each.spare and each.name != kept]
+        if not spare:
+            break
+        left_out.append(max(spare, key=lambda each: each.spare))
+        shown.remove(left_out[-1])
+    widths = [_width(each, rows) for each in shown]
+    if shown[-1].left:
+        widths[-1] -= max(0, _total(shown, rows, gap) - width)
+    lines = [_line([each.name for each in shown], shown, widths, gap)]
+    lines.append("-" * (sum(widths) + len(gap) * (len(widths) - 1)))
+    for row in rows:
+        lines.append(_line([row[each.name] for each in shown], shown, widths, gap))
+        for each in below:
+            indent = "  "
+            lines.extend(wrap(row[each.name], width, initial_indent=indent, subsequent_indent=indent))
+    if left_out:
+        names = ", ".join(each.name for each in columns if each in left_out)
+        lines.extend(wrap(f"A wider terminal also shows: {names}.", width))
+    return lines
+
+
+def _least(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], gap: str) -> int:
+    """Return the characters of a row whose last column is cut as far as it may be."""
+    last = columns[-1]
+    cut = max(0, _width(last, rows) - LEAST_CUT) if last.left else 0
+    return _total(columns, rows, gap) - cut
+
+
+def _total(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], gap: str) -> int:
+    return sum(_width(each, rows) for each in columns) + len(gap) * (len(columns) - 1)
+
+
+def _width(column: Column, rows: Sequence[Mapping[str, str]]) -> int:
+    return max(len(column.name), *(len(row[column.name]) for row in rows))
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], gap: str) -> str:
+    cut = [_cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    padded = (
+        cell.ljust(width) if column.left else cell.rjust(width)
+        for cell, column, width in zip(cut, columns, widths, strict=True)
+    )
+    return gap.join(padded).rstrip()
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - len(CUT_OFF)].rstrip()}{CUT_OFF}"

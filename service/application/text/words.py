@@ -1,0 +1,77 @@
+"""Words that every text for people shares: verdicts, GPUs, cache dtypes, fixes."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from service.advisor.plan_types import Candidate, Fix, Verdict
+
+
+def printable(text: str) -> str:
+    """Return a text with a space for each character that a terminal would obey; line breaks stay."""
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """Return a verdict as people write it: ``does not start``."""
+    return verdict.replace("_", " ")
+
+
+def sizes(candidate: Candidate) -> str:
+    """Return the parallel sizes, those of one left out: ``TP 8 x PP 2``; ``TP 1`` for one GPU."""
+    words = [f"TP {candidate.tensor_parallel_size}"]
+    if candidate.pipeline_parallel_size > 1:
+        words.append(f"PP {candidate.pipeline_parallel_size}")
+    if candidate.flags.data_parallel_size > 1:
+        words.append(f"DP {candidate.flags.data_parallel_size}")
+    if candidate.enable_expert_parallel:
+        words.append("EP")
+    return " x ".join(words)
+
+
+def gpus_words(candidate: Candidate) -> str:
+    """Return how many GPUs a candidate takes, and how they are used: ``16 GPUs (TP 8 x PP 2)``."""
+    count = candidate.gpus
+    words = "1 GPU" if count == 1 else f"{count} GPUs ({sizes(candidate)})"
+    return words if candidate.replicas == 1 else f"{candidate.replicas} replicas of {words}"
+
+
+def dtype_words(candidate: Candidate) -> str:
+    """Return the cache dtype, with what it stands for where it names no type itself."""
+    dtype, resolved = candidate.kv_cache_dtype, candidate.resolved_kv_cache_dtype
+    return dtype if resolved in {None, dtype} else f"{dtype} ({resolved})"
+
+
+def start_words(candidate: Candidate) -> str:
+    """Return what a candidate starts with: cache dtype, quantized weights, shorter context, GPUs."""
+    method, length = candidate.flags.quantization, candidate.flags.max_model_len
+    weights = () if method is None else (f"{method} weights",)
+    context = () if not length or length < 0 else (f"context {length:,}",)
+    return ", ".join((dtype_words(candidate), *weights, *context, gpus_words(candidate)))
+
+
+def figures(candidate: Candidate) -> str:
+    """Return the tokens and the concurrency of a candidate's cache; empty without a cache."""
+    cache = candidate.kv_cache
+    return "" if cache is None else f"{cache.tokens:,} tokens, {cache.max_concurrency:.2f}x"
+
+
+def fix_words(fix: Fix) -> str:
+    """Return a fix with what it gives: ``vLLM >= 0.24.0: 249,059 tokens, 1.90x``."""
+    gain = "" if fix.tokens is None else f": {fix.tokens:,} tokens"
+    if fix.max_concurrency is not None:
+        gain += f", {fix.max_concurrency:.2f}x"
+    doubt = "" if fix.verdict is Verdict.STARTS else f" ({verdict_words(fix.verdict)})"
+    return f"Fix: {fix.change}{gain}{doubt}"
+
+
+def indented(text: str, width: int, indent: str = "  ") -> Iterator[str]:
+    """Yield the lines of a text, wrapped and indented; a word longer than a line stays whole."""
+    for paragraph in text.splitlines():
+        yield from wrap(
+            paragraph,
+            width,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )

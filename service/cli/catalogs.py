@@ -1,0 +1,99 @@
+"""`dryserve gpus list`, `dryserve engines list`, `dryserve models list`: what can be planned, by name."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from service.application.engine_catalog import engine_list
+from service.application.model_catalog import bundled_models
+from service.application.schemas.hardware import GpuAnswer, GpuList
+from service.application.schemas.model import ModelList
+from service.gpus.catalog import gpu_catalog
+from service.gpus.names import words_of
+from service.hub.snapshot import BundledSnapshot
+from service.units import gib_text
+
+WIDTH: Final = 1000
+"""Columns of a line: names are never cut, so that they can be searched and copied."""
+BILLION: Final = 10**9
+gpus: Final = typer.Typer(name="gpus", help="GPU types that can be planned.", no_args_is_help=True)
+engines: Final = typer.Typer(name="engines", help="Releases that can be planned.", no_args_is_help=True)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the service answers it.")]
+Search = Annotated[
+    list[str] | None, typer.Argument(metavar="[WORDS...]", help="Words of the names; left out: all.")
+]
+
+
+@gpus.command("list")
+def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
+    """List GPU types. Each can be given by its id, its name, or a shorter name such as RTX 4090.
+
+    The word mig among WORDS lists slices too, such as a100-sxm-80gb-mig-3g.40gb.
+    """
+    words = set(words_of(" ".join(search or ())))
+    catalog = gpu_catalog()
+    listed = (*catalog.types, *catalog.slices) if "mig" in words else catalog.types
+    found = [gpu for gpu in listed if words <= {*words_of(gpu.id), *words_of(gpu.name)}]
+    if as_json:
+        answer = GpuList(gpus=[GpuAnswer.model_validate(gpu) for gpu in found], next=None)
+        typer.echo(answer.model_dump_json())
+        return
+    rows = (
+        (
+            gpu.id,
+            gpu.name,
+            gib_text(gpu.memory_bytes),
+            str(gpu.compute_capability or ""),
+            gpu.unmodelled or "",
+        )
+        for gpu in found
+    )
+    _print(("id", "name", "GiB", "compute capability", ""), rows)
+
+
+@engines.command("list")
+def list_engines(*, as_json: AsJson = False) -> None:
+    """List releases of vLLM, the newest last, and how each was checked."""
+    answer = engine_list()
+    if as_json:
+        typer.echo(answer.model_dump_json())
+        return
+    rows = (
+        (engine.name, release.version, str(release.released), ", ".join(release.checked))
+        for engine in answer.engines
+        for release in engine.releases
+    )
+    _print(("engine", "release", "released", "checked by"), rows)
+
+
+def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
+    """List the bundled models, which are planned without the Hub. Any other id is asked of the Hub."""
+    found = bundled_models(BundledSnapshot(), " ".join(search or ()))
+    if as_json:
+        typer.echo(ModelList.of(found, None).model_dump_json())
+        return
+    rows = (
+        (
+            model.id,
+            "" if model.parameters is None else f"{model.parameters / BILLION:.1f}",
+            model.architecture,
+            model.quantization or model.dtype or "",
+            model.unmodelled or ", ".join(model.siblings),
+        )
+        for model in found
+    )
+    _print(("id", "billions", "class", "weights", "quantized checkpoints"), rows)
+
+
+def _print(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=WIDTH, color_system=None, soft_wrap=True)
+    with console.capture() as captured:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

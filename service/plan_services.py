@@ -1,0 +1,60 @@
+"""Wires what a plan needs: the Hub, the bundled snapshot and the GPU types, but no database and no server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from service.advisor.plan import plan
+from service.advisor.plan_cache import PlanCache
+from service.application.services import PlanServices
+from service.gpus.catalog import gpu_catalog
+from service.hub.cache import HubCache
+from service.hub.endpoint import Endpoint
+from service.hub.hub_client import HubClient
+from service.hub.model_source import ModelSource
+from service.hub.snapshot import BundledSnapshot
+from service.memory.calibration import NOTHING_LEARNED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import httpx2
+
+    from service.advisor.plan_request import PlanRequest
+    from service.advisor.plan_types import Plan
+    from service.memory.calibration import Calibration
+    from service.settings import Settings
+
+
+def build_plan_services(
+    settings: Settings,
+    http: httpx2.AsyncClient | Callable[[], httpx2.AsyncClient],
+    calibration: Callable[[], Calibration] = lambda: NOTHING_LEARNED,
+) -> PlanServices:
+    """Return the parts that a plan needs.
+
+    ``http``: the client for HTTP, or what returns it at the first download. ``calibration``: returns what was
+    learned until now.
+
+    Raises:
+        ValueError: the address of the Hub is not valid.
+    """
+    snapshot = BundledSnapshot()
+    client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
+    models = ModelSource(client, snapshot, offline=settings.hf_hub_offline)
+    cache = PlanCache()
+
+    def calibrated(request: PlanRequest) -> Plan:
+        return plan(replace(request, calibration=calibration()), cache=cache)
+
+    return PlanServices(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog())
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Return the address and token of the Hub.
+
+    Raises:
+        ValueError: its address is not a plain http(s) address.
+    """
+    return Endpoint(settings.hf_endpoint, settings.hub_token, settings.hub_storage_hosts)

@@ -1,0 +1,85 @@
+"""What can be planned, by name: the command line and the routes say the same."""
+
+import json
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from service.cli.main import cli
+
+
+def _run(*words: str) -> str:
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("kind", ["gpus", "engines", "models"])
+def test_the_command_line_prints_what_the_service_answers(kind: str, client: TestClient) -> None:
+    answer = client.get(f"/{kind}").json()
+    # A page of the service says where the next one begins; the command line prints all at once.
+    answer.pop("next", None)
+    printed = json.loads(_run(kind, "list", "--json"))
+    printed.pop("next", None)
+    assert printed == answer
+
+
+# Billions of parameters, as the makers publish them on the model's card or in its paper.
+SIZES = {
+    "deepseek-ai/DeepSeek-V3": (671, "DeepseekV3ForCausalLM", "fp8"),
+    "openai/gpt-oss-120b": (116.8, "GptOssForCausalLM", "mxfp4"),
+    "openai/gpt-oss-20b": (20.9, "GptOssForCausalLM", "mxfp4"),
+    "Qwen/Qwen3-235B-A22B-FP8": (235, "Qwen3MoeForCausalLM", "fp8"),
+    "nvidia/Qwen3-30B-A3B-NVFP4": (30.5, "Qwen3MoeForCausalLM", "modelopt_fp4"),
+    "mistralai/Mixtral-8x7B-v0.1": (46.7, "MixtralForCausalLM", None),
+    "meta-llama/Meta-Llama-3.1-405B": (405, "LlamaForCausalLM", None),
+    "Qwen/Qwen3-32B": (32.8, "Qwen3ForCausalLM", None),
+    "moonshotai/Kimi-K2.6": (1026, "KimiK25ForConditionalGeneration", "compressed-tensors"),
+}
+
+
+@pytest.mark.parametrize(("model", "published"), SIZES.items(), ids=SIZES)
+def test_a_model_has_its_size_class_and_quantization(
+    model: str, published: tuple[float, str, str | None], client: TestClient
+) -> None:
+    found = client.get("/models", params={"search": model}).json()
+    (entry,) = (each for each in found["details"] if each["id"] == model)
+    billions, class_name, quantization = published
+    assert entry["parameters"] / 1e9 == pytest.approx(billions, rel=0.005)
+    assert (entry["architecture"], entry["quantization"]) == (class_name, quantization)
+
+
+def test_quantized_checkpoints_stand_beside_their_model(client: TestClient) -> None:
+    found = client.get("/models", params={"search": "qwen3-235b-a22b"}).json()
+    entries = {each["id"]: each for each in found["details"]}
+    assert list(entries) == found["models"]
+    siblings = set(entries["Qwen/Qwen3-235B-A22B"]["siblings"])
+    assert siblings >= {"Qwen/Qwen3-235B-A22B-FP8", "nvidia/Qwen3-235B-A22B-NVFP4"}
+
+
+def test_a_model_that_cannot_be_planned_says_why(client: TestClient) -> None:
+    found = client.get("/models", params={"search": "logics-thinking"}).json()["details"]
+    assert [each["architecture"] for each in found] == ["LogicsForConditionalGeneration"]
+    assert "not known" in found[0]["unmodelled"]
+
+
+def test_every_listed_model_that_is_modelled_can_be_read(client: TestClient) -> None:
+    details = client.get("/models").json()["details"]
+    assert all((each["dtype"] is None) == (each["unmodelled"] is not None) for each in details)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gpus", "list", "H100"], ["h100-sxm-80gb", "NVIDIA H100 80GB HBM3", "79.19", "9.0"]),
+        (["gpus", "list", "rtx 4090"], ["rtx-4090-24gb", "rtx-4090-48gb-modded"]),
+        (["gpus", "list", "h200", "mig"], ["h200-sxm-141gb-mig-3g.71gb", "69.75"]),
+        (["gpus", "list", "mi300x"], ["mi300x-192gb", "not modelled yet"]),
+        (["engines", "list"], ["0.33.0", "2026-11-02", "oracle"]),
+        (["models", "list", "gemma-4-31b"], ["google/gemma-4-31B-it", "31.3", "bfloat16", "modelopt_fp4"]),
+    ],
+)
+def test_tables_are_lines_that_can_be_searched(words: list[str], said: list[str]) -> None:
+    printed = _run(*words)
+    assert all(word in printed for word in said), printed

@@ -1,0 +1,162 @@
+"""Texts for people: they fit the terminal, reasons come first, and values are named by their options."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from service.application.text.layout import LEAST_CUT, Column, drawn
+from service.cli.bad_input import option_name
+from service.cli.main import cli
+from tests.api.plan_bodies import LLAMA_CONFIG
+
+QUESTIONS = [
+    "plan google/gemma-3-27b-it --gpu rtx-4090-24gb",
+    "plan google/gemma-4-31B-it --gpu rtx-3090-24gb --tensor-parallel-size 2",
+    "plan Qwen/Qwen3-32B --gpu h100-sxm-80gb --gpu l4-24gb --include levers --prompt-tokens 8000",
+    "plan Qwen/Qwen3-32B --prompt-tokens 8000 --output-tokens 30000 --concurrent-requests 30",
+    "check Qwen/Qwen3-235B-A22B-FP8 --max-model-len 131072",
+    "check google/gemma-3-27b-it --sort memory",
+]
+
+
+def text(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return CliRunner().invoke(cli, [*shlex.split(question), "--format", "table"]).stdout.splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_lines_fit_the_terminal(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be."""
+    for line in text(question, width, monkeypatch):
+        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(line.split()) == 1
+        assert whole or len(line) <= width, line
+
+
+def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen3-235B-A22B has max_position_embeddings 40,960, so no GPU helps a longer context."""
+    lines = text("plan Qwen/Qwen3-235B-A22B-FP8 --max-model-len 131072", 110, monkeypatch)
+    words = " ".join(" ".join(lines).split())
+
+    assert words.count("User-specified max_model_len (131072)") == 1
+    assert "Fix: --max-model-len 40960: " in words
+    assert len(lines) < 15
+
+
+def test_cache_dtypes_that_nobody_asked_for_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ada reads no FP4 cache, and MLA's formats are no formats of this model's attention."""
+    lines = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb", 110, monkeypatch)
+    absent = " ".join(lines[next(i for i, line in enumerate(lines) if line.startswith("Not on this GPU")) :])
+
+    assert all(dtype in absent for dtype in ("nvfp4", "fp8_ds_mla", "turboquant_k8v4"))
+    assert not any("AttentionSelectorConfig" in line for line in lines)
+    every = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb --all", 110, monkeypatch)
+    assert any("AttentionSelectorConfig" in line for line in every)
+
+
+def test_an_asked_cache_dtype_is_refused_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = "plan google/gemma-3-27b-it --gpu rtx-4090-24gb --kv-cache-dtype nvfp4"
+    assert any("AttentionSelectorConfig" in line for line in text(question, 110, monkeypatch))
+
+
+def test_the_memory_of_a_refused_start_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """62.5 GB of weights on two cards of 24 GB: what is left for the cache is negative."""
+    question = "check google/gemma-4-31B-it --gpu rtx-3090-24gb --tensor-parallel-size 2"
+    (line,) = [each for each in text(question, 110, monkeypatch) if each.startswith("    KV cache")]
+    assert float(line.split()[2]) < 0
+
+
+def test_the_command_stands_before_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb", 110, monkeypatch)
+    assert [line for line in lines[:12] if line.startswith("vllm serve google/gemma-3-27b-it")]
+
+
+@pytest.mark.parametrize("only", ["starting", "serving"])
+def test_rows_are_sorted_and_left_out(only: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = "--prompt-tokens 8000 --output-tokens 30000 --concurrent-requests 30"
+    lines = text(f"plan Qwen/Qwen3-32B {work} --sort gpus --only {only}", 120, monkeypatch)
+    rule = next(i for i, line in enumerate(lines) if line.startswith("---"))
+    rows = [line for line in lines[rule + 1 :] if " (" in line]
+    gpus = [int(row.split()[1]) for row in rows]
+
+    assert rows
+    assert gpus == sorted(gpus)
+    if only == "serving":
+        assert all("all 30" in row for row in rows)
+
+
+def test_no_name_reaches_the_terminal_as_a_control_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    name = shlex.quote("a\x1b[31m\r\nvllm serve evil\x9b")
+    lines = text(f"check {name} --config {tmp_path}/config.json --gpu h100-sxm-80gb", 110, monkeypatch)
+
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("vllm serve evil") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "option"),
+    [
+        ("/serve/gpu_memory_utilization", "--gpu-memory-utilization"),
+        ("/gpu_memory_utilization", "--gpu-memory-utilization"),
+        ("/gpus/0", "--gpu"),
+        ("/engine/version", "--engine-version"),
+        ("/engine/patches/1", "--patch"),
+        ("/workload/prompt_tokens", "--prompt-tokens"),
+        ("/serve/speculative_config/model", "--speculative-config.model"),
+        ("/model", "MODEL"),
+        ("/config/architectures", "--config"),
+    ],
+)
+def test_a_value_is_named_by_its_option(pointer: str, option: str) -> None:
+    assert option_name(pointer) == option
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--gpu-memory-utilization 95", "--gpu-memory-utilization must be between 0 and 1 (got 95)\n"),
+        ("--max-model-len 0", "--max-model-len must be -1 or at least 1\n"),
+        (
+            "--speculative-config 3",
+            (
+                "--speculative-config must be an object, such as "
+                '{"method": "ngram", "num_speculative_tokens": 3} (got 3)\n'
+            ),
+        ),
+        (
+            "--include all",
+            "--include must be 'memory', 'cache', 'candidates', 'levers' or 'details' (got 'all')\n",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_in_our_own_words(words: str, said: str) -> None:
+    result = CliRunner().invoke(cli, ["plan", "Qwen/Qwen3-32B", *words.split()])
+    assert (result.exit_code, result.stderr) == (2, said)
+
+
+CELLS = st.text(st.characters(min_codepoint=48, max_codepoint=122), max_size=40)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), st.integers(60, 160))
+def test_a_table_loses_spare_columns_before_others(rows: list[tuple[str, str, str]], width: int) -> None:
+    """The first column is never lost; no line is longer than allowed unless nothing else is left."""
+    columns = [Column("first", left=True), Column("spare", spare=1), Column("last", left=True)]
+    named = [dict(zip(("first", "spare", "last"), row, strict=True)) for row in rows]
+    named[0] = {"first": "1", "spare": "2", "last": "3"}
+    heading, rule, *lines = drawn(columns, named, width)
+
+    assert heading.split()[0] == "first"
+    assert len(lines) == len(rows)
+    assert all(len(line) <= width for line in (heading, rule, *lines))
+    if "spare" not in heading:
+        longest = [max(len(name), *(len(row[name]) for row in named)) for name in ("first", "spare")]
+        assert sum(longest) + LEAST_CUT > width - 6

@@ -1,0 +1,171 @@
+"""What a newcomer mistypes is answered with what is valid at that place."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from service.application.known_names import meant_in_body, moved_in_body
+from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.probe import ProbeBody
+from service.cli.exit_codes import ExitCode
+from service.cli.main import cli
+from service.cli.probe_client import problem
+from tests.api.plan_bodies import GEMMA, with_serve
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"gpu": "H100"}, "use `gpus`"),
+        ({"tensor_parallel_size": 2}, "it belongs in `serve`"),
+        ({"engine_version": "0.19.0"}, "it belongs in `engine` as `version`"),
+        ({"prompt_tokens": 5}, "it belongs in `workload`"),
+        (
+            {"tensor_paralel_size": 2},
+            "the nearest name is tensor_parallel_size, which belongs in `serve`",
+        ),
+    ],
+)
+def test_a_name_at_the_wrong_place_has_advice(wrong: Any, advice: str, client: TestClient) -> None:  # noqa: ANN401
+    (name,) = wrong
+    found = client.post("/v1/plan", json={**GEMMA, **wrong}).json()["errors"]
+    assert found == [{"pointer": f"/{name}", "detail": f"is not known; {advice}"}]
+
+
+def test_a_probe_says_where_in_its_plan_a_name_belongs() -> None:
+    assert meant_in_body(ProbeBody, (), "gpu") == "it belongs in `plan` as `gpus`"
+    assert meant_in_body(ProbeBody, (), "tensor_parallel_size") == "it belongs in `plan.serve`"
+    assert meant_in_body(ProbeBody, ("plan",), "gpu") == "use `gpus`"
+    assert moved_in_body(ProbeBody, ("plan",), "dtype") == "it belongs in `plan.serve`"
+
+
+def test_no_name_is_advised_that_is_not_valid_at_its_place() -> None:
+    """Every name of the body itself would be accepted there, so none of them is advised as another one."""
+    for name in ("memory", "id", "gpuss", "modell", "workloads"):
+        advice = meant_in_body(PlanBody, (), name)
+        near = advice.removeprefix("the nearest name is ")
+        assert not advice or near in PlanBody.model_fields or "belongs" in advice
+
+
+@pytest.mark.parametrize(("given", "meant"), [("gpus", "gpu"), ("version", "engine_version")])
+def test_a_query_has_names_of_its_own(given: str, meant: str, client: TestClient) -> None:
+    found = client.get("/v1/plan", params={"model": GEMMA["model"], given: "H100"}).json()
+    assert found["errors"] == [{"pointer": f"/{given}", "detail": f"is not known; use `{meant}`"}]
+
+
+def test_all_wrong_members_of_serve_are_named(client: TestClient) -> None:
+    body = with_serve(GEMMA, tensor_paralel_size=2, gpu_memory_utilization=95, max_num_seqs=0)
+    found = client.post("/v1/plan", json=body).json()
+    assert {each["pointer"] for each in found["errors"]} == {
+        "/serve/tensor_paralel_size",
+        "/serve/gpu_memory_utilization",
+        "/serve/max_num_seqs",
+    }
+
+
+def test_all_wrong_values_of_flags_are_named(client: TestClient) -> None:
+    body = with_serve(GEMMA, dtype="bf16", kv_cache_dtype="fp9", quantization="awqq")
+    found = client.post("/v1/plan", json=body)
+    assert found.status_code == 422
+    assert [each["pointer"] for each in found.json()["errors"]] == [
+        "/serve/dtype",
+        "/serve/quantization",
+        "/serve/kv_cache_dtype",
+    ]
+
+
+def test_a_dtype_is_one_of_the_engines_words(client: TestClient) -> None:
+    """vLLM 0.10.2 to 0.33.0, config/model.py ModelDType."""
+    found = client.post("/v1/plan", json=with_serve(GEMMA, dtype="bf16")).json()
+    assert found["type"] == "/problems/unknown-flag-value"
+    assert found["detail"].endswith("choices: auto, half, float16, bfloat16, float, float32")
+    for dtype in ("auto", "half", "float16", "bfloat16", "float", "float32"):
+        assert client.post("/v1/plan", json=with_serve(GEMMA, dtype=dtype)).status_code == 200
+
+
+def test_an_unknown_gpu_comes_with_the_lists(client: TestClient) -> None:
+    found = client.post("/v1/plan", json={**GEMMA, "gpus": ["H300"]}).json()
+    assert "`dryserve gpus list`" in found["detail"]
+    assert "GET /v1/gpus" in found["detail"]
+
+
+def test_a_plain_checkpoint_is_not_awq(client: TestClient) -> None:
+    body = {**with_serve(GEMMA, quantization="awq"), "search": False}
+    (plan,) = client.post("/v1/plan", json=body).json()["plans"]
+    error = plan["nearest_refused"]["error"]
+    assert error["message"] == "VllmConfig: Cannot find the config file for awq"
+    assert "not stored as awq" in error["detail"]
+    assert "Choose a checkpoint" in error["detail"]
+
+
+def test_a_failure_of_the_service_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    request = httpx2.Request("POST", "http://127.0.0.1/probes")
+    words = {"title": "The service failed", "detail": "report it", "instance": "urn:dryserve:request:7"}
+    failed = problem(httpx2.Response(500, json=words, request=request))
+    assert failed.exit_code == ExitCode.SERVICE_FAILED
+    assert "urn:dryserve:request:7" in capsys.readouterr().err
+    assert problem(httpx2.Response(422, json=words, request=request)).exit_code == ExitCode.BAD_INPUT
+
+
+def manifest(product: str, gpus: int = 2) -> str:
+    container = {
+        "name": "vllm",
+        "image": "vllm/vllm-openai:v0.19.0",
+        "args": ["--model", "Qwen/Qwen3-8B", "--tensor-parallel-size", "2"],
+        "resources": {"limits": {"nvidia.com/gpu": gpus}},
+    }
+    pod = {"nodeSelector": {"nvidia.com/gpu.product": product}, "containers": [container]}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod}
+    return json.dumps(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "a"},
+            "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
+        }
+    )
+
+
+def test_a_manifest_names_its_gpu(client: TestClient) -> None:
+    """NVIDIA's GPU feature discovery writes the driver's name with hyphens for spaces."""
+    found = client.post("/v1/plan", json={"command": manifest("NVIDIA-H100-80GB-HBM3")}).json()
+    assert [each["gpu"]["id"] for each in found["plans"]] == ["h100-sxm-80gb"]
+    assert any("2 x h100-sxm-80gb" in note for note in found["command"]["notes"])
+
+
+def test_shares_of_a_gpu_are_no_count_of_gpus(client: TestClient) -> None:
+    """NVIDIA's device plugin: with time slicing the product ends with -SHARED, and resources are shares."""
+    found = client.post("/v1/plan", json={"command": manifest("NVIDIA-L40S-SHARED", 4)}).json()
+    assert [each["gpu"]["id"] for each in found["plans"]] == ["l40s-48gb"]
+    assert any("Planned for l40s-48gb" in note for note in found["command"]["notes"])
+
+
+def test_more_ranks_than_gpus_of_a_manifest_still_have_an_answer(client: TestClient) -> None:
+    found = client.post("/v1/plan", json={"command": manifest("NVIDIA-L40S", 1)})
+    assert found.status_code == 200
+    assert [each["gpu"]["id"] for each in found.json()["plans"]] == ["l40s-48gb"]
+
+
+def test_gpus_of_a_request_win_over_a_manifest(client: TestClient) -> None:
+    body = {"command": manifest("NVIDIA-H100-80GB-HBM3"), "gpus": ["l40s-48gb"]}
+    found = client.post("/v1/plan", json=body).json()
+    assert [each["gpu"]["id"] for each in found["plans"]] == ["l40s-48gb"]
+
+
+@pytest.mark.parametrize("product", ["NVIDIA-A100", "Made-Up-9000"])
+def test_a_gpu_of_a_manifest_that_is_not_clear_is_noted(product: str, client: TestClient) -> None:
+    found = client.post("/v1/plan", json={"command": manifest(product)}).json()
+    assert len(found["plans"]) > 1
+    assert any("use --gpu" in note for note in found["command"]["notes"])
+
+
+def test_a_job_is_created_and_not_applied() -> None:
+    """Kubernetes: a name is made of generateName only when an object is created."""
+    words = ["manifest", "job", "--server", "http://a", "--image", "b"]
+    text = CliRunner().invoke(cli, words).stdout
+    assert text.startswith("# For `kubectl create -f -`")
+    assert "Secret dryserve-worker" in text

@@ -1,0 +1,76 @@
+"""The list of commands names them as they describe themselves, and a command imports only what it needs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from service.cli.lazy_group import COMMANDS
+from service.cli.main import cli
+
+SERVER = {"fastapi", "starlette", "uvicorn", "prometheus_client", "service.api", "service.worker"}
+DATABASE = {"sqlalchemy", "alembic", "aiosqlite", "asyncpg"}
+OVER_HTTP = {"httpx2", "huggingface_hub", "stamina"}
+LOGS = {"structlog", "rich"}
+
+RUN = """
+import json, sys
+from service.cli.main import cli
+try:
+    cli(sys.argv[1:])
+except SystemExit as end:
+    code = end.code
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def _imported(home: Path, *words: str) -> tuple[int, set[str]]:
+    """Return the exit code of a command that runs in a process of its own, and what it imported."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DRYSERVE_")}
+    run = subprocess.run(  # noqa: S603 - this interpreter, with words of this test
+        [sys.executable, "-c", RUN, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**kept, "HOME": str(home), "HF_HUB_OFFLINE": "1"},
+    )
+    code, modules = json.loads(run.stdout.splitlines()[-1])
+    return code, set(modules)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_says(name: str) -> None:
+    command = typer.main.get_command(cli).commands[name]  # type: ignore[attr-defined]
+    first = command.help.split("\n\n")[0]
+    assert COMMANDS[name].words == " ".join(first.split())
+
+
+def test_the_help_of_all_commands_imports_none_of_them(tmp_path: Path) -> None:
+    code, modules = _imported(tmp_path, "--help")
+    assert code == 0
+    assert not modules & {entry.module for entry in COMMANDS.values()}
+    assert not modules & {"pydantic", *SERVER, *DATABASE, *OVER_HTTP, *LOGS}
+
+
+@pytest.mark.parametrize("form", ["json", "table"])
+@pytest.mark.parametrize("command", ["plan", "check"])
+def test_a_plan_imports_neither_a_server_nor_a_database_nor_http(
+    tmp_path: Path, command: str, form: str
+) -> None:
+    code, modules = _imported(tmp_path, command, "Qwen/Qwen3-8B", "--gpu", "h100-sxm-80gb", "--format", form)
+    assert code == 0
+    assert not modules & (SERVER | DATABASE | OVER_HTTP | LOGS)
+
+
+def test_a_plan_reads_the_measurements_of_a_database_that_exists(tmp_path: Path) -> None:
+    database = tmp_path / ".local/share/dryserve/dryserve.db"
+    database.parent.mkdir(parents=True)
+    database.touch()
+    code, modules = _imported(tmp_path, "plan", "Qwen/Qwen3-8B", "--gpu", "h100-sxm-80gb")
+    assert code == 0
+    assert "sqlalchemy" in modules
+    assert not modules & SERVER
