@@ -7,9 +7,11 @@ READY := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000
 UV_VERSION := 0.13.8
+ENGINE ?= docker
+IMAGE ?= dryserve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi lock clean
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi clients image manifests lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -45,7 +47,7 @@ lint: $(READY)  ## ruff, mypy and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## what the core takes in process, and latency and throughput over HTTP on loopback
+bench: $(READY)  ## what a command takes, what the core takes in process, and latency and throughput over HTTP on loopback
 	$(BIN)/python -m tests.bench
 
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
@@ -72,13 +74,32 @@ test-probe: $(READY)  ## 3,000 jobs under 100 kills of services and workers, on 
 openapi: $(READY)  ## write openapi.yaml from the application
 	$(BIN)/dryserve openapi > openapi.yaml
 
-lock:  ## resolve requirements.lock anew, for every platform
+clients: $(READY)  ## generate clients with three tools, and let them read full answers
+	$(PYTHON) -m venv .clients
+	.clients/bin/python -m pip install --quiet --disable-pip-version-check openapi-python-client==0.29.1 ruff
+	npm install --silent --no-fund --no-audit --prefix .clients openapi-typescript@7.13 @hey-api/openapi-ts@0.99 typescript@5
+	$(BIN)/python -m pytest tests/api/test_generated_clients.py
+
+image: $(READY)  ## build the container image: make image ENGINE=podman IMAGE=registry.example/dryserve
+	version=$$($(BIN)/dryserve --version) && $(ENGINE) build \
+		--tag $(IMAGE):$$version --tag $(IMAGE):latest --build-arg VERSION=$$version \
+		--build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE="$$(git config --get remote.origin.url)" \
+		--build-arg CREATED=$$(git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd) $(ARGS) .
+
+manifests: $(READY)  ## render deploy/manifests from the chart, with helm or the package helm-python-sdk
+	$(BIN)/python -m tests.deploy.manifests
+
+UV_COMPILE = .venv-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-config \
+	--no-emit-index-url --no-annotate --system-certs --quiet --custom-compile-command "make lock"
+
+lock:  ## resolve the locks anew, for every platform: development, what ships, what builds it
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet uv==$(UV_VERSION)
-	.venv-lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-config --no-emit-index-url --no-annotate --system-certs --upgrade --quiet \
-		--custom-compile-command "make lock" --output-file requirements.lock
+	$(UV_COMPILE) pyproject.toml --extra dev --upgrade --output-file requirements.lock
+	$(UV_COMPILE) pyproject.toml --only-binary :all: --constraint requirements.lock --output-file requirements-runtime.lock
+	echo 'hatchling>=1.27' | $(UV_COMPILE) - --only-binary :all: --constraint requirements.lock \
+		--output-file requirements-build.lock
 	rm -rf .venv-lock
 
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-lock .oracle dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lock .clients .oracle dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
