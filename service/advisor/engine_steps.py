@@ -62,7 +62,13 @@ class StartedEngine:
             sizing=sizing,
             backends=count_backends(start.backends),
             stored_format=start.stored_format,
-            doubts=(*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt),
+            doubts=(
+                *start.misreadings,
+                *start.fails_when_run,
+                *start.miscounts,
+                *start.unbuilt,
+                *start.unknown_kernels,
+            ),
             failures=start.failures_when_run,
         )
 

@@ -28,6 +28,8 @@ class ProfileRun:
     """The engine proposes draft tokens."""
     max_model_len: int
     data_parallel_size: int = 1
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses."""
     media: MediaChoices = ALL_MEDIA
     whole_encoders: bool = False
     """Each rank has whole encoders, and encodes a part of the items."""
