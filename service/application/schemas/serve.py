@@ -58,7 +58,7 @@ def _small(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return document
 
 
-def _as_written(read: Callable[[str], int]) -> BeforeValidator:
+def as_written(read: Callable[[str], int]) -> BeforeValidator:
     """Return a validator that reads text with a unit as the engine's command line does.
 
     Digits alone stay text: a body has a number for them.
@@ -219,7 +219,7 @@ class FlagsInput(Input):
             int,
             Field(ge=-1, le=MAX_TOKENS),
             AfterValidator(_not_zero),
-            _as_written(read_length),
+            as_written(read_length),
         ]
         | None
     ) = Field(
@@ -227,14 +227,14 @@ class FlagsInput(Input):
         description="Tokens of the longest request; -1 or `auto` fits it to the memory; `32k` is 32,000 and "
         "`32K` is 32,768",
     )
-    max_num_batched_tokens: Annotated[Tokens, _as_written(read_count)] | None = Field(
+    max_num_batched_tokens: Annotated[Tokens, as_written(read_count)] | None = Field(
         default=None, description="Tokens of one scheduler step; `8k` is 8,000 and `8K` is 8,192"
     )
     max_num_seqs: Tokens | None = Field(default=None, description="Requests that run at once")
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="Share of the device's memory that the engine may take"
     )
-    kv_cache_memory_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES), _as_written(read_count)] | None = Field(
+    kv_cache_memory_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES), as_written(read_count)] | None = Field(
         default=None,
         description="Bytes of cache on every rank, in place of what profiling would leave; `5g` is 5 x 10^9 "
         "and `5G` is 5 GiB",
