@@ -8,14 +8,9 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.application.errors import InputFault
 from service.application.schemas.base import Input
-from service.application.schemas.serve import (
-    MAX_BYTES,
-    MAX_TOKENS,
-    OBJECTS,
-    FlagsInput,
-    Name,
-    ServeInput,
-)
+from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name
+from service.application.schemas.flags import FlagsInput
+from service.application.schemas.serve import OBJECTS, ServeInput
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import is_own_gpu, read_own_gpu
