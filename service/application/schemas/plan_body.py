@@ -8,15 +8,9 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.application.errors import InputFault
 from service.application.schemas.base import Input
-from service.application.schemas.serve import (
-    MAX_BYTES,
-    MAX_TOKENS,
-    OBJECTS,
-    FlagsInput,
-    Name,
-    ServeInput,
-    as_written,
-)
+from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name, as_written
+from service.application.schemas.flags import FlagsInput
+from service.application.schemas.serve import OBJECTS, ServeInput
 from service.engines.flag_values import read_count
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
