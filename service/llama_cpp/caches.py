@@ -15,7 +15,7 @@ from service.llama_cpp.model_layers import LlamaLayer, LlamaModel
 from service.units import round_up
 
 
-class CacheKind(StrEnum):
+class CellKind(StrEnum):
     """What a cache holds."""
 
     ALL = "all"
@@ -42,7 +42,7 @@ class LayerRow:
 class CellCache:
     """A cache of cells, each with a row of every layer."""
 
-    kind: CacheKind
+    kind: CellKind
     cells: int
     """Cells of one stream."""
     streams: int
@@ -129,12 +129,12 @@ def caches_of(model: LlamaModel, context: LlamaContext, build: Build) -> LlamaCa
     cells: list[CellCache] = []
     if model.splits_windows and build.window_rows is not WindowRows.WHOLE:
         window = window_cells(model, context, build, shared=context.unified)
-        cells.append(sizes.cache(CacheKind.CONTEXT, context.n_ctx_seq, lambda layer: not layer.is_window))
-        cells.append(sizes.cache(CacheKind.WINDOW, window, lambda layer: layer.is_window))
+        cells.append(sizes.cache(CellKind.CONTEXT, context.n_ctx_seq, lambda layer: not layer.is_window))
+        cells.append(sizes.cache(CellKind.WINDOW, window, lambda layer: layer.is_window))
     elif any(layer.attends for layer in model.layers):
-        cells.append(sizes.cache(CacheKind.ALL, context.n_ctx_seq, lambda _: True))
+        cells.append(sizes.cache(CellKind.ALL, context.n_ctx_seq, lambda _: True))
     if any(layer.indexer_keys for layer in model.layers):
-        cells.append(sizes.indexer(CacheKind.INDEXER, context.n_ctx_seq))
+        cells.append(sizes.indexer(CellKind.INDEXER, context.n_ctx_seq))
     return LlamaCaches(tuple(cells), _states(model, context))
 
 
@@ -156,7 +156,7 @@ class _Rows:
     context: LlamaContext
     build: Build
 
-    def cache(self, kind: CacheKind, cells: int, chosen: Callable[[LlamaLayer], bool]) -> CellCache:
+    def cache(self, kind: CellKind, cells: int, chosen: Callable[[LlamaLayer], bool]) -> CellCache:
         """Return a cache of the attending layers that are chosen."""
         rows = tuple(
             LayerRow(index, self._keys(layer.keys.elements), self._values(layer))
@@ -165,7 +165,7 @@ class _Rows:
         )
         return CellCache(kind, cells, self.context.streams, rows)
 
-    def indexer(self, kind: CacheKind, cells: int) -> CellCache:
+    def indexer(self, kind: CellKind, cells: int) -> CellCache:
         """Return the cache of the indexers' keys."""
         rows = tuple(
             LayerRow(

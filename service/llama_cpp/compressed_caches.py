@@ -9,7 +9,7 @@ from typing import Final
 
 from service.llama_cpp.builds import Build
 from service.llama_cpp.cache_types import FLOAT32
-from service.llama_cpp.caches import CacheKind, CellCache, LayerRow, LlamaCaches, StateCache, window_cells
+from service.llama_cpp.caches import CellCache, CellKind, LayerRow, LlamaCaches, StateCache, window_cells
 from service.llama_cpp.context import LlamaContext
 from service.llama_cpp.model_layers import LlamaLayer, LlamaModel
 from service.units import ceil_div, round_up
@@ -26,7 +26,7 @@ def compresses(model: LlamaModel) -> bool:
 def compressed_caches(model: LlamaModel, context: LlamaContext, build: Build) -> LlamaCaches:
     """Return the caches: windows, compressed groups of each size, and indexers."""
 
-    def cache(kind: CacheKind, size: int, elements: Callable[[LlamaLayer], int]) -> CellCache:
+    def cache(kind: CellKind, size: int, elements: Callable[[LlamaLayer], int]) -> CellCache:
         rows = tuple(
             LayerRow(index, context.keys.row_bytes(elements(layer)), 0)
             for index, layer in enumerate(model.layers)
@@ -43,13 +43,13 @@ def compressed_caches(model: LlamaModel, context: LlamaContext, build: Build) ->
     ratios = sorted({layer.compress_ratio for layer in model.layers} - {0})
     window = window_cells(model, context, build, shared=False)
     found = [
-        cache(CacheKind.CONTEXT, context.n_ctx_seq, lambda _: 0),
-        cache(CacheKind.WINDOW, window, lambda layer: layer.keys.elements),
-        *(cache(CacheKind.COMPRESSED, groups(ratio), of_ratio(ratio)) for ratio in ratios),
+        cache(CellKind.CONTEXT, context.n_ctx_seq, lambda _: 0),
+        cache(CellKind.WINDOW, window, lambda layer: layer.keys.elements),
+        *(cache(CellKind.COMPRESSED, groups(ratio), of_ratio(ratio)) for ratio in ratios),
     ]
     indexed = min((layer.compress_ratio for layer in model.layers if layer.indexer_keys), default=0)
     if indexed:
-        found.append(cache(CacheKind.COMPRESSED_INDEXER, groups(indexed), lambda layer: layer.indexer_keys))
+        found.append(cache(CellKind.COMPRESSED_INDEXER, groups(indexed), lambda layer: layer.indexer_keys))
     return LlamaCaches(tuple(found), _compressor_states(model, context))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.llama_cpp.builds import Build
-from service.llama_cpp.caches import CacheKind, CellCache, StateCache
+from service.llama_cpp.caches import CellCache, CellKind, StateCache
 from service.llama_cpp.device_layout import DeviceLayout
 from service.llama_cpp.largest_context import CacheDemand
 from service.llama_cpp.model_layers import LlamaModel
@@ -35,9 +35,9 @@ class CacheLog:
 
     def _lines(self) -> Iterator[str]:
         caches, context = self.demand.caches, self.demand.context
-        if context.swa_full and any(cache.kind is CacheKind.WINDOW for cache in caches.cells):
+        if context.swa_full and any(cache.kind is CellKind.WINDOW for cache in caches.cells):
             yield f"{self.build.cache_class}: using full-size SWA cache (ref: {FULL_WINDOWS})"
-        indexed = any(cache.kind is CacheKind.INDEXER for cache in caches.cells)
+        indexed = any(cache.kind is CellKind.INDEXER for cache in caches.cells)
         for cache in caches.cells:
             yield from _heading(cache, self.build, indexed=indexed)
             yield from self._cells(cache)
@@ -81,11 +81,11 @@ class CacheLog:
 def _heading(cache: CellCache, build: Build, *, indexed: bool) -> Iterator[str]:
     size = f"KV cache, size = {cache.cells} cells"
     sparse = "llama_kv_cache_dsa"
-    if cache.kind is CacheKind.CONTEXT:
+    if cache.kind is CellKind.CONTEXT:
         yield f"{build.cache_class}: creating non-SWA {size}"
-    elif cache.kind is CacheKind.WINDOW:
+    elif cache.kind is CellKind.WINDOW:
         yield f"{build.cache_class}: creating     SWA {size}"
-    elif cache.kind is CacheKind.INDEXER:
+    elif cache.kind is CellKind.INDEXER:
         yield f"{sparse}: creating indexer {size}"
-    elif indexed and cache.kind is CacheKind.ALL:
+    elif indexed and cache.kind is CellKind.ALL:
         yield f"{sparse}: creating main {size}"

@@ -8,7 +8,7 @@ from typing import Any
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.llama_cpp.builds import build_named
-from service.llama_cpp.caches import CacheKind, CellCache, LlamaCaches
+from service.llama_cpp.caches import CellCache, CellKind, LlamaCaches
 from service.llama_cpp.device_layout import layer_split
 from service.llama_cpp.largest_context import cache_demand
 from service.llama_cpp.model_layers import LlamaModel, llama_model
@@ -32,7 +32,7 @@ def caches(model: LlamaModel, build: str | None = None, **flags: Any) -> LlamaCa
     return cache_demand(model, ServerFlags(**flags), build_named(build)[1], layout).caches
 
 
-def cache(found: LlamaCaches, kind: CacheKind) -> CellCache:
+def cache(found: LlamaCaches, kind: CellKind) -> CellCache:
     return next(each for each in found.cells if each.kind is kind)
 
 
@@ -44,10 +44,10 @@ def test_gemma_4_e4b_with_shared_layers_and_a_wide_batch() -> None:
     figures = printed("GenieX/pull/1346")
     model = llama_model(bundled_architecture("google/gemma-4-E4B-it"))
     found = caches(model, ctx_size=4096, parallel=1, ubatch_size=1024)
-    base, window = cache(found, CacheKind.CONTEXT), cache(found, CacheKind.WINDOW)
+    base, window = cache(found, CellKind.CONTEXT), cache(found, CellKind.WINDOW)
     assert (base.cells, mib(base)) == (figures["base_cells"], figures["base_mib"])
     assert (window.cells, mib(window)) == (figures["swa_cells"], figures["swa_mib"])
-    full = cache(caches(model, ctx_size=4096, parallel=1, ubatch_size=1024, swa_full=True), CacheKind.WINDOW)
+    full = cache(caches(model, ctx_size=4096, parallel=1, ubatch_size=1024, swa_full=True), CellKind.WINDOW)
     assert mib(full) == figures["swa_full_mib"]
 
 
@@ -78,7 +78,7 @@ GEMMA_3N = {
 def test_gemma_3n_stores_its_first_20_layers() -> None:
     figures = printed("llama.cpp/issues/14604")
     model = llama_model(read_architecture(read_document(GEMMA_3N)))
-    base = cache(caches(model, ctx_size=32768, parallel=1), CacheKind.CONTEXT)
+    base = cache(caches(model, ctx_size=32768, parallel=1), CellKind.CONTEXT)
     assert (base.cells, len(base.rows), mib(base)) == (
         figures["base_cells"],
         figures["base_layers"],
@@ -91,7 +91,7 @@ def test_deepseek_v4_stores_windows_of_all_layers() -> None:
     model = llama_model(bundled_architecture("deepseek-ai/DeepSeek-V4-Flash"))
     types = {"cache_type_k": "bf16", "cache_type_v": "bf16"}
     found = caches(model, ctx_size=64_000, parallel=1, batch_size=4096, ubatch_size=4096, **types)
-    base, window = cache(found, CacheKind.CONTEXT), cache(found, CacheKind.WINDOW)
+    base, window = cache(found, CellKind.CONTEXT), cache(found, CellKind.WINDOW)
     assert len(base.rows) == figures["base_layers"]
     assert (window.cells, len(window.rows), mib(window)) == (
         figures["swa_cells"],
@@ -154,7 +154,7 @@ def test_separate_slots_pad_each_context() -> None:
     model = llama_model(read_architecture(read_document(config)))
     found = caches(model, "b10107", ctx_size=1024, parallel=4)
     assert found.total_bytes / MIB == figures["kv_mib"]
-    assert cache(found, CacheKind.CONTEXT).cells * 4 == figures["total_cells"]
+    assert cache(found, CellKind.CONTEXT).cells * 4 == figures["total_cells"]
 
 
 def test_older_builds() -> None:
