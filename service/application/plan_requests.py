@@ -31,8 +31,9 @@ from service.application.known_names import is_flag, meant_in_body, moved_in_bod
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.base import UNKNOWN_NAMES, Input
+from service.application.schemas.flag_objects import EplbInput, SpeculativeInput
 from service.application.schemas.plan_body import PLACES, CountedGpu, GpuInput, PlanBody
-from service.application.schemas.serve import EplbInput, ServeInput, SpeculativeInput
+from service.application.schemas.serve import ServeInput
 from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint

@@ -28,7 +28,8 @@ from service.api.written_answers import (
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
-from service.application.schemas.plan import Parts, PlanAnswer
+from service.application.schemas.parts import Parts
+from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.plan_text import plan_text
