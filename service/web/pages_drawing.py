@@ -134,7 +134,7 @@ def _strip_words(row: RequestRow) -> str:
 
 
 def _cuts(row: RequestRow, left: float, held: float, top: float) -> Iterator[Markup]:
-    """Yield the borders of blocks, where they can be told apart."""
+    """Yield the borders of blocks, where they are far enough apart."""
     if row.blocks > MOST_CUTS:
         return
     step = held / max(1, row.blocks)
