@@ -12,7 +12,7 @@ from service.application.text.words import dtype_words, gpus_words, start_words,
 from service.units import GIB
 from service.web.figures import gib, grouped, interval, plain, times
 from service.web.memory_bar import MemoryBar, memory_drawing
-from service.web.question import Question
+from service.web.page_question import PageQuestion
 from service.web.starts import fix_question, lever_question, start_question
 
 
@@ -146,7 +146,7 @@ def shown_candidate(plan: GpuPlan) -> Candidate:
     return plan.recommended or nearest_refused(plan.candidates) or plan.candidates[0]
 
 
-def answer_screen(plan: Plan, question: Question) -> AnswerScreen:
+def answer_screen(plan: Plan, question: PageQuestion) -> AnswerScreen:
     """Return the screen for the plan of one GPU type."""
     gpu_plan = plan.plans[0]
     shown = shown_candidate(gpu_plan)
@@ -196,7 +196,7 @@ def _figures(shown: Candidate) -> Iterator[Figure]:
     yield Figure("GPUs", str(shown.all_gpus), gpus_words(shown), "given", "of this start")
 
 
-def _refusal(error: Refusal, question: Question, gpu_plan: GpuPlan) -> RefusalText:
+def _refusal(error: Refusal, question: PageQuestion, gpu_plan: GpuPlan) -> RefusalText:
     return RefusalText(
         type=error.type,
         stage=error.stage.replace("_", " "),
@@ -207,7 +207,7 @@ def _refusal(error: Refusal, question: Question, gpu_plan: GpuPlan) -> RefusalTe
     )
 
 
-def _fix(fix: Fix, question: Question, gpu_plan: GpuPlan) -> FixLink:
+def _fix(fix: Fix, question: PageQuestion, gpu_plan: GpuPlan) -> FixLink:
     tokens = "" if fix.tokens is None else f"{fix.tokens:,} tokens"
     requests = (
         "" if fix.max_concurrency is None else f"{fix.max_concurrency:,.2f} requests of the maximum length"
@@ -237,7 +237,7 @@ def _commands(plan: Plan) -> Iterator[CommandText]:
             yield CommandText(names[form], f"{written.comments}{written.commands}".rstrip())
 
 
-def _lever_bars(plan: GpuPlan, shown: Candidate, question: Question) -> Iterator[LeverBar]:
+def _lever_bars(plan: GpuPlan, shown: Candidate, question: PageQuestion) -> Iterator[LeverBar]:
     most = max(map(_gain, plan.levers), default=0.0)
     for lever in sorted(plan.levers, key=_gain, reverse=True):
         gain = _gain(lever)
@@ -258,7 +258,9 @@ def _gain(lever: Lever) -> float:
     return lever.max_concurrency if completed is None else completed
 
 
-def _refused(candidates: Iterable[Candidate], question: Question, plan: GpuPlan) -> tuple[RefusedStarts, ...]:
+def _refused(
+    candidates: Iterable[Candidate], question: PageQuestion, plan: GpuPlan
+) -> tuple[RefusedStarts, ...]:
     starts: dict[str, list[tuple[str, str]]] = {}
     for each in candidates:
         if each.verdict is Verdict.REFUSED and each.error is not None:
@@ -268,7 +270,7 @@ def _refused(candidates: Iterable[Candidate], question: Question, plan: GpuPlan)
     return tuple(RefusedStarts(reason, tuple(found)) for reason, found in starts.items())
 
 
-def _candidate_row(candidate: Candidate, question: Question, plan: GpuPlan) -> CandidateRow:
+def _candidate_row(candidate: Candidate, question: PageQuestion, plan: GpuPlan) -> CandidateRow:
     cache = candidate.kv_cache
     return CandidateRow(
         words=f"{dtype_words(candidate)}, {gpus_words(candidate)}",

@@ -14,8 +14,8 @@ from service.units import gib_text
 from service.web.assets import asset_link
 from service.web.examples import EXAMPLES
 from service.web.figures import plain
-from service.web.form import Form, parameter_at
-from service.web.question import Question
+from service.web.page_question import PageQuestion
+from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import SCREENS, Screen
 
 PAGES: Final = (("Plan", "."),)
@@ -55,12 +55,12 @@ class ProblemText:
     """Nearest valid names, each with the question that has it; empty where that is not known."""
 
 
-def start_page(form: Form) -> str:
+def start_page(form: QuestionForm) -> str:
     """Return the page with the form alone."""
     return _render("start.html", title="dryserve", page="Plan", form=form, examples=EXAMPLES)
 
 
-def plan_page(plan: Plan, screen: Screen, question: Question, form: Form) -> str:
+def plan_page(plan: Plan, screen: Screen, question: PageQuestion, form: QuestionForm) -> str:
     """Return the page of a plan."""
     view = screen.view(plan, question)
     return _render(
@@ -81,7 +81,7 @@ def plan_page(plan: Plan, screen: Screen, question: Question, form: Form) -> str
     )
 
 
-def problem_page(problem: Problem, question: Question, form: Form) -> str:
+def problem_page(problem: Problem, question: PageQuestion, form: QuestionForm) -> str:
     """Return the page that says what is wrong with a question."""
     faults = tuple((parameter_at(each.pointer), each.detail) for each in problem.errors or ())
     # What a repository of the Hub lacks has no place in the body.
@@ -91,7 +91,7 @@ def problem_page(problem: Problem, question: Question, form: Form) -> str:
     return _render("problem.html", title=f"{problem.title} · dryserve", page="Plan", form=form, problem=text)
 
 
-def _with(question: Question, name: str, value: str) -> str:
+def _with(question: PageQuestion, name: str, value: str) -> str:
     return question.changed(**{name: value}).link() if question.value(name) else ""
 
 
@@ -106,7 +106,7 @@ def _subject(plan: Plan) -> str:
     return plain(f"{plan.model.id} ({plan.model.source}) on vLLM {plan.engine.version}{patches}, {where}")
 
 
-def _tabs(plan: Plan, question: Question) -> Iterator[ScreenLink]:
+def _tabs(plan: Plan, question: PageQuestion) -> Iterator[ScreenLink]:
     one = len(plan.plans) == 1
     for screen in SCREENS.values():
         if screen.one_gpu == one:
@@ -118,7 +118,7 @@ def _tabs(plan: Plan, question: Question) -> Iterator[ScreenLink]:
             yield ScreenLink(screen.name, screen.label, "", "follow a cell of the table to one GPU type")
 
 
-def _exports(screen: Screen, question: Question) -> Iterator[Export]:
+def _exports(screen: Screen, question: PageQuestion) -> Iterator[Export]:
     named = question.changed(view=screen.name)
     yield Export("Copy link", named.link(), css="copy-link")
     if screen.drawing is not None:

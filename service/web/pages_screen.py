@@ -14,8 +14,8 @@ from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, LayerSpec, SpecLayers
 from service.web.answer_screen import shown_candidate
 from service.web.figures import percent, plain
+from service.web.page_question import PageQuestion
 from service.web.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
-from service.web.question import Question
 from service.web.starts import fix_question
 
 
@@ -96,7 +96,7 @@ class AlikeGroups:
         return f"{groups} of {layers}{'s' if self.group.num_layers > 1 else ''}"
 
 
-def pages_screen(plan: Plan, question: Question) -> PagesScreen:
+def pages_screen(plan: Plan, question: PageQuestion) -> PagesScreen:
     """Return the screen for the plan of one GPU type."""
     shown = shown_candidate(plan.plans[0])
     fixes = () if shown.error is None else shown.error.fixes

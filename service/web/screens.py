@@ -9,11 +9,11 @@ from markupsafe import Markup
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.web.answer_screen import answer_screen
+from service.web.page_question import PageQuestion
 from service.web.pages_screen import pages_screen
-from service.web.question import Question
 
 Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]
-View: TypeAlias = Callable[[Plan, Question], Any]
+View: TypeAlias = Callable[[Plan, PageQuestion], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ PAGES: Final = Screen(
 SCREENS: Final[Mapping[str, Screen]] = {each.name: each for each in (ANSWER, PAGES)}
 
 
-def screen_for(question: Question, gpus: int) -> Screen:
+def screen_for(question: PageQuestion, gpus: int) -> Screen:
     """Return the screen that a question names, or the first that suits a number of GPU types."""
     fitting = [each for each in SCREENS.values() if each.one_gpu == (gpus == 1)]
     named = SCREENS.get(question.value("view"))

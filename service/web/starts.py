@@ -7,7 +7,7 @@ from service.advisor.plan_types import Candidate, Fix, Lever
 from service.application.schemas.plan_body import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.web.question import Question
+from service.web.page_question import PageQuestion
 
 DEFAULTS: Final = ServeFlags()
 SERVE_PARAMETERS: Final = tuple(
@@ -21,7 +21,7 @@ KEPT_BESIDE_A_COMMAND: Final = (
 """Parameters that a command line does not carry."""
 
 
-def start_question(question: Question, candidate: Candidate, gpu: GpuType) -> Question:
+def start_question(question: PageQuestion, candidate: Candidate, gpu: GpuType) -> PageQuestion:
     """Return the question for one candidate alone, without a search."""
     changed = on_gpu(question, gpu)
     for name in SERVE_PARAMETERS:
@@ -35,21 +35,21 @@ def start_question(question: Question, candidate: Candidate, gpu: GpuType) -> Qu
     )
 
 
-def on_gpu(question: Question, gpu: GpuType) -> Question:
+def on_gpu(question: PageQuestion, gpu: GpuType) -> PageQuestion:
     """Return the question for one GPU type; one of the caller's own stays as it was given."""
     named = question.values("gpu")
     is_own = any("memory=" in each for each in named)
     return question.planned if is_own else question.planned.changed(gpu=gpu.id)
 
 
-def fix_question(question: Question, fix: Fix, gpu: GpuType) -> Question:
+def fix_question(question: PageQuestion, fix: Fix, gpu: GpuType) -> PageQuestion:
     """Return the question with a fix applied: the command that was planned with it."""
     patches = (*question.values("patch"), *((fix.patch,) if fix.patch else ()))
     carried = on_gpu(question, gpu).only(*KEPT_BESIDE_A_COMMAND)
     return carried.changed(command=fix.command, engine_version=fix.version, patch=patches)
 
 
-def lever_question(question: Question, candidate: Candidate, lever: Lever, gpu: GpuType) -> Question:
+def lever_question(question: PageQuestion, candidate: Candidate, lever: Lever, gpu: GpuType) -> PageQuestion:
     """Return the question for the candidate with a lever applied."""
     start = start_question(question, candidate, gpu)
     if lever.flag is not None:

@@ -18,9 +18,9 @@ from service.api.responses import instance, prefers_page
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.services import Services
 from service.web.assets import FOLDER, MEDIA_TYPES, asset
-from service.web.form import Form, parameter_at
 from service.web.page import plan_page, problem_page, start_page
-from service.web.question import Question
+from service.web.page_question import PageQuestion
+from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import Screen, screen_for
 from service.web.standalone import standalone
 
@@ -69,13 +69,13 @@ def _wants_page(request: Request) -> bool:
 
 async def get_start(request: Request) -> Response:
     """Return the form."""
-    question = Question.of(request.query_params.multi_items())
+    question = PageQuestion.of(request.query_params.multi_items())
     return _html(start_page(_form(question, await services_of(request))))
 
 
 async def get_plan_page(request: Request) -> Response:
     """Return the page of a plan, or of what is wrong with the question."""
-    question = Question.of(request.query_params.multi_items())
+    question = PageQuestion.of(request.query_params.multi_items())
     services = await services_of(request)
 
     def written(plan: Plan, screen: Screen) -> Response:
@@ -92,7 +92,7 @@ async def get_plan_page(request: Request) -> Response:
 
 async def get_drawing(request: Request) -> Response:
     """Return the drawing of a screen as a file of its own."""
-    question = Question.of(request.query_params.multi_items())
+    question = PageQuestion.of(request.query_params.multi_items())
 
     def written(plan: Plan, screen: Screen) -> Response:
         if screen.drawing is None:
@@ -105,7 +105,7 @@ async def get_drawing(request: Request) -> Response:
 
 async def get_table(request: Request) -> Response:
     """Return the table of a screen as CSV."""
-    question = Question.of(request.query_params.multi_items())
+    question = PageQuestion.of(request.query_params.multi_items())
 
     def written(plan: Plan, screen: Screen) -> Response:
         if screen.rows is None:
@@ -126,7 +126,7 @@ async def get_asset(request: Request) -> Response:
 
 
 async def _planned(
-    request: Request, question: Question, written: Callable[[Plan, Screen], Response]
+    request: Request, question: PageQuestion, written: Callable[[Plan, Screen], Response]
 ) -> Response:
     """Plan a question with what its screen needs, and write the answer in the same piece of work."""
     services = await services_of(request)
@@ -139,8 +139,8 @@ async def _planned(
     )
 
 
-def _form(question: Question, services: Services, faults: Iterable[str] = ()) -> Form:
-    return Form.of(question, services.snapshot.ids(), services.gpus, faults)
+def _form(question: PageQuestion, services: Services, faults: Iterable[str] = ()) -> QuestionForm:
+    return QuestionForm.of(question, services.snapshot.ids(), services.gpus, faults)
 
 
 def _html(text: str, status: int = 200) -> Response:

@@ -7,7 +7,7 @@ from typing import Final, Self
 from service.application.schemas.plan_body import PLACES
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import GpuCatalog
-from service.web.question import Question
+from service.web.page_question import PageQuestion
 
 FIELDS: Final = (
     "model", "gpu", "engine_version", "kv_cache_dtype", "tensor_parallel_size", "max_model_len",
@@ -17,10 +17,10 @@ MORE_FIELDS: Final = ("objective", "gpu_memory_utilization", "command")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class QuestionForm:
     """Values and choices of the form."""
 
-    question: Question
+    question: PageQuestion
     models: tuple[str, ...]
     gpus: tuple[str, ...]
     releases: tuple[str, ...]
@@ -30,7 +30,7 @@ class Form:
 
     @classmethod
     def of(
-        cls, question: Question, models: Sequence[str], gpus: GpuCatalog, faults: Iterable[str] = ()
+        cls, question: PageQuestion, models: Sequence[str], gpus: GpuCatalog, faults: Iterable[str] = ()
     ) -> Self:
         """Return the form for a question."""
         newest = rules_for(RELEASES[-1])

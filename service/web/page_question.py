@@ -21,7 +21,7 @@ Change: TypeAlias = str | int | float | bool | Iterable[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageQuestion:
     """The parameters of a page, in order. Blank ones, which forms send, are left out."""
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -39,21 +39,21 @@ class Question:
         """Return every value of a repeated parameter."""
         return tuple(value for key, value in self.pairs if key == name)
 
-    def changed(self, **changes: Change) -> "Question":
+    def changed(self, **changes: Change) -> "PageQuestion":
         """Return the question with other values; ``None`` takes a parameter away."""
         others = tuple(pair for pair in self.pairs if pair[0] not in changes)
         added = ((name, text) for name, change in changes.items() for text in _texts(change))
-        return Question((*others, *added))
+        return PageQuestion((*others, *added))
 
-    def only(self, *names: str) -> "Question":
+    def only(self, *names: str) -> "PageQuestion":
         """Return the question with nothing but some parameters."""
-        return Question(tuple(pair for pair in self.pairs if pair[0] in names))
+        return PageQuestion(tuple(pair for pair in self.pairs if pair[0] in names))
 
     @property
-    def planned(self) -> "Question":
+    def planned(self) -> "PageQuestion":
         """What the plan depends on."""
         away = (*PAGE_PARAMETERS, *WRITTEN)
-        return Question(tuple(pair for pair in self.pairs if pair[0] not in away))
+        return PageQuestion(tuple(pair for pair in self.pairs if pair[0] not in away))
 
     @property
     def query(self) -> str:
