@@ -51,6 +51,10 @@ class Fix:
     """Requests of the maximum length that fit at once; ``None`` without a cache."""
     command: str
     """The ``vllm serve`` line with the change."""
+    version: str
+    """The release that was planned with the change."""
+    patch: str | None = None
+    """The pull request that the change lays over the release, if it is one."""
 
     @property
     def words(self) -> str:

@@ -31,8 +31,9 @@ from service.application.known_names import is_flag, meant_in_body, moved_in_bod
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.base import UNKNOWN_NAMES, Input
+from service.application.schemas.flag_objects import EplbInput, SpeculativeInput
 from service.application.schemas.plan_body import PLACES, CountedGpu, GpuInput, PlanBody
-from service.application.schemas.serve import EplbInput, ServeInput, SpeculativeInput
+from service.application.schemas.serve import ServeInput
 from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.draft_reading import read_draft_checkpoint
@@ -247,7 +248,9 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
         InputFault: a flag names an attention backend that the release does not have.
     """
     # The names of the bundled models are read from a file, so not while a request is resolved.
-    request = replace(request, siblings=siblings_of(request.model.id, services.snapshot.ids()))
+    siblings = siblings_of(request.model.id, services.snapshot.ids())
+    if siblings != request.siblings:
+        request = replace(request, siblings=siblings)
     try:
         return services.plan(request)
     except UnknownBackend as error:

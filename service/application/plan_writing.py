@@ -15,29 +15,19 @@ import orjson
 from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Admission, Candidate, GpuPlan, Plan, Verdict
+from service.application.schemas.admission import AdmissionBlocksAnswer
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.schemas.base import Output
+from service.application.schemas.candidate import LeverAnswer, QualityAnswer
 from service.application.schemas.command import CommandAnswer, FlagsAnswer
 from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
+from service.application.schemas.kv_cache import GroupAnswer, PrefixReuseAnswer, WasteAnswer
+from service.application.schemas.memory import HOST_TERMS, EvidenceAnswer
+from service.application.schemas.parts import PLAIN, Parts, Texts
 from service.application.schemas.plain_values import plain
-from service.application.schemas.plan import (
-    HOST_TERMS,
-    PLAIN,
-    AdmissionBlocksAnswer,
-    EngineAnswer,
-    ErrorAnswer,
-    EvidenceAnswer,
-    GpuCountAnswer,
-    GroupAnswer,
-    LeverAnswer,
-    Parts,
-    PlanAnswer,
-    PrefixReuseAnswer,
-    QualityAnswer,
-    Texts,
-    UpgradeAnswer,
-    WasteAnswer,
-)
+from service.application.schemas.plan import EngineAnswer, GpuCountAnswer, PlanAnswer
+from service.application.schemas.refusal import ErrorAnswer
+from service.application.schemas.upgrade import UpgradeAnswer
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Estimate, MemoryBudget, WeightsEstimate

@@ -10,8 +10,9 @@ from service.application.errors import InputFault, InvalidRequest, NotProbeable
 from service.application.job_events import POLL_SECONDS
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
+from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.lease import STATES, ResultInput
-from service.application.schemas.plan import CandidateAnswer, Parts, Texts
+from service.application.schemas.parts import Parts, Texts
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services

@@ -13,7 +13,8 @@ import typer
 from service.advisor.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.plan import Parts, PlanAnswer
+from service.application.schemas.parts import Parts
+from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.plan_body import MAX_COMMAND, Format, PlanParameters
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions

@@ -83,7 +83,7 @@ OF_RANKS: Final[Mapping[str, str]] = {
     for text in table["says"]
     for hole in Template.parse(text).kinds
 }
-"""Values for which the smallest (`min`) or largest (`max`) of all ranks is used; of others the last is."""
+"""Values for which the smallest (`min`), the largest (`max`) or the first is used; of others the last is."""
 MILESTONES: Final = tuple(Milestone(table["name"], tuple(table["says"])) for table in _PHRASES["milestone"])
 """The stages of a start, first to last."""
 BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])

@@ -13,7 +13,8 @@ from service.advisor.plan_types import Plan
 from service.application.errors import InputFault
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
-from service.application.schemas.plan import Parts, PlanAnswer
+from service.application.schemas.parts import Parts
+from service.application.schemas.plan import PlanAnswer
 from service.application.services import Services
 from service.engines.releases import RELEASES
 from service.hub.errors import HubError

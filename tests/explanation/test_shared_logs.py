@@ -38,6 +38,12 @@ def test_nothing_is_called_different_that_is_not() -> None:
     assert {each.log.id: each.disagreements for each in scored("shared.jsonl.gz") if each.disagreements} == {}
 
 
+def test_most_texts_that_name_a_model_are_planned_as_pasted() -> None:
+    named = [each for each in scored("shared.jsonl.gz") if each.log.model]
+    assert len(named) >= 40
+    assert sum(each.planned for each in named) >= 0.6 * len(named)
+
+
 def test_nine_in_ten_of_the_gathered_causes_are_right() -> None:
     named = [each for each in scored("gathered.jsonl") if each.verdict == "named"]
     assert len(scored("gathered.jsonl")) == GATHERED

@@ -7,7 +7,9 @@ from pydantic import ConfigDict, Field
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
-from service.application.schemas.plan import EngineAnswer, ErrorAnswer, FixAnswer
+from service.application.schemas.flag_types import Name
+from service.application.schemas.flags import FlagsInput
+from service.application.schemas.plan import EngineAnswer
 from service.application.schemas.plan_body import (
     MAX_PATCHES,
     GpuChoice,
@@ -16,7 +18,8 @@ from service.application.schemas.plan_body import (
     Revision,
     gpu_choices,
 )
-from service.application.schemas.serve import FlagsInput, Name, ServeInput
+from service.application.schemas.refusal import ErrorAnswer, FixAnswer
+from service.application.schemas.serve import ServeInput
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
 

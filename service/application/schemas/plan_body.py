@@ -8,14 +8,10 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.application.errors import InputFault
 from service.application.schemas.base import Input
-from service.application.schemas.serve import (
-    MAX_BYTES,
-    MAX_TOKENS,
-    OBJECTS,
-    FlagsInput,
-    Name,
-    ServeInput,
-)
+from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name, as_written
+from service.application.schemas.flags import FlagsInput
+from service.application.schemas.serve import OBJECTS, ServeInput
+from service.engines.flag_values import read_count
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import is_own_gpu, read_own_gpu
@@ -138,10 +134,10 @@ Format = Literal["json", TextFormat]
 
 
 FreeMemory = Annotated[
-    Annotated[int, Field(ge=0, le=MAX_BYTES)] | None,
+    Annotated[int, Field(ge=0, le=MAX_BYTES), as_written(read_count)] | None,
     Field(
-        description="Bytes free on every GPU when the engine starts; left out: all but what a CUDA context "
-        "takes"
+        description="Bytes free on every GPU when the engine starts, such as `42G` for 42 GiB; left out: all "
+        "but what a CUDA context takes"
     ),
 ]
 

@@ -83,16 +83,21 @@ class ModuleBytes:
             return plain_linear(linear, self.element_bytes)
         if scheme.format is WeightFormat.GPTQ:
             scheme = self._ordered(scheme)
+        elif scheme.activation_order:
+            scheme = replace(scheme, repeated_scales=self.layout.activation_order_indices)
         return linear_bytes(linear, scheme, self.element_bytes)
 
     def _experts(self, experts: Experts) -> int:
+        base = self._base_scheme()
+        if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
+            return weight_only_experts(experts, base, self.element_bytes)
         scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
         if scheme is None and experts.plain_softmax:
             # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
             return plain_experts(experts, self.element_bytes)
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
-        if scheme.format is WeightFormat.MXFP4 or scheme.rounded_experts:
+        if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True)
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
@@ -100,6 +105,28 @@ class ModuleBytes:
             biases = scheme.format is WeightFormat.GPTQ and self.layout.gptq_expert_biases
             experts = replace(experts, bias=experts.bias or biases)
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _base_scheme(self) -> WeightScheme | None:
+        """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
+
+        Experts whose sizes Marlin does not take have this scheme, whatever ``dynamic`` says of them.
+
+        Source: vLLM 0.19.0 to 0.32.0, get_quant_method of GPTQMarlinConfig and AutoGPTQConfig.
+        """
+        if self.quantization is None or not self.quantization.schemes:
+            return None
+        last = self.quantization.schemes[-1]
+        by_pattern = last.scheme is not None and last.scheme.format is WeightFormat.GPTQ and not last.targets
+        return last.scheme if by_pattern else None
+
+    def _rounds(self, scheme: WeightScheme) -> bool:
+        """Whether the sizes of experts are rounded up for kernels of MXFP4."""
+        w4a8 = scheme.format is WeightFormat.MX and scheme.byte_activations
+        return (
+            scheme.format is WeightFormat.MXFP4
+            or scheme.rounded_experts
+            or (w4a8 and self.layout.rounded_w4a8_experts)
+        )
 
     def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
         rounding = self.layout.rounding(self.compute_capability, mxfp4=mxfp4)
@@ -121,7 +148,11 @@ class ModuleBytes:
         return declared
 
     def _ordered(self, scheme: WeightScheme) -> WeightScheme:
-        return replace(scheme, activation_order=True) if self.layout.activation_order_indices else scheme
+        if scheme.format is WeightFormat.PACKED and scheme.byte_activations:
+            return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
+        if not self.layout.activation_order_indices:
+            return scheme
+        return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization

@@ -1,0 +1,182 @@
+"""The memory of one rank in an answer, term by term."""
+
+from typing import Any, Final, Self
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from service.application.schemas.base import Output, optional
+from service.application.schemas.parts import Parts, Texts
+from service.memory.budget_types import Basis, Estimate, HostDemand, Level, MemoryBudget, WeightsEstimate
+
+PLAIN_TERMS: Final = ("total", "requested", "activation", "non_torch", "cuda_graphs", "captured_graphs")
+"""Memory terms without members of their own."""
+HOST_TERMS: Final = ("weights", "blocks", "adapters", "media_cache", "sleeping_weights", "total")
+"""Terms of the host's memory."""
+
+
+class EvidenceAnswer(Output):
+    """The measurements behind a term."""
+
+    level: Level = Field(description="How near the measured starts are to the planned one")
+    count: int = Field(description="Number of measurements, at most one for each token and day")
+    logs: int = Field(
+        description="How many of these measurements are stored startup logs, which count less than probes"
+    )
+    newest: str = Field(description="Day (UTC) of the latest measurement, as in `2026-05-01`")
+    age_days: int = Field(description="Age of the latest measurement in days")
+
+
+class EstimateAnswer(Output):
+    """Bytes of one memory term, with their 10th and 90th percentile."""
+
+    bytes: int = Field(description="The middle of the interval, in bytes")
+    low: int | SkipJsonSchema[None] = optional(
+        "The 10th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
+        "`include` has `memory`"
+    )
+    high: int | SkipJsonSchema[None] = optional(
+        "The 90th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
+        "`include` has `memory`"
+    )
+    basis: Basis | SkipJsonSchema[None] = optional(
+        "Where the value comes from. Left out unless `include` has `memory`"
+    )
+    source: str | SkipJsonSchema[None] = optional(
+        "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
+        "unless `include` has `memory`"
+    )
+    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+        "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
+        "`memory`"
+    )
+
+    @classmethod
+    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
+        """Read an estimate from the core's value."""
+        if not parts.memory:
+            return cls(bytes=estimate.bytes)
+        return cls(**_whole(estimate, sources))
+
+
+class WeightsAnswer(EstimateAnswer):
+    """Weights of the fullest rank."""
+
+    parameter_bytes: int | SkipJsonSchema[None] = optional(
+        "Bytes that the rank allocates for weights before kernels repack them after loading. Left out "
+        "unless `include` has `memory`"
+    )
+
+
+class AvailableAnswer(Output):
+    """Bytes that are left for the KV cache. They decide whether the engine starts."""
+
+    bytes: int = Field(description="The middle of the interval, in bytes")
+    low: int = Field(description="The 10th percentile, in bytes; equal to `bytes` where the value is exact")
+    high: int = Field(description="The 90th percentile, in bytes; equal to `bytes` where the value is exact")
+    basis: Basis | SkipJsonSchema[None] = optional(
+        "Where the value comes from. Left out unless `include` has `memory`"
+    )
+    source: str | SkipJsonSchema[None] = optional(
+        "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
+        "unless `include` has `memory`"
+    )
+    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+        "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
+        "`memory`"
+    )
+
+    @classmethod
+    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
+        """Read an estimate from the core's value."""
+        if not parts.memory:
+            return cls(bytes=estimate.bytes, low=estimate.low, high=estimate.high)
+        return cls(**_whole(estimate, sources))
+
+
+def _whole(estimate: Estimate, sources: Texts) -> dict[str, Any]:
+    evidence = estimate.evidence
+    more = {"parameter_bytes": estimate.parameter_bytes} if isinstance(estimate, WeightsEstimate) else {}
+    return {
+        "bytes": estimate.bytes,
+        "low": estimate.low,
+        "high": estimate.high,
+        "basis": estimate.basis,
+        "source": sources.id_of(estimate.source),
+        "evidence": None if evidence is None else EvidenceAnswer.model_validate(evidence),
+        **more,
+    }
+
+
+class HostMemoryAnswer(Output):
+    """Memory of the host that the flags ask for, of all ranks on all nodes together."""
+
+    weights: EstimateAnswer = Field(
+        description="Bytes of weights that the GPUs do not hold (`cpu_offload_gb`, groups)"
+    )
+    blocks: EstimateAnswer = Field(
+        description="Bytes for cached blocks that the GPUs no longer hold (`kv_offloading_size`)"
+    )
+    adapters: EstimateAnswer = Field(
+        description="Bytes of LoRA adapters that processes store (`max_cpu_loras`), at most"
+    )
+    media_cache: EstimateAnswer = Field(
+        description="Bytes of processed images, videos and sound that processes cache "
+        "(`mm_processor_cache_gb`), at most"
+    )
+    sleeping_weights: EstimateAnswer = Field(
+        description="Bytes of weights while the engine sleeps at level 1 (`enable_sleep_mode`), at most"
+    )
+    total: EstimateAnswer = Field(description="Sum of these terms, in bytes")
+
+    @classmethod
+    def of(cls, host: HostDemand, parts: Parts, sources: Texts) -> Self:
+        """Read the demand from the core's value."""
+        terms = {name: EstimateAnswer.of(getattr(host, name), parts, sources) for name in HOST_TERMS}
+        return cls(**terms)
+
+
+class MemoryAnswer(Output):
+    """The memory of one rank, term by term."""
+
+    total: EstimateAnswer = Field(description="Total memory of the GPU, as CUDA reports it")
+    requested: EstimateAnswer = Field(
+        description="The share of the total that `gpu_memory_utilization` grants to the engine"
+    )
+    weights: WeightsAnswer = Field(description="Weights of the rank that holds the most of them")
+    activation: EstimateAnswer = Field(
+        description="Peak of activations in the profile run, in which the engine runs its largest step"
+    )
+    non_torch: EstimateAnswer = Field(
+        description="Memory that PyTorch does not allocate: CUDA context, NCCL, libraries"
+    )
+    cuda_graphs: EstimateAnswer = Field(
+        description="Set aside for CUDA graphs before the cache is sized; 0 in releases that set nothing "
+        "aside"
+    )
+    captured_graphs: EstimateAnswer = Field(
+        description="What CUDA graphs take once they are captured, after the cache was allocated"
+    )
+    available_kv: AvailableAnswer = Field(
+        description="What is left for the KV cache; negative where the other terms exceed the request"
+    )
+    adapters: EstimateAnswer | SkipJsonSchema[None] = optional(
+        "Room for LoRA adapters, in bytes, which `weights` contains; 0 without `enable_lora`. Left out "
+        "unless `include` has `memory`"
+    )
+    host: HostMemoryAnswer | SkipJsonSchema[None] = optional(
+        "Memory of the host that the flags ask for, which is no part of the GPU's budget. `swap_space` is "
+        "not among it: no release that can be planned allocates it. Left out unless `include` has `memory`"
+    )
+
+    @classmethod
+    def of(cls, budget: MemoryBudget, parts: Parts, sources: Texts) -> Self:
+        """Read a budget from the core's values."""
+        plain = {term: EstimateAnswer.of(getattr(budget, term), parts, sources) for term in PLAIN_TERMS}
+        return cls(
+            weights=WeightsAnswer.of(budget.weights, parts, sources),
+            available_kv=AvailableAnswer.of(budget.available_kv, parts, sources),
+            adapters=EstimateAnswer.of(budget.adapters, parts, sources) if parts.memory else None,
+            host=HostMemoryAnswer.of(budget.host, parts, sources) if parts.memory else None,
+            **plain,
+        )

@@ -1,0 +1,44 @@
+"""Why the engine does not start, and what gets past it."""
+
+from pydantic import Field
+
+from service.advisor.plan_types import Verdict
+from service.application.schemas.base import Output
+from service.engines.refusal import Stage
+
+
+class FixAnswer(Output):
+    """A single change with which the same start was planned and does not fail."""
+
+    change: str = Field(description="The change in words: a flag with its value, a release or a patch")
+    words: str = Field(description="The same as `change`")
+    verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
+    tokens: int | None = Field(
+        description="Tokens of its cache, as the release logs them; null without a cache"
+    )
+    max_concurrency: float | None = Field(
+        description="Requests of the maximum length that fit at once; null without a cache"
+    )
+    command: str = Field(description="The command that starts it")
+
+
+class ErrorAnswer(Output):
+    """Why the engine does not start, or may not."""
+
+    type: str = Field(description="Name of the exception that the engine raises")
+    message: str = Field(description="The engine's own words")
+    stage: Stage = Field(description="The step of the start at which the engine gives up")
+    detail: str = Field(
+        description="The numbers behind the engine's words, where it does not print them; empty otherwise"
+    )
+    fix: list[str] = Field(
+        description="The changes of `fixes`, each in words; empty where none was found or looked for"
+    )
+    fixes: list[FixAnswer] = Field(
+        description="Single changes with which the same start was planned and does not fail; empty where "
+        "none was found or looked for. They change what was asked, not what a search added to it"
+    )
+    notes: list[str] = Field(
+        description="What else to know about ways past it, in sentences, such as ids of quantized "
+        "checkpoints; empty where there is nothing to say"
+    )
