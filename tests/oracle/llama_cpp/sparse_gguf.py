@@ -1,7 +1,7 @@
 """Writes GGUF files that have the header of a model and no weights: their data is a hole in the file.
 
-Run in an environment with `gguf` and `numpy`; configs are read from standard input, by the files' names. Networks
-and vocabularies are small, since no cache depends on them.
+Run in an environment with `gguf` and `numpy`; configs are read from standard input, by the files' names.
+Networks and vocabularies are small, since no cache depends on them.
 """
 
 import json
