@@ -95,7 +95,7 @@ def _tables() -> tuple[Mapping[str, str], Mapping[str, tuple[FlagEffect, ...]]]:
     """Return the other names of what is used, and the effects of everything else by name.
 
     Raises:
-        ValueError: a name stands in two groups that hold for the same release.
+        ValueError: a name is listed in two groups that hold for the same release.
     """
     data = tomllib.loads(files("service.engines.arguments").joinpath("effects.toml").read_text("utf-8"))
     found: dict[str, tuple[FlagEffect, ...]] = {}
