@@ -37,7 +37,7 @@ METRICS: Final = (
         "requests",
         "requests of the maximum length",
         lambda each: each.all_requests,
-        lambda value: times(value),
+        times,
     ),
     Metric("tokens", "tokens, as logged", lambda each: each.all_tokens, lambda value: grouped(int(value))),
     Metric("gpus", "GPUs", lambda each: each.all_gpus, lambda value: str(int(value)), few_are_best=True),
