@@ -44,6 +44,9 @@ class Heads:
 
 
 NO_HEADS: Final = Heads(0, 0)
+ENDLESS: Final = frozenset({"mamba", "mamba2"})
+ENDLESS_CONTEXT: Final = 1 << 20
+"""llama.cpp 0c1e57098, conversion/mamba.py: all models without attention get this training length."""
 POOLED_PARTS: Final = 3
 """llama.cpp 0c1e57098, llama_memory_hybrid_idx: an indexer that pools keys stores three for each token."""
 
@@ -150,7 +153,7 @@ def llama_model(model: ModelArchitecture) -> LlamaModel:
     return LlamaModel(
         name,
         layers,
-        model.context.length or 0,
+        ENDLESS_CONTEXT if name in ENDLESS else model.context.length or 0,
         window=max((each for each in windows if each is not None), default=0) if windowed else 0,
         splits_windows=windowed and any(layer.is_window for layer in layers),
         is_mla=model.is_mla,
