@@ -25,12 +25,13 @@ BUDGET = int(11.54 * 2**30)
 
 def question(row: dict[str, Any], *, capped: bool) -> PoolQuestion:
     asked, release = row["question"], row["version"]
-    element = asked["element_bytes"]
+    element: int = asked["element_bytes"]
 
     def size(kind: str) -> int:
         heads = max(1, asked[f"{kind}_heads"] // asked["tp"])
         width: int = heads * (asked[f"{kind}_dim"] + asked[f"{kind}_v_dim"])
-        return width * asked[f"{kind}_layers"] * element
+        layers: int = asked[f"{kind}_layers"]
+        return width * layers * element
 
     sizes = TokenBytes(
         full=size("full"),

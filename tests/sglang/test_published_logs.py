@@ -57,7 +57,7 @@ def test_a_pool_of_equal_layers() -> None:
 
 
 def test_a_model_of_80_layers_on_8_ranks() -> None:
-    """One head of 128 elements on each rank, 8 bits: 10,240 bytes of keys in 80 layers are 2 x 128 x 80 / 2."""
+    """One head of 128 elements of 2 bytes on each rank, in 80 layers."""
     figures = printed("sglang/pull/11716")
     (line,) = lines(shape(80 * 128 * 2, 80 * 128 * 2), TokenPools(figures["tokens"], None, None))
     assert line.endswith(f"K size: {figures['k_gb']} GB, V size: {figures['v_gb']} GB")

@@ -72,7 +72,8 @@ def ours(question: dict[str, Any], release: str, configurator: str) -> object:
     def layer(kind: str) -> int:
         heads = max(1, question[f"{kind}_heads"] // question["tp_size"])
         size: int = heads * (question[f"{kind}_size"] + question[f"{kind}_value_size"])
-        return size * question["element_bytes"]
+        element: int = question["element_bytes"]
+        return size * element
 
     full, windows = layer("full") * question["full_layers"], layer("window") * question["window_layers"]
     if configurator == ONE_POOL:
@@ -122,11 +123,11 @@ def main(folder: Path, shapes: int, seed: int) -> int:
                 if theirs != expected:
                     counts["differences"] += 1
                     CONSOLE.print(
-                        f"{release} {configurator} {question}\n  theirs {theirs}\n  ours   {expected}"
+                        f"{release} {configurator} {question}\n  theirs {theirs}\n  ours {expected}"
                     )
     CONSOLE.print(
-        f"{', '.join(RELEASES)}: {shapes} shapes each, {counts['pools']} answers, {counts['refused']} refused, "
-        f"{counts['differences']} differ"
+        f"{', '.join(RELEASES)}: {shapes} shapes each, {counts['pools']} answers, "
+        f"{counts['refused']} refused, {counts['differences']} differ"
     )
     return counts["differences"]
 

@@ -2,8 +2,8 @@
 
     python driver.py UNPACKED_WHEEL < questions > answers     one JSON object a line
 
-`pool_configurator.py` is loaded alone. Whatever it imports is replaced by an object that answers anything; the few
-functions that sizes depend on are given what a start would have made of the question.
+`pool_configurator.py` is loaded alone. Whatever it imports is replaced by an object that answers anything;
+the functions that sizes depend on are given what a start would have made of the question.
 """
 
 import importlib
