@@ -1,11 +1,9 @@
 """A start of the engine up to its cache layout, before memory is known."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends
 from service.backends.backend import Backends, EngineFailure
@@ -72,12 +70,7 @@ class Start:
         """Dtype that most attention layers store; a backend may replace it (``fp8`` by ``fp8_ds_mla``)."""
         if not self.engine_config.passes_cache_dtype:
             return self.stored_dtype
-        stored = Counter(
-            backend.cache_dtype
-            for (_, part), backend in self.backends.items()
-            if part is CachePart.ATTENTION and backend.cache_dtype != "auto"
-        )
-        return stored.most_common(1)[0][0] if stored else self.stored_dtype
+        return self.backends.stored_dtype or self.stored_dtype
 
     @property
     def is_misread(self) -> bool:

@@ -14,6 +14,8 @@ FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
 MOST_SIBLINGS = 4
 """Ids of quantized checkpoints that are named."""
+SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
+"""Beginnings of the names of dtypes that take the article "an"."""
 MOST_MESSAGE = 240
 """Characters of a refusal that are repeated."""
 FEW_REQUESTS = 10
@@ -107,10 +109,15 @@ def _number(requests: float) -> str:
 
 
 def _cache(best: Candidate) -> str:
-    dtype = best.resolved_kv_cache_dtype
+    dtype = best.resolved_kv_cache_dtype or best.kv_cache_dtype
     if best.start is not None and best.start.is_published:
         return f"the {dtype} cache that the checkpoint asks for"
-    return "a lossless cache" if best.quality.loss == 0 else f"a {dtype} cache"
+    return "a lossless cache" if best.quality.loss == 0 else f"{_article(dtype)} {dtype} cache"
+
+
+def _article(dtype: str) -> str:
+    """Return the article that a dtype's name takes when it is read aloud: an fp8 cache, a bfloat16 cache."""
+    return "an" if dtype.startswith(SPOKEN_WITH_A_VOWEL) else "a"
 
 
 def _served(best: Candidate, workload: Workload) -> str:
@@ -209,8 +216,9 @@ def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> 
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
             continue
+        dtype = other.resolved_kv_cache_dtype or other.kv_cache_dtype
         yield (
-            f"A {other.resolved_kv_cache_dtype} cache would hold the full length on "
+            f"{_article(dtype).capitalize()} {dtype} cache would hold the full length on "
             f"{_gpus(other, starts_sentence=False)}, with losses."
         )
         return

@@ -126,12 +126,17 @@ class AnsweredBefore(APIRoute):
             found = state.answers.find(question, state.services)
             if found is None:
                 request.state.question = question
-                return await handler(request)
+                return await self.answer_new(request, question.body, handler)
             count_verdicts(found.verdicts, state.metrics)
             response: Response = found.response()
             return response
 
         return answer
+
+    async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
+        """Answer a question that has no stored answer; ``content`` is the body of the request."""
+        del content
+        return await handler(request)
 
 
 def store_answer(request: Request, answer: WrittenAnswer) -> None:

@@ -72,6 +72,8 @@ class Quantization:
 
 
 AUTO_ROUND: Final = frozenset({"inc", "auto-round", "auto_round"})
+UNQUANTIZED_BITS: Final = 16
+"""Bits of the smallest weights that are not quantized."""
 NESTED_METHODS: Final = {
     "FP8": "modelopt",
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
@@ -153,17 +155,22 @@ def _by_algorithm(part: Config, methods: Mapping[str, str]) -> str:
     return methods[algorithm.upper()]
 
 
-def unnamed_algorithm(config: Config, text: Config) -> str | None:
-    """Return the ``quant_algo`` of a section that names no method, which the engine ignores.
+def unnamed_quantization(config: Config, text: Config) -> str | None:
+    """Return what a section without a method says of the weights, such as ``quant_algo FP8`` or ``4 bits``.
 
-    Source: vLLM 0.11.0 to 0.32.0, ModelConfig._verify_quantization: without ``quant_method``, and without
+    The engine ignores such a section. MLX writes sections that hold ``bits`` and ``group_size`` alone.
+
+    Source: vLLM 0.11.0 to 0.33.0, ModelConfig._verify_quantization: without ``quant_method``, and without
     ``producer`` in the form of ModelOpt's own file, the model is built unquantized.
     """
     section = _section(config, text)
     if section is None or _method(section):
         return None
     inner = section.section("quantization") or section
-    return inner.text("quant_algo") or None
+    algorithm, bits = inner.text("quant_algo"), inner.optional_integer("bits", maximum=64)
+    if algorithm:
+        return f"quant_algo {algorithm}"
+    return None if bits is None or bits >= UNQUANTIZED_BITS else f"{bits} bits"
 
 
 def _algorithm(section: Config, inner: Config) -> str | None:

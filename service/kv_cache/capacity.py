@@ -77,6 +77,18 @@ def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backen
     return CacheLayout(layers, groups, parts, sizes.block_size, _uncuttable(parts, backends))
 
 
+def ungrouped_caches(
+    architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends
+) -> tuple[tuple[SpecLayers, ...], ...]:
+    """Return the caches of each stage's layers as they are before the engine forms groups.
+
+    Raises:
+        EngineRefusal: no common block size can be found.
+    """
+    sizes = resolve_block_sizes(architecture, engine_config, backends)
+    return tuple(_stage_caches(architecture, engine_config, backends, sizes))
+
+
 def _stage_caches(
     architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends, sizes: BlockSizes
 ) -> Iterator[tuple[SpecLayers, ...]]:
@@ -261,6 +273,7 @@ class CacheSizing:
             max_model_len=length,
             # All checks passed at this length.
             estimated_max_model_len=length,
+            blocks_per_request=request.blocks,
             groups=request.groups,
             report_lines=self.engine_config.rules.capacity.report_lines,
         )

@@ -173,10 +173,10 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
     sizes = [0]
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, MultiHeadLatentAttention):
-            tokens = min(MLA_CONTEXTS * run.max_model_len, MLA_TOKENS)
+            tokens = min(MLA_CONTEXTS * run.length, MLA_TOKENS)
             sizes.append(tokens * mixer.head_size)
         elif isinstance(mixer, CompressedAttention):
-            groups = -(-run.max_model_len // mixer.compress_ratio) if mixer.compresses else 0
+            groups = -(-run.length // mixer.compress_ratio) if mixer.compresses else 0
             rows = groups + mixer.sliding_window + run.tokens
             sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
     return max(sizes) * run.element_bytes

@@ -54,7 +54,8 @@ class BudgetInputs:
     gpu_memory_utilization: float
     max_num_batched_tokens: int
     max_num_seqs: int
-    max_model_len: int
+    max_model_len: int | None
+    """``None`` where nothing of the budget depends on it."""
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
@@ -159,7 +160,7 @@ class _Start:
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
-        requested = _requested(inputs, self.constants.device)
+        requested = requested_memory(inputs.total, inputs.gpu_memory_utilization, self.constants.device)
         adapters = self._room(layers, self.inputs.adapters, self.inputs.deployment)
         weights = self._weights(parameters, layers, adapters)
         peak = activation(
@@ -173,7 +174,7 @@ class _Start:
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
-            free=_free(inputs, self.constants.device),
+            free=_free(inputs, inputs.total, self.constants.device),
             weights=weights,
             adapters=adapters,
             host=self._host(layers, weights),
@@ -331,25 +332,21 @@ def _with(weights: WeightsEstimate, other: Estimate) -> WeightsEstimate:
     return replace(weights, bytes=both.bytes, low=both.low, high=both.high, source=both.source)
 
 
-def _requested(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
-    return requested_memory(inputs.total, inputs.gpu_memory_utilization, constants)
-
-
-def _free(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
+def _free(inputs: BudgetInputs, device: Estimate, constants: DeviceConstants) -> Estimate:
     specified = inputs.free_memory_bytes
     if specified is not None:
         return exact(specified, Basis.GIVEN, "free_memory_bytes")
     several_ranks = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
-    return free_memory(inputs.total, constants, several_ranks=several_ranks)
+    return free_memory(device, constants, several_ranks=several_ranks)
 
 
-def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
-    """Return the budget of the same start on a device with another total; the other terms do not change."""
+def on_device(budget: MemoryBudget, inputs: BudgetInputs, device: Estimate) -> MemoryBudget:
+    """Return the budget of the same start on a device of another total; the other terms do not change."""
     constants = constants_at(inputs.release).device
-    requested = _requested(inputs, constants)
+    requested = requested_memory(device, inputs.gpu_memory_utilization, constants)
     taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
     left = budget.available_kv
     if inputs.kv_cache_memory_bytes is None:
         left = difference(requested, taken, REMAINDER)
-    free = _free(inputs, constants)
-    return replace(budget, total=inputs.total, requested=requested, free=free, available_kv=left)
+    free = _free(inputs, device, constants)
+    return replace(budget, total=device, requested=requested, free=free, available_kv=left)

@@ -1,5 +1,6 @@
 """Plans, asked for by body or by query string."""
 
+import json
 from collections import Counter
 from collections.abc import Hashable
 from typing import Annotated, Any, Final
@@ -21,6 +22,7 @@ from service.api.responses import (
 from service.api.work_lanes import Runner
 from service.api.written_answers import (
     AnsweredBefore,
+    Handler,
     WrittenAnswer,
     count_verdicts,
     store_answer,
@@ -34,7 +36,36 @@ from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.plan_text import plan_text
 
-router = APIRouter(tags=["plan"], route_class=AnsweredBefore)
+
+class PlanRoute(AnsweredBefore):
+    """Reads a body that comes without a query by itself: what FastAPI does for it takes as long as a plan."""
+
+    async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
+        """Answer a body without a query; FastAPI reads all others, and says what is wrong with a body."""
+        body = _body_alone(request, content)
+        if body is None:
+            return await handler(request)
+        state = request.app.state
+        form = body.format or negotiated_format(request.headers.get("accept", ""))
+        run = state.lanes.of(request)
+        return await _answer(body, request, state.services, state.metrics, run, form)
+
+
+def _body_alone(request: Request, content: bytes) -> PlanBody | None:
+    """Return the body of a POST that has no query; ``None`` where there is none, or FastAPI must read it."""
+    if (
+        request.method != "POST"
+        or request.scope["query_string"]
+        or request.headers.get("content-type") != JSON
+    ):
+        return None
+    try:
+        return PlanBody.model_validate(json.loads(content))
+    except (ValueError, RecursionError):
+        return None
+
+
+router = APIRouter(tags=["plan"], route_class=PlanRoute)
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
