@@ -65,7 +65,8 @@ def document(row: Mapping[str, Any]) -> dict[str, Any]:
     stored = DATA["layouts"].get(name) or BUILT["layouts"].get(
         f"{row['config']}:{name}", BUILT["shared"].get(name)
     )
-    return BUILT["bases"][row["config"]] | {"torch_dtype": row["dtype"], "quantization_config": stored}
+    base: dict[str, Any] = BUILT["bases"][row["config"]]
+    return base | {"torch_dtype": row["dtype"], "quantization_config": stored}
 
 
 def architecture_of(row: Mapping[str, Any]) -> ModelArchitecture:
