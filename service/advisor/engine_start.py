@@ -33,7 +33,7 @@ from service.engines.model_classes import check_built_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
-from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
 from service.memory.parallelism import Parallelism
 from service.memory.weights.layout_checks import check_layouts
