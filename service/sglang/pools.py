@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.engine_plans.engine_plan import EngineRefused
+from service.sglang.pool_bytes import PoolBytes
 from service.sglang.releases import PoolRules, PoolSplit
 from service.sglang.server_args import SglangArgs
-from service.sglang.token_bytes import TokenBytes
 from service.units import GIB, round_up
 
 EVICTION_INTERVAL: Final = 128
@@ -38,7 +38,7 @@ class TokenPools:
 class PoolQuestion:
     """What pools are sized from, beside the budget."""
 
-    sizes: TokenBytes
+    sizes: PoolBytes
     args: SglangArgs
     rules: PoolRules
     page: int

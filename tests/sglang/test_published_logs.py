@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from service.sglang.log_lines import log_lines
+from service.sglang.pool_bytes import PoolBytes, pool_bytes
 from service.sglang.pools import PoolQuestion, TokenPools
 from service.sglang.releases import release_named
 from service.sglang.server_args import SglangArgs
-from service.sglang.token_bytes import TokenBytes, token_bytes
 from tests.accuracy.oracle import bundled_architecture
 
 ROWS = [
@@ -25,8 +25,8 @@ def printed(source: str) -> Mapping[str, Any]:
     return found
 
 
-def shape(keys: int, values: int, window_keys: int = 0, window_values: int = 0) -> TokenBytes:
-    return TokenBytes(
+def shape(keys: int, values: int, window_keys: int = 0, window_values: int = 0) -> PoolBytes:
+    return PoolBytes(
         full=keys + values,
         windows=window_keys + window_values,
         full_layers=0,
@@ -40,14 +40,14 @@ def shape(keys: int, values: int, window_keys: int = 0, window_values: int = 0) 
     )
 
 
-def lines(sizes: TokenBytes, pools: TokenPools, page: int = 1) -> tuple[str, ...]:
+def lines(sizes: PoolBytes, pools: TokenPools, page: int = 1) -> tuple[str, ...]:
     return log_lines(PoolQuestion(sizes, SglangArgs(), release_named(None)[1], page, 8192), pools)
 
 
 def test_a_pool_of_equal_layers() -> None:
     figures = printed("sglang/pull/18263")
     rules = release_named("0.5.1")[1]
-    sizes = token_bytes(bundled_architecture("Qwen/Qwen3-30B-A3B-Instruct-2507"), SglangArgs(), rules)
+    sizes = pool_bytes(bundled_architecture("Qwen/Qwen3-30B-A3B-Instruct-2507"), SglangArgs(), rules)
     assert lines(sizes, TokenPools(figures["tokens"], None, None)) == (
         (
             f"KV Cache is allocated. #tokens: {figures['tokens']}, K size: {figures['k_gb']} GB, "
@@ -80,7 +80,7 @@ def test_a_quantized_pool_with_states_beside_it() -> None:
     """Qwen3.x 27B on 2 ranks: 16 layers of 2 heads of 256 elements, one byte each."""
     figures = printed("club-3090/issues/1261")
     model, rules = bundled_architecture("Qwen/Qwen3.5-27B"), release_named(None)[1]
-    sizes = token_bytes(model, SglangArgs(tp_size=2, kv_cache_dtype="fp8_e4m3"), rules)
+    sizes = pool_bytes(model, SglangArgs(tp_size=2, kv_cache_dtype="fp8_e4m3"), rules)
     found = lines(sizes, TokenPools(figures["tokens"], None, 1))
     assert found[-1].endswith(f"K size: {figures['k_gb']:.2f} GB, V size: {figures['v_gb']:.2f} GB")
 
@@ -94,7 +94,7 @@ def test_the_reserve_of_multimodal_models() -> None:
 @pytest.mark.parametrize("page", [1, 64])
 def test_a_pool_of_mla_has_one_size(page: int) -> None:
     """DeepSeek R1: 61 layers of 576 elements, 70,272 bytes for each of 59,868 tokens and a page."""
-    sizes = token_bytes(bundled_architecture("deepseek-ai/DeepSeek-V3"), SglangArgs(), release_named(None)[1])
+    sizes = pool_bytes(bundled_architecture("deepseek-ai/DeepSeek-V3"), SglangArgs(), release_named(None)[1])
     size = (59_868 + page) * 70_272 / 2**30
     assert lines(sizes, TokenPools(59_868, None, None), page) == (
         f"KV Cache is allocated. #tokens: 59868, KV size: {size:.2f} GB",

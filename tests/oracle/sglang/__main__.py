@@ -17,10 +17,10 @@ from typing import Any, Final
 from rich.console import Console
 
 from service.engine_plans.engine_plan import EngineRefused
+from service.sglang.pool_bytes import PoolBytes
 from service.sglang.pools import PoolQuestion, pools_in
 from service.sglang.releases import release_named
 from service.sglang.server_args import SglangArgs
-from service.sglang.token_bytes import TokenBytes
 
 CONSOLE: Final = Console(markup=False, highlight=False, soft_wrap=True)
 RELEASES: Final = ("0.5.20", "0.5.23")
@@ -78,7 +78,7 @@ def ours(question: dict[str, Any], release: str, configurator: str) -> object:
     full, windows = layer("full") * question["full_layers"], layer("window") * question["window_layers"]
     if configurator == ONE_POOL:
         full, windows = layer("full") * (question["full_layers"] + question["window_layers"]), 0
-    sizes = TokenBytes(
+    sizes = PoolBytes(
         full=full,
         windows=windows,
         full_layers=question["full_layers"],

@@ -1,4 +1,4 @@
-"""TokenBytes: the bytes that a token, or a request's states, take in SGLang's pools on one rank.
+"""PoolBytes: the bytes that a token, or a request's states, take in SGLang's pools on one rank.
 
 Source: SGLang 0.5.10, 0.5.20 and 0.5.23, `DefaultPoolConfigurator` and `HybridSWAPoolConfigurator`.
 """
@@ -42,7 +42,7 @@ class UnmodelledPools(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenBytes:
+class PoolBytes:
     """Bytes on one rank."""
 
     full: int
@@ -68,7 +68,7 @@ class TokenBytes:
         return self.full + self.windows
 
 
-def token_bytes(model: ModelArchitecture, args: SglangArgs, rules: PoolRules) -> TokenBytes:
+def pool_bytes(model: ModelArchitecture, args: SglangArgs, rules: PoolRules) -> PoolBytes:
     """Return the bytes of a token and of a request's states.
 
     Raises:
@@ -82,7 +82,7 @@ def token_bytes(model: ModelArchitecture, args: SglangArgs, rules: PoolRules) ->
     keys = sum(row.keys(layer) for layer in full)
     window_keys = sum(row.keys(layer) for layer in windows)
     convolution, states = row.states(model.layers)
-    return TokenBytes(
+    return PoolBytes(
         full=keys + sum(row.values(layer) for layer in full),
         windows=window_keys + sum(row.values(layer) for layer in windows),
         full_layers=sum(_stores(layer) for layer in full),
