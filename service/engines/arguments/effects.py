@@ -77,7 +77,7 @@ def _tables() -> tuple[Mapping[str, str], Mapping[str, FlagEffect]]:
     """Return the other names of what is used, and the effects of everything else by name.
 
     Raises:
-        ValueError: a name stands in two groups.
+        ValueError: a name is listed in two groups.
     """
     data = tomllib.loads(files("service.engines.arguments").joinpath("effects.toml").read_text("utf-8"))
     found: dict[str, FlagEffect] = {}
