@@ -78,7 +78,7 @@ class HeatRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SortedColumn:
     """A cache dtype, and the question that orders the rows by it."""
 
     name: str
@@ -87,7 +87,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedProperty:
     """One property of two starts side by side."""
 
     name: str
@@ -101,9 +101,9 @@ class GpusScreen:
 
     metric: Metric
     metrics: tuple[Metric, ...]
-    columns: tuple[Column, ...]
-    by_name: Column
-    by_memory: Column
+    columns: tuple[SortedColumn, ...]
+    by_name: SortedColumn
+    by_memory: SortedColumn
     rows: tuple[HeatRow, ...]
     absent: str
     """Cache dtypes that start nowhere."""
@@ -118,7 +118,7 @@ class GpusScreen:
     dtypes: tuple[str, ...]
     beside: tuple[str, ...]
     """GPU type and dtype of two cells."""
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedProperty, ...]
 
     @property
     def table(self) -> list[list[str]]:
@@ -216,8 +216,8 @@ def _ordered(found: Sequence[BestByDtype], sort: str, metric: Metric) -> list[Be
     return sorted(found, key=rank)
 
 
-def _column(name: str, question: PageQuestion) -> Column:
-    return Column(name, question.changed(sort=name).link(), question.value("sort") == name)
+def _column(name: str, question: PageQuestion) -> SortedColumn:
+    return SortedColumn(name, question.changed(sort=name).link(), question.value("sort") == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def _sizes(start: Candidate) -> str:
     return "".join(f"&{name}={value}" for name, value in given.items() if value is not None) + "&search=false"
 
 
-def _sides(found: Sequence[BestByDtype], beside: Sequence[str]) -> Iterator[Side]:
+def _sides(found: Sequence[BestByDtype], beside: Sequence[str]) -> Iterator[ComparedProperty]:
     """Yield two starts, property by property."""
     if len(beside) != 4:  # noqa: PLR2004 - GPU type and dtype, twice
         return
@@ -301,7 +301,7 @@ def _sides(found: Sequence[BestByDtype], beside: Sequence[str]) -> Iterator[Side
     if one is None or other is None:
         return
     for name, written in PROPERTIES.items():
-        yield Side(name, written(one), written(other))
+        yield ComparedProperty(name, written(one), written(other))
 
 
 PROPERTIES: Final[Mapping[str, Callable[[Candidate], str]]] = {
