@@ -35,8 +35,10 @@ from service.engines.model_classes import check_built_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
-from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
+from service.memory.parallelism import Parallelism
+from service.memory.weights.layout_checks import check_layouts
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -202,11 +204,22 @@ def build_model(
         expert_parallel=engine_config.enable_expert_parallel,
     )
     check_expert_kernel(architecture, engine_config)
+    check_layouts(architecture, _weights_deployment(engine_config), rules.release)
     check_tied_embedding(architecture, rules.checkpoints, rules.release)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
+
+
+def _weights_deployment(engine_config: EngineConfig) -> Parallelism:
+    """Return what decides into which parts the weights are split."""
+    capability = engine_config.compute_capability
+    return Parallelism(
+        tensor_parallel_size=engine_config.tensor_parallel_size,
+        enable_expert_parallel=engine_config.enable_expert_parallel,
+        compute_capability=(capability.major, capability.minor),
+    )
 
 
 def resolved(
