@@ -1,11 +1,11 @@
 """Which kernel computes routed experts where a flag or a variable names one, and whether it can."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from packaging.version import Version
 
@@ -38,11 +38,15 @@ class _Runs:
 
 
 @cache
+def _tables() -> Mapping[str, Any]:
+    return tomllib.loads(files("service.engine_config").joinpath("expert_kernels.toml").read_text("utf-8"))
+
+
+@cache
 def _known() -> tuple[_Runs, ...]:
-    data = tomllib.loads(files("service.engine_config").joinpath("expert_kernels.toml").read_text("utf-8"))
     return tuple(
         _Runs(each["kernel"], frozenset(each["formats"]), frozenset(each["majors"]), Version(each["since"]))
-        for each in data["runs"]
+        for each in _tables()["runs"]
     )
 
 
@@ -72,15 +76,13 @@ def check_expert_kernel(architecture: ModelArchitecture, engine_config: EngineCo
     """
     if engine_config.expert_kernel != MEGA_MOE or architecture.class_name != _DEEPSEEK_V4:
         return
+    cause = None
     if not engine_config.enable_expert_parallel:
-        words = (
-            "DeepSeek V4 MegaMoE currently requires expert parallel. Enable it with "
-            "--enable-expert-parallel, or pick a different moe backend."
-        )
-        raise EngineRefusal(Stage.MODEL, words, type="NotImplementedError")
-    if engine_config.compute_capability.major != _MEGA_MAJOR:
-        words = "DeepGEMM MegaMoE requires SM100 GPUs."
-        raise EngineRefusal(Stage.MODEL, words, type="NotImplementedError")
+        cause = "split_experts"
+    elif engine_config.compute_capability.major != _MEGA_MAJOR:
+        cause = "other_gpu"
+    if cause is not None:
+        raise EngineRefusal(Stage.MODEL, _tables()["refusals"][cause], type="NotImplementedError")
 
 
 def kernel_doubts(architecture: ModelArchitecture, engine_config: EngineConfig) -> tuple[str, ...]:
