@@ -2,10 +2,8 @@
 
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from itertools import takewhile
 from typing import Any, Final
 
@@ -15,6 +13,7 @@ from packaging.version import Version
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.application.schemas.plan_body import CommandFormat
 from service.application.text.words import printable, sizes, verdict_words
+from service.bundled_toml import read_toml
 from service.units import GIB, ceil_div
 
 IMAGE: Final = "vllm/vllm-openai"
@@ -37,9 +36,7 @@ RAY_PORT: Final = 6379
 
 
 def _since() -> Version:
-    folder = resources.files(__package__)
-    table = tomllib.loads((folder / "multi_node.toml").read_text("utf-8"))
-    return Version(table["nnodes"]["since"])
+    return Version(read_toml("service.application.text", "multi_node.toml")["nnodes"]["since"])
 
 
 NNODES_SINCE: Final = _since()
