@@ -14,7 +14,6 @@ from service.advisor.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.plan_body import MAX_COMMAND, Format, PlanParameters
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
@@ -171,7 +170,9 @@ def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts
     """
     form = form or ("table" if sys.stdout.isatty() else "json")
     if form == "json":
-        typer.echo(PlanAnswer.of(answer, parts).model_dump_json())
+        from service.application.plan_writing import written_plan  # noqa: PLC0415 - people read tables
+
+        typer.echo(written_plan(answer, parts))
     elif form == "table":
         typer.echo(plan_text(answer, form, options), nl=False)
     else:

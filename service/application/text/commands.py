@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
-import yaml
 from packaging.version import Version
 
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
@@ -204,17 +203,19 @@ def _kubernetes(plan: Plan, best: Candidate) -> Block:
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
     comments = (*_patched(plan), f"{needs}; {secret}", *_left_out(best))
-    return Block(comments, yaml.dump(document, Dumper=_Plain, **YAML).rstrip("\n"))
+    return Block(comments, _as_yaml(document))
 
 
-class _Plain(yaml.SafeDumper):
-    """Writes equal parts in full: kubectl reads anchors, but people and other tools do not."""
+def _as_yaml(document: Mapping[str, Any]) -> str:
+    """Return a manifest with equal parts in full: kubectl reads anchors, but people do not."""
+    import yaml  # noqa: PLC0415 - only manifests need it
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of the base class
-        return True
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of the base class
+            return True
 
-
-YAML: Final[Mapping[str, Any]] = {"sort_keys": False, "width": 1 << 20, "allow_unicode": True}
+    text: str = yaml.dump(document, Dumper=Plain, sort_keys=False, width=1 << 20, allow_unicode=True)
+    return text.rstrip("\n")
 
 
 def _room(best: Candidate) -> str:
