@@ -105,11 +105,10 @@ class Settings(BaseSettings):
     """Folder of caches, used where `HF_HOME` is not set."""
 
     @property
-    def may_have_measurements(self) -> bool:
-        """Whether the database may have content: it is not a file of SQLite that does not exist yet."""
+    def database_file(self) -> Path | None:
+        """File of a database of SQLite; None where the address names another, or has parameters."""
         kind, _, path = self.database_url.partition(":///")
-        plain = kind == "sqlite" and path and not set(path) & set("?%#")
-        return not plain or Path(path).exists()
+        return Path(path) if kind == "sqlite" and path and not set(path) & set("?%#") else None
 
     @property
     def cache_file(self) -> Path | None:

@@ -28,6 +28,7 @@ from service.hub.local_model import local_model
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.plan_services import build_plan_services
 from service.settings import Settings
+from service.store.stored_measurements import may_have_measurements
 
 WORDS: Final = typer.Argument(
     metavar="MODEL | -- COMMAND",
@@ -204,8 +205,9 @@ async def _answer(document: dict[str, Any], settings: Settings, local: FetchedCo
 
 
 async def _calibration(settings: Settings) -> Calibration:
-    """Return what this host's database teaches; without one, its libraries are not imported."""
-    if not settings.may_have_measurements:
+    """Return what this host's database teaches; without a measurement, its libraries are not imported."""
+    file = settings.database_file
+    if file is not None and not may_have_measurements(file):
         return NOTHING_LEARNED
     from service.logs import configure_service_logs  # noqa: PLC0415
     from service.probe_services import read_calibration  # noqa: PLC0415

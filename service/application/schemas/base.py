@@ -16,7 +16,7 @@ NAMES_SHOWN: Final = 10
 class Input(BaseModel):
     """A part of a request: unknown members are refused, and text is not converted to numbers."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
