@@ -86,6 +86,8 @@ class Settings(BaseSettings):
     """Days after which an ended job is deleted; 0 deletes none. Measurements are never deleted."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines that are logged."""
+    prices: Path | None = None
+    """File of GPU prices in the form of SkyPilot's catalog (`vms.csv`); they come before the bundled ones."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
