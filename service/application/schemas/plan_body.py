@@ -153,7 +153,7 @@ class PriceInput(Input):
 
     gpu: GpuId = Field(description="GPU type by id or name")
     usd_per_gpu_hour: Annotated[float, Field(gt=0, le=HIGHEST)] = Field(
-        description="US dollars for an hour of one GPU"
+        description="US dollars for an hour of each of the GPUs"
     )
     kind: PriceKindName | None = Field(
         default=None, description="On what terms; left out: those of `price_kind`"

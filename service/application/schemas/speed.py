@@ -23,9 +23,9 @@ Figure = Annotated[float, BeforeValidator(rounded)]
 class BetweenAnswer(Output):
     """A figure with its interval, which holds about 80 of 100 measurements."""
 
-    low: Figure = Field(description="Lower end of the interval")
-    middle: Figure = Field(description="The expected figure")
-    high: Figure = Field(description="Upper end of the interval")
+    low: Figure = Field(description="Least value of the interval, in the unit of the figure")
+    middle: Figure = Field(description="Expected value, in the unit of the figure")
+    high: Figure = Field(description="Greatest value of the interval, in the unit of the figure")
 
 
 class SpeedAnswer(Output):
@@ -66,7 +66,7 @@ class SpeedAnswer(Output):
 class PriceAnswer(Output):
     """The price of one GPU type."""
 
-    usd_per_gpu_hour: float = Field(description="US dollars for an hour of one GPU")
+    usd_per_gpu_hour: float = Field(description="US dollars for an hour of each of the GPUs")
     kind: PriceKind = Field(description="On what terms it is paid")
     provider: str = Field(description="Who asks it")
     as_of: str | None = Field(description="Day on which it was published; null where that is not known")

@@ -8,7 +8,7 @@ from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of
-from service.advisor.speed_words import between
+from service.advisor.speed_words import number
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words
 from service.engines.refusal import Stage
@@ -23,8 +23,8 @@ COLUMNS: Final = (
     Column("cache dtype", left=True, spare=2),
     Column("verdict", left=True),
     Column("serves", left=True),
-    Column("tok/s"),
-    Column("$/M tokens"),
+    Column("tok/s", spare=1),
+    Column("$/M tokens", spare=1),
     Column("tokens", spare=1),
     Column("concurrency", spare=3),
     Column("KV GiB", spare=5),
@@ -131,12 +131,14 @@ def _served(candidate: Candidate, workload: Workload) -> str:
 
 
 def _speed(candidate: Candidate) -> str:
-    """Return the output tokens per second of all requests, with the interval."""
-    return "" if candidate.speed is None else between(candidate.speed.output_tokens_per_second)
+    """Return the output tokens per second of all requests; the interval stands with the start."""
+    return "" if candidate.speed is None else f"~{number(candidate.speed.output_tokens_per_second.middle)}"
 
 
 def _cost(candidate: Candidate) -> str:
-    return "" if candidate.cost is None else between(candidate.cost.usd_per_million_output_tokens)
+    """Return the US dollars for a million output tokens."""
+    cost = candidate.cost
+    return "" if cost is None else f"~{number(cost.usd_per_million_output_tokens.middle)}"
 
 
 def why(candidate: Candidate) -> str:
