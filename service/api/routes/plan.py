@@ -18,13 +18,14 @@ from service.api.responses import (
     negotiated_format,
     text_response,
 )
-from service.api.work_lanes import Runner
+from service.api.work_lanes import Runner, WorkSize
 from service.api.written_answers import (
     AnsweredBefore,
     WrittenAnswer,
     count_verdicts,
     store_answer,
 )
+from service.application.plan_cost import expected_seconds
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
@@ -45,8 +46,9 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 
-LARGE_GPUS: Final = 8
-"""Requests for more GPU types wait in the lane of large work."""
+MOST_SMALL_SECONDS: Final = 0.05
+"""Expected processor time of small work."""
+MOST_MEDIUM_SECONDS: Final = 0.5
 
 QueryFormat = Annotated[
     Format | None,
@@ -101,7 +103,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
             return text_response(plan_text(plan, form)), verdicts
         return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
-    response, verdicts = await run(answer, large=_is_large(request), kind=_kind(request, body, form))
+    response, verdicts = await run(answer, size=_size(request, body), kind=_kind(request, body, form))
     count_verdicts(verdicts, metrics)
     if body.model is not None and services.models.is_shared:
         key = ModelKey.of(body.model, body.revision, request.engine.rules.checkpoints)
@@ -110,9 +112,11 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
     return response
 
 
-def _is_large(request: PlanRequest) -> bool:
-    """Whether a request takes some tenths of a second or more of one core."""
-    return len(request.gpus) > LARGE_GPUS or len(request.engine.compared) > 1
+def _size(request: PlanRequest, body: PlanBody) -> WorkSize:
+    seconds = expected_seconds(request, body.include)
+    if seconds <= MOST_SMALL_SECONDS:
+        return WorkSize.SMALL
+    return WorkSize.MEDIUM if seconds <= MOST_MEDIUM_SECONDS else WorkSize.LARGE
 
 
 def _kind(request: PlanRequest, body: PlanBody, form: Format) -> Hashable | None:
