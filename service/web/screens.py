@@ -9,6 +9,8 @@ from markupsafe import Markup
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.web.answer_screen import answer_screen
+from service.web.context_screen import context_screen
+from service.web.heat_map import gpus_screen
 from service.web.page_question import PageQuestion
 from service.web.pages_screen import pages_screen
 
@@ -58,7 +60,15 @@ PAGES: Final = Screen(
     drawing=lambda view: view.blocks,
     rows=lambda view: view.table,
 )
-SCREENS: Final[Mapping[str, Screen]] = {each.name: each for each in (ANSWER, PAGES)}
+CONTEXT: Final = Screen(
+    "context",
+    "Context",
+    context_screen,
+    drawing=lambda view: view.drawing,
+    rows=lambda view: view.table,
+)
+GPUS: Final = Screen("gpus", "GPU types", gpus_screen, one_gpu=False, rows=lambda view: view.table)
+SCREENS: Final[Mapping[str, Screen]] = {each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT)}
 
 
 def screen_for(question: PageQuestion, gpus: int) -> Screen:
