@@ -11,7 +11,7 @@ ENGINE ?= docker
 IMAGE ?= dryserve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle test-engine test-alloc test-probe openapi clients image manifests load lock clean
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests load lock clean speed
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -53,6 +53,9 @@ bench: $(READY)  ## what a command takes, what the core takes in process, and la
 accuracy: $(READY)  ## agreement with what real releases answered: make accuracy ARGS="ROWS CONFIGS"
 	$(BIN)/python -m tests.accuracy $(ARGS)
 
+speed: $(READY)  ## tokens per second beside measured rows, by model: make speed ARGS=--fit scores held-out models
+	$(BIN)/python -m tests.speed $(ARGS)
+
 advice: $(READY)  ## hold answers against published commands: make advice ARGS="FOLDER CONFIGS --sweep --json FILE"
 	$(BIN)/python -m tests.advice $(ARGS)
 
@@ -61,6 +64,12 @@ mutations: $(READY)  ## plan 100,000 configs changed at random; any error that i
 
 oracle: $(READY)  ## ask a release of vLLM itself (installs it below .oracle): make oracle RELEASE=0.32.0
 	$(BIN)/python -m tests.oracle $(RELEASE) $(ARGS)
+
+oracle-llamacpp: $(READY)  ## ask llama.cpp's own library for the caches of random contexts (builds it below .oracle)
+	$(BIN)/python -m tests.oracle.llama_cpp .oracle/llama_cpp $(ARGS)
+
+oracle-sglang: $(READY)  ## ask SGLang's own pool configurators about random shapes (fetches its wheels below .oracle)
+	$(BIN)/python -m tests.oracle.sglang .oracle/sglang $(ARGS)
 
 test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test-engine RELEASE=0.32.0
 	$(BIN)/python -m tests.engine $(RELEASE) $(ARGS)

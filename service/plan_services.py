@@ -46,7 +46,10 @@ def build_plan_services(
     cache = PlanCache()
 
     def calibrated(request: PlanRequest) -> Plan:
-        return plan(replace(request, calibration=calibration()), cache=cache)
+        learned = calibration()
+        if request.calibration is not learned:
+            request = replace(request, calibration=learned)
+        return plan(request, cache=cache)
 
     return PlanServices(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog())
 

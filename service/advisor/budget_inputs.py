@@ -1,5 +1,7 @@
 """The inputs of a start's memory budget."""
 
+from typing import Final
+
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model, PlanRequest
 from service.architecture.model import ModelArchitecture
@@ -14,15 +16,19 @@ from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.memory.budget_estimator import BudgetInputs
-from service.memory.budget_types import MemoryBudget
+from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total
 from service.memory.host import HostFlags
 from service.memory.media_choices import MediaChoices
 from service.memory.offloading import Offload
 from service.memory.parallelism import ELEMENT_BYTES
+from service.memory.profile_run import reads_length
 from service.memory.weights.adapters import AdapterSlots
 from service.units import GIB
+
+NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
+"""Memory of a device, where what a start takes of it is calculated for any device."""
 
 
 def calibrated(
@@ -44,16 +50,40 @@ def budget_inputs(
     model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
 ) -> BudgetInputs:
     """Return what the budget of a start depends on."""
+    length = start.engine_config.max_model_len
+    return _inputs(model, start, flags, gpu, free_memory_bytes, device_total(gpu), length)
+
+
+def shared_inputs(
+    model: Model, start: Start, flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None
+) -> BudgetInputs:
+    """Return the same for a device without memory, and without a length that nothing depends on.
+
+    Starts that are equal in this take the same of any device.
+    """
+    length = start.engine_config.max_model_len if reads_length(start.architecture) else None
+    return _inputs(model, start, flags, gpu, free_memory_bytes, NO_TOTAL, length)
+
+
+def _inputs(  # noqa: PLR0913, PLR0917 - what both have
+    model: Model,
+    start: Start,
+    flags: ServeFlags,
+    gpu: GpuType,
+    free_memory_bytes: int | None,
+    total: Estimate,
+    max_model_len: int | None,
+) -> BudgetInputs:
     engine_config = start.engine_config
     capability = engine_config.compute_capability
     return BudgetInputs(
         release=engine_config.release,
-        total=device_total(gpu),
+        total=total,
         compute_capability=(capability.major, capability.minor),
         gpu_memory_utilization=engine_config.gpu_memory_utilization,
         max_num_batched_tokens=engine_config.max_num_batched_tokens,
         max_num_seqs=engine_config.max_num_seqs,
-        max_model_len=engine_config.max_model_len,
+        max_model_len=max_model_len,
         tensor_parallel_size=engine_config.tensor_parallel_size,
         pipeline_parallel_size=engine_config.pipeline_parallel_size,
         data_parallel_size=flags.data_parallel_size,
@@ -81,6 +111,7 @@ def budget_inputs(
         spare_experts=spare_experts(flags),
         sleeps=flags.enable_sleep_mode,
         all2all_backend=flags.all2all_backend,
+        expert_kernel=engine_config.expert_kernel,
         host=_host(flags, start.architecture, engine_config),
         reserved_bytes=int(flags.mm_ipc_gpu_memory_gb * GIB),
     )

@@ -4,7 +4,7 @@
 ``dry_run``: memory budget, checks of memory, startup check and size of the cache, graph capture, admission.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.advisor.budget_inputs import budget_inputs, calibrated
 from service.advisor.command_doubts import with_command
@@ -70,10 +70,7 @@ def dry_run(
     outcome = with_admission(outcome, started.start, request.workload)
     outcome = with_quantization_warning(outcome, request.model.architecture)
     outcome = with_release_doubt(outcome, rules)
-    candidate = _candidate(request.model, rules, started, budget, outcome)
-    if outcome.cache is not None:
-        reuse = prefix_reuse(started.start, outcome.cache, outcome.admission, request.workload)
-        candidate = replace(candidate, prefix_reuse=reuse)
+    candidate = _candidate(request, rules, started, budget, outcome)
     return with_command(candidate, request.command, gpu.compute_capability)
 
 
@@ -148,11 +145,11 @@ class PlainSteps:
 
 
 def _candidate(
-    model: Model, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
+    request: PlanRequest, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
 ) -> Candidate:
-    flags = started.flags
+    flags, cache = started.flags, outcome.cache
     return Candidate(
-        model=model,
+        model=request.model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
@@ -164,9 +161,12 @@ def _candidate(
         verdict=outcome.verdict,
         error=outcome.error,
         memory=budget,
-        kv_cache=outcome.cache,
+        kv_cache=cache,
         admission=outcome.admission,
         doubts=outcome.doubts,
         fails=outcome.fails,
         start=started.start,
+        prefix_reuse=None
+        if cache is None
+        else prefix_reuse(started.start, cache, outcome.admission, request.workload),
     )

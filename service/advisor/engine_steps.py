@@ -7,7 +7,6 @@ from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate, Refusal
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import count_backends
 from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import UnmodelledSpeculation
@@ -60,9 +59,15 @@ class StartedEngine:
             flags=flags,
             start=start,
             sizing=sizing,
-            backends=count_backends(start.backends),
+            backends=start.backends.names,
             stored_format=start.stored_format,
-            doubts=(*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt),
+            doubts=(
+                *start.misreadings,
+                *start.fails_when_run,
+                *start.miscounts,
+                *start.unbuilt,
+                *start.unknown_kernels,
+            ),
             failures=start.failures_when_run,
         )
 

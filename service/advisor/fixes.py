@@ -74,6 +74,8 @@ class FixAttempt:
     rules: EngineRules
     model: Model | None = None
     """The model that the change makes of the requested one; ``None`` where it leaves the config as it is."""
+    patch: str | None = None
+    """The pull request that the change lays over the release, if it is one."""
 
 
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
@@ -325,6 +327,8 @@ def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
         tokens=None if cache is None else cache.tokens,
         max_concurrency=None if cache is None else cache.max_concurrency,
         command=serve_command(model.id, attempt.flags, attempt.rules, model.requested_revision),
+        version=str(attempt.rules.release),
+        patch=attempt.patch,
     )
 
 
@@ -497,7 +501,7 @@ def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     for patch in PATCHES.values():
         changed = with_patch(rules, patch.id)
         if changed is not rules:
-            yield FixAttempt(f"patch {patch.id} ({patch.status})", flags, changed)
+            yield FixAttempt(f"patch {patch.id} ({patch.status})", flags, changed, patch=patch.id)
 
 
 def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -119,16 +119,17 @@ def with_release_doubt(outcome: Outcome, rules: EngineRules) -> Outcome:
 
 def with_quantization_warning(outcome: Outcome, architecture: ModelArchitecture) -> Outcome:
     """Return the outcome with a warning where the engine takes quantized weights for unquantized ones."""
-    algorithm = architecture.unnamed_quantization
-    if algorithm is None:
+    stored = architecture.unnamed_quantization
+    if stored is None:
         return outcome
     words = (
-        f"The checkpoint's quant_algo is {algorithm}, but its quantization_config has no quant_method and no "
-        'producer {"name": "modelopt"}. vLLM then treats the weights as unquantized: it reserves memory for '
-        f"weights in {architecture.dtype}, and fails if the weights are in {algorithm}. This copy of the "
-        "config may lack a part of the original."
+        f"The config says that the weights are quantized ({stored}), but its quantization_config has no "
+        'quant_method and no producer {"name": "modelopt"}. vLLM then treats the weights as unquantized: it '
+        f"reserves memory for weights in {architecture.dtype}, and fails while it loads quantized ones, such "
+        "as those of an MLX checkpoint. This copy of the config may lack a part of the original."
     )
-    return replace(outcome, doubts=(words, *outcome.doubts))
+    verdict = Verdict.UNCERTAIN if outcome.verdict is Verdict.STARTS else outcome.verdict
+    return replace(outcome, verdict=verdict, doubts=(words, *outcome.doubts))
 
 
 def _capture_refusal(outcome: Outcome, started: StartedEngine, budget: MemoryBudget) -> EngineRefusal | None:

@@ -17,6 +17,7 @@ from service.advisor.plan_types import (
 )
 from service.advisor.ranking import best_first
 from service.advisor.reason import reason
+from service.advisor.speed_of_start import speed_of
 from service.advisor.steps_of_advice import Asked, step_of
 from service.advisor.upgrade import upgrades
 from service.advisor.variants import Field, candidates_of
@@ -71,10 +72,10 @@ def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int
         known = map(steps.known, variants)
         planned = (run_with_fixes(request, flags, gpu, steps) for flags in known)
         offered = (candidate for candidate in planned if _is_offered(request, candidate))
-        return tuple(_as_written(request, _replicated(candidate, count)) for candidate in offered)
+        return tuple(_served(request, _replicated(candidate, count), gpu) for candidate in offered)
 
     if not request.search:
-        only = _as_written(request, run_with_fixes(request, request.serve, gpu, steps))
+        only = _served(request, run_with_fixes(request, request.serve, gpu, steps), gpu)
         return _as_given(request, only, gpu, count, steps)
     found, asked = candidates_of(Field(request, steps, gpu, count, run), Asked.of(request, gpu, count))
     candidates = best_first(found, asked)
@@ -104,6 +105,14 @@ def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanReques
 def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:
     """Return a candidate whose command repeats what the caller's own command holds beside the flags."""
     return candidate if request.command is None else replace(candidate, carried=request.command.carried)
+
+
+def _served(request: PlanRequest, candidate: Candidate, gpu: GpuType) -> Candidate:
+    """Return a candidate as written, with the speed at which it serves the workload."""
+    candidate = _as_written(request, candidate)
+    if request.workload is None:
+        return candidate
+    return replace(candidate, speed=speed_of(candidate, gpu, request.workload))
 
 
 def _replicated(candidate: Candidate, count: int | None) -> Candidate:

@@ -8,12 +8,13 @@ calculates.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from itertools import count
+from operator import attrgetter
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
-from service.advisor.budget_inputs import budget_inputs
+from service.advisor.budget_inputs import shared_inputs
 from service.advisor.dry_run import start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
 from service.advisor.engine_steps import Configuration, FailedStart, StartedEngine
@@ -29,15 +30,33 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
-from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
+from service.kv_cache.cache_layout import CacheLayout
+from service.kv_cache.capacity import CacheSizing, lay_out
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
-from service.memory.budget_types import Basis, Estimate, MemoryBudget
+from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
 
 Result = TypeVar("Result")
 
-NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
-"""Memory of a device, where what a start takes of it is calculated for any device."""
+SIZES: Final = frozenset(
+    {
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "encoder_tokens",
+        "gpu_memory_utilization",
+        "num_gpu_blocks_override",
+        "concurrent_batches",
+        "enable_prefix_caching",
+        "prefix_match_unit",
+        "fit_max_model_len",
+        "enforce_eager",
+        "graph_mode",
+        "graph_sizes",
+        "v2_model_runner",
+    }
+)
+"""Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
+them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 
 
 class Memo(Generic[Result]):
@@ -150,10 +169,10 @@ class CachedSteps:
         return Configuration(flags, *before_backends(read, configured))
 
     def build_model(self, configuration: Configuration) -> Backends:
-        """Return the backends, shared by all default batches."""
+        """Return the backends, shared by all batches, and by all lengths where no state has the length."""
         capability = configuration.engine_config.compute_capability
         return self._built.of(
-            (*_model_key(configuration), capability),
+            (_model_key(configuration), capability),
             lambda: build_model(configuration.architecture, configuration.engine_config, self._assign),
         )
 
@@ -173,10 +192,11 @@ class CachedSteps:
             (backends, engine_config.compute_capability),
             lambda: self._numbers.of(_paging(backends, engine_config)),
         )
-        key = (*_model_key(configuration), paging)
-        layout = self._layouts.of(key, lambda: lay_out(architecture, engine_config, backends))
-        batch = (engine_config.max_num_batched_tokens, engine_config.encoder_tokens)
-        return self._sizings.of((*key, *batch), lambda: CacheSizing.of(layout, engine_config))
+        layout = self._layouts.of(
+            (_model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
+        )
+        key = (configuration.flags, paging, *_defaults_of_device(engine_config))
+        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
 
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
@@ -186,24 +206,40 @@ class CachedSteps:
         )
         return self._budgets.of(
             (taken, gpu),
-            lambda: on_device(taken.budget, replace(taken.inputs, total=device_total(gpu))),
+            lambda: on_device(taken.budget, taken.inputs, device_total(gpu)),
         )
 
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
         start, flags = started.start, started.flags
-        inputs = replace(budget_inputs(self.model, start, flags, gpu, free_memory_bytes), total=NO_TOTAL)
+        inputs = shared_inputs(self.model, start, flags, gpu, free_memory_bytes)
         key = (inputs, flags.speculative_config)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
 
-def _model_key(configuration: Configuration) -> tuple[Hashable, ...]:
-    """Return what the built model depends on beside the GPU; all other terms follow from the flags."""
+_read_to_build: Final = attrgetter(
+    *(
+        each.name
+        for each in fields(EngineConfig)
+        if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
+    )
+)
+
+
+def _model_key(configuration: Configuration) -> Hashable:
+    """Return what the built model and its layout depend on beside the GPU."""
     engine_config = configuration.engine_config
+    length = engine_config.max_model_len if configuration.architecture.is_recurrent else None
+    return _read_to_build(engine_config), length
+
+
+def _defaults_of_device(engine_config: EngineConfig) -> tuple[Hashable, ...]:
+    """Return what a sizing depends on of the GPU's defaults; all other terms follow from the flags."""
     return (
-        configuration.flags,
         engine_config.dtype,
         engine_config.kv_cache_dtype,
         engine_config.block_size,
+        engine_config.max_num_batched_tokens,
+        engine_config.encoder_tokens,
     )
 
 

@@ -32,6 +32,14 @@ class Workload:
     prompt_tokens: int
     output_tokens: int = 0
     concurrent_requests: int = 1
+    request_rate: float | None = None
+    """Requests that arrive per second; ``None``: a new one arrives when another ends."""
+    max_tpot_ms: float | None = None
+    """Milliseconds that two tokens of an answer may lie apart at most."""
+    max_ttft_ms: float | None = None
+    """Milliseconds in which the first token must come."""
+    shared_prefix_tokens: int = 0
+    """Tokens at the start of all prompts that are alike, and found in the cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from service.kv_cache.waste import Waste, waste_of
 from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
 from service.launch_command.command_reading import CommandReading
 from service.memory.budget_types import MemoryBudget
+from service.speed.serving_speed import Speed
 
 
 class Verdict(StrEnum):
@@ -50,6 +51,10 @@ class Fix:
     """Requests of the maximum length that fit at once; ``None`` without a cache."""
     command: str
     """The ``vllm serve`` line with the change."""
+    version: str
+    """The release that was planned with the change."""
+    patch: str | None = None
+    """The pull request that the change lays over the release, if it is one."""
 
     @property
     def words(self) -> str:
@@ -105,6 +110,7 @@ class Admission:
     """How many requests of the workload are admitted at once, by the release's own scheduler."""
 
     prompt_tokens: int
+    output_tokens: int
     groups: tuple[GroupAdmission, ...]
     blocks: int
     """Blocks of all groups that must be free before a request is admitted."""
@@ -184,6 +190,8 @@ class Candidate:
     """Whether the engine is sure to fail after its cache is set up; ``doubts`` say how."""
     replicas: int = 1
     """Copies of this start on the GPUs that there are, each on its own GPUs; 1 where they are not counted."""
+    speed: Speed | None = None
+    """How fast all replicas serve the workload; ``None`` without a workload, or where it is not known."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:

@@ -1,6 +1,7 @@
 """Why a candidate is recommended, or why none is, in words with numbers."""
 
 from collections.abc import Iterable, Iterator
+from textwrap import shorten
 
 from service.advisor.advice import LIMITS, STEPS, Step
 from service.advisor.fixes import nearest_refused
@@ -13,6 +14,10 @@ FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
 MOST_SIBLINGS = 4
 """Ids of quantized checkpoints that are named."""
+SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
+"""Beginnings of the names of dtypes that take the article "an"."""
+MOST_MESSAGE = 240
+"""Characters of a refusal that are repeated."""
 FEW_REQUESTS = 10
 """Numbers of requests below this are specified with decimals."""
 
@@ -24,7 +29,8 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         near = nearest_refused(candidates) or best
         error, method = near.error, near.flags.quantization
         added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
-        words = [f"No candidate starts{added}: {'' if error is None else error.detail or error.message}"]
+        said = "" if error is None else _brief(error.detail or error.message)
+        words = [f"No candidate starts{added}: {said}"]
         return " ".join((*words, *_siblings(request)))
     if not best.may_serve:
         return f"No candidate is recommended: {best.doubts[0]}"
@@ -39,6 +45,11 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         *_denser(candidates, best, asked),
     ]
     return " ".join(parts)
+
+
+def _brief(message: str) -> str:
+    """Return the beginning of the engine's words: the whole of them stands with the refused candidate."""
+    return shorten(message, MOST_MESSAGE, placeholder=" ...")
 
 
 def _purpose(best: Candidate, asked: Asked) -> str:
@@ -98,10 +109,15 @@ def _number(requests: float) -> str:
 
 
 def _cache(best: Candidate) -> str:
-    dtype = best.resolved_kv_cache_dtype
+    dtype = best.resolved_kv_cache_dtype or best.kv_cache_dtype
     if best.start is not None and best.start.is_published:
         return f"the {dtype} cache that the checkpoint asks for"
-    return "a lossless cache" if best.quality.loss == 0 else f"a {dtype} cache"
+    return "a lossless cache" if best.quality.loss == 0 else f"{_article(dtype)} {dtype} cache"
+
+
+def _article(dtype: str) -> str:
+    """Return the article that a dtype's name takes when it is read aloud: an fp8 cache, a bfloat16 cache."""
+    return "an" if dtype.startswith(SPOKEN_WITH_A_VOWEL) else "a"
 
 
 def _served(best: Candidate, workload: Workload) -> str:
@@ -200,8 +216,9 @@ def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> 
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
             continue
+        dtype = other.resolved_kv_cache_dtype or other.kv_cache_dtype
         yield (
-            f"A {other.resolved_kv_cache_dtype} cache would hold the full length on "
+            f"{_article(dtype).capitalize()} {dtype} cache would hold the full length on "
             f"{_gpus(other, starts_sentence=False)}, with losses."
         )
         return
@@ -240,6 +257,6 @@ def _denser(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> I
         ):
             ratio = other.kv_cache.max_concurrency / cache.max_concurrency
             first = asked.workload is None and asked.objective is Objective.BALANCED
-            why = "; without a workload, quality comes first" if first else ""
-            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many requests{why}."
+            why = "; a workload would weigh it" if first else ""
+            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many{why}."
             return

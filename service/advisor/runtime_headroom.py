@@ -25,9 +25,8 @@ def no_room_for_graphs(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
     if not budget.captured_graphs.bytes or taken <= budget.free.bytes:
         return ()
     words = (
-        f"Weights, cache and CUDA graphs take about {gib_text(taken)} GiB, and about "
-        f"{gib_text(budget.free.bytes)} GiB are free: the engine may run out of memory when it captures the "
-        "graphs, after it has set up the cache. With --enforce-eager it captures none."
+        f"Weights, cache and CUDA graphs take about {gib_text(taken)} of {gib_text(budget.free.bytes)} GiB "
+        "free: capturing the graphs may run out of memory. --enforce-eager captures none."
     )
     return (words,)
 
@@ -39,9 +38,9 @@ def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ..
     if not allocated <= budget.free.bytes < taken:
         return ()
     words = (
-        f"Weights, cache, CUDA graphs and the activations of a full step take about {gib_text(taken)} GiB, "
-        f"and about {gib_text(budget.free.bytes)} GiB are free: the engine may start and then run out of "
-        "memory under load. A lower --gpu-memory-utilization leaves more memory outside the cache."
+        f"Weights, cache, CUDA graphs and a full step's activations take about {gib_text(taken)} of "
+        f"{gib_text(budget.free.bytes)} GiB free: memory may run out under load. "
+        "A lower --gpu-memory-utilization leaves more."
     )
     return (words,)
 

@@ -27,6 +27,8 @@ def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
 
     A cause is found by a dry run with the older release's rules and that one rule of the newer release.
     """
+    if not request.engine.compared:
+        return ()
     flags = _resolved(request.serve)
     return tuple(
         _step(request, flags, gpu, old, new)

@@ -97,6 +97,8 @@ def _plain(
     specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
 ) -> tuple[ServeFlags, ...]:
     """Return each cache dtype at each tensor parallel size, unless given; one object for all GPU types."""
+    if specified.kv_cache_dtype is not None and sizes == (specified.tensor_parallel_size,):
+        return (specified,)
     dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
     return tuple(
         replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)

@@ -35,6 +35,7 @@ from service.api.routes import (
     leases,
     models,
     operations,
+    page,
     plan,
     probes,
     problem_types,
@@ -94,6 +95,8 @@ def create_app(
     app.state.answers = WrittenAnswers()
     app.state.open_reads = options.open_reads
     public = (plan, explain, models, gpus, engines, probes, workers, leases, calibrations, problem_types)
+    # Pages stand before the routes that share their addresses.
+    app.router.routes.extend(page.ROUTES)
     for routes in (*public, operations, documents):
         app.include_router(routes.router)
     for error in HANDLED_ERRORS:

@@ -13,6 +13,7 @@ from service.application.schemas.plan_body import Format
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
+HTML: Final = "text/html"
 VERSION_PREFIX: Final = "/v1"
 """First part of the documented paths; the same routes are found without it, as before there was a version."""
 
@@ -60,8 +61,9 @@ def negotiated_format(accept: str) -> Format:
 
 
 def prefers_page(accept: str) -> bool:
-    """Whether an Accept header names HTML, as browsers do."""
-    return "text/html" in accept.lower()
+    """Whether an Accept header names HTML and prefers it to JSON, as those of browsers do."""
+    page, other = _preference(accept, HTML), _preference(accept, JSON)
+    return "text/html" in accept.lower() and page[0] > 0 and page > other
 
 
 def _preference(accept: str, offer: str) -> tuple[float, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from operator import attrgetter
 from typing import Final
 
 from packaging.version import Version
@@ -17,9 +18,13 @@ from service.engines.arguments.arguments import arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for, unavailable_flags
 
-CHECKED_APART: Final = frozenset({"kv_cache_dtype"})
-"""Flags whose values have a table of their own."""
+CHECKED_APART: Final = frozenset({"kv_cache_dtype", "moe_backend"})
+"""Flags whose values have a table of their own, or are taken from builds between releases."""
 UNTOUCHED: Final = ServeFlags()
+_WORDS: Final = tuple(
+    sorted({each.name for each in fields(ServeFlags) if str(each.type).startswith("str")} - CHECKED_APART)
+)
+_words_of: Final = attrgetter(*_WORDS)
 
 
 def flag_faults(flags: ServeFlags, release: Version) -> tuple[InputFault, ...]:
@@ -50,12 +55,10 @@ def _faults(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
 
 def _given_words(flags: ServeFlags) -> list[tuple[str, str]]:
     """Return the flags that are given as a word, in the order of their names."""
-    given = ((each.name, getattr(flags, each.name)) for each in fields(flags))
-    return sorted((name, value) for name, value in given if isinstance(value, str) and _is_set(name, value))
-
-
-def _is_set(name: str, value: str) -> bool:
-    return name not in CHECKED_APART and value != getattr(UNTOUCHED, name)
+    given = zip(_WORDS, _words_of(flags), strict=True)
+    return [
+        (name, value) for name, value in given if isinstance(value, str) and value != getattr(UNTOUCHED, name)
+    ]
 
 
 def _is_choice_of(release: Version, name: str, given: str) -> bool:

@@ -1,5 +1,6 @@
 """Turns a startup log, and what is given beside it, into the request for a plan of the same start."""
 
+import re
 from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +15,13 @@ from service.application.plan_requests import plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody
 from service.application.schemas.serve import ServeInput
 from service.application.services import PlanServices
+from service.application.similar_models import SimilarModel, similar_models
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
-from service.engines.releases import RELEASES, UnknownRelease
+from service.engines.releases import UnknownRelease
 from service.explanation.explain import explain
-from service.explanation.explanation_types import Assumption, Explanation
-from service.explanation.log_facts import flags_of, gpus_of, own_gpu, release_of, resolved_of
+from service.explanation.explanation_types import Agreement, Assumption, Explanation
+from service.explanation.log_facts import flags_of, gpus_of, nearest_release, own_gpu, release_of, resolved_of
 from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
@@ -33,8 +35,19 @@ PLATFORMS: Final[Mapping[str, str]] = {
     "hpu": "Gaudi (HPU)",
     "neuron": "Neuron devices",
 }
+OWN_NAME: Final = re.compile(r"[\w./~-]{1,200}", re.ASCII)
+"""Names of a model that a command can hold as they are."""
 NO_PLAN: Final = (InputFault, InvalidRequest, UnknownFlag, HubError, InvalidConfig, UnknownArchitecture)
 """Errors of a request; where the log itself is their cause, no plan is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarStart:
+    """The same start with the config of a model that should have the same shape."""
+
+    request: PlanRequest
+    model: SimilarModel
+    assumption: Assumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +58,20 @@ class LogRequest:
     gpu_specified: bool
     assumptions: tuple[Assumption, ...]
     missing: tuple[Assumption, ...]
+    similar: tuple[SimilarStart, ...] = ()
+    """Where the model's config is not to be had: plans of models that may have its shape."""
 
     def explain(self, log: StartupLog) -> Explanation:
-        """Compare the log with the plan."""
+        """Compare the log with the plan, or with that of the first similar model that its figures allow."""
+        for similar in self.similar:
+            explanation = explain(
+                log,
+                similar.request,
+                gpu_specified=self.gpu_specified,
+                assumptions=(similar.assumption, *self.assumptions),
+            )
+            if _is_confirmed(similar, explanation):
+                return explanation
         return explain(
             log,
             self.request,
@@ -55,6 +79,16 @@ class LogRequest:
             assumptions=self.assumptions,
             missing=self.missing,
         )
+
+
+def _is_confirmed(similar: SimilarStart, explanation: Explanation) -> bool:
+    """Whether the log's figures allow a similar model; without its name, cache and weights must agree."""
+    if similar.model.named:
+        return explanation.cache_figures is not Agreement.DIFFERS
+    weights = {each.agreement for each in explanation.findings if each.name == "model_loading_gib"}
+    return explanation.cache_figures is Agreement.AGREES and bool(
+        weights & {Agreement.AGREES, Agreement.WITHIN}
+    )
 
 
 async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices) -> LogRequest:
@@ -66,12 +100,7 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
     """
     if body.model is None and body.config is None and log.model is None:
         return _unplanned("model", "the log does not name the model")
-    try:
-        release, assumed = _release(log, body)
-    except UnknownRelease as error:
-        known = f"{RELEASES[0]} to {RELEASES[-1]}"
-        words = f"vLLM {error.given[:40]} is not modelled; plans cover {known}: give one of them to compare"
-        return _unplanned("engine.version", words)
+    release, assumed = _release(log, body)
     if log.around.platform not in {None, "cuda"} and body.gpu is None:
         words = f"the log is of vLLM on {PLATFORMS[log.around.platform or '']}; plans cover NVIDIA GPUs alone"
         return _unplanned("gpu", words)
@@ -87,13 +116,53 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         "gpus": [gpu],
         "serve": serve,
     }
+    assumptions = (*assumed, *of_gpu, *of_flags)
     try:
         request = await plan_request(read_plan_body(document), services)
     except NO_PLAN as error:
         if _specified_beside(error, body):
             raise _at_its_place(error) from error
-        return _unplanned(_field_of(error), str(error))
-    return LogRequest(request, gpu_specified, (*of_model, *assumed, *of_gpu, *of_flags), ())
+        field = _field_of(error)
+        similar = (
+            await _similar_starts(log, document, services) if field in {"model", "architectures"} else ()
+        )
+        missing = (Assumption(field, "", str(error)),)
+        return LogRequest(None, gpu_specified, assumptions, missing, similar)
+    return LogRequest(request, gpu_specified, (*of_model, *assumptions), ())
+
+
+async def _similar_starts(
+    log: StartupLog, document: Mapping[str, Any], services: PlanServices
+) -> tuple[SimilarStart, ...]:
+    """Return the same start with each model at hand that should have the shape of the logged one."""
+    if log.model is None:
+        return ()
+    found = await to_thread(similar_models, log.model, log.word("architecture"), services.snapshot)
+    length = log.resolved.get("max_model_len")
+    known = {} if length is None else {"max_model_len": length}
+    starts: list[SimilarStart] = []
+    for each in found:
+        serve = {**known, **document["serve"]}
+        body = {**document, "model": each.id, "revision": None, "serve": serve}
+        try:
+            request = await plan_request(read_plan_body(body), services)
+        except NO_PLAN:
+            continue
+        own = log.model if OWN_NAME.fullmatch(log.model) else each.id
+        request = replace(request, model=replace(request.model, id=own))
+        starts.append(SimilarStart(request, each, _assumed_similar(log.model, each)))
+    return tuple(starts)
+
+
+def _assumed_similar(name: str, similar: SimilarModel) -> Assumption:
+    fitting = (
+        "by its name" if similar.named else "by its architecture and the log's figures of cache and weights"
+    )
+    why = (
+        f"the config of {name[:100]} is not at hand; {fitting} it has the layers of this model, "
+        "but its weights and limits can differ"
+    )
+    return Assumption("model", similar.id, why, doubt="a similar model")
 
 
 def _unplanned(field: str, why: str) -> LogRequest:
@@ -116,7 +185,13 @@ async def _model(
 def _release(log: StartupLog, body: ExplainBody) -> tuple[str, tuple[Assumption, ...]]:
     if body.engine.version is not None:
         return body.engine.version, ()
-    return release_of(log)
+    try:
+        return release_of(log)
+    except UnknownRelease as error:
+        nearest = nearest_release(error.given)
+        given = error.given[:40]
+        why = f"vLLM {given} is not modelled; this is the nearest release that is, and figures can differ"
+        return nearest, (Assumption("engine.version", nearest, why, doubt="another release"),)
 
 
 def _gpu(

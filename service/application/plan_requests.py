@@ -248,7 +248,9 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
         InputFault: a flag names an attention backend that the release does not have.
     """
     # The names of the bundled models are read from a file, so not while a request is resolved.
-    request = replace(request, siblings=siblings_of(request.model.id, services.snapshot.ids()))
+    siblings = siblings_of(request.model.id, services.snapshot.ids())
+    if siblings != request.siblings:
+        request = replace(request, siblings=siblings)
     try:
         return services.plan(request)
     except UnknownBackend as error:

@@ -69,6 +69,7 @@ def _scheme(weights: Config, activations: Config | None) -> WeightScheme | None:
         group_size=positive_group_size(weights, "group_size"),
         symmetric=weights.boolean("symmetric", default=True),
         weight_only=activations is None,
+        byte_activations=activations is not None,
         activation_order=weights.fields.get("actorder") == "group",
     )
 
@@ -86,6 +87,8 @@ def _floats(bits: int, weights: Config, activations: Config | None) -> WeightSch
             bits=bits,
             group_size=size,
             weight_only=activations is None,
+            byte_activations=activations is not None
+            and activations.integer("num_bits", default=0) == EIGHT_BITS,
         )
     if bits == FOUR_BITS and size == NVFP4_GROUP:
         return WeightScheme(
@@ -108,6 +111,7 @@ def _bytes(format_: WeightFormat, weights: Config, activations: Config | None) -
         Granularity(strategy) if strategy in ("tensor", "channel") else Granularity.BLOCK,
         block=block_sides(weights, "block_structure") or BLOCK,
         static_activations=activations is not None and not _is_dynamic(activations),
+        weight_only=activations is None,
     )
 
 

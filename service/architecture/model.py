@@ -125,7 +125,7 @@ class ModelArchitecture:
     context: ContextLength
     quantization: Quantization | None = None
     unnamed_quantization: str | None = None
-    """``quant_algo`` of a quantization that names no method: the engine builds such a model unquantized."""
+    """What a quantization that names no method says of the weights: the engine builds them unquantized."""
     multimodal: bool = False
     media: MediaInputs = NO_MEDIA
     class_limits: ClassLimits = NO_LIMITS

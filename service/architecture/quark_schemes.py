@@ -71,6 +71,7 @@ def _scheme(part: Config) -> WeightScheme | None:
             GRANULARITIES[shared],
             block=block_sides(weights, "block_size"),
             static_activations=_is_static(part),
+            byte_zero_points=kind == "int8",
         )
     return None
 

@@ -11,7 +11,7 @@ from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.hidden_streams import AlternatingUpdates
 from service.architecture.layers.model_ends import PerLayerEmbedding
 from service.architecture.model import ModelArchitecture
-from service.architecture.quantization import read_quantization, unnamed_algorithm
+from service.architecture.quantization import read_quantization, unnamed_quantization
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
@@ -101,7 +101,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         tie_word_embeddings=_tied(config, text, family),
         context=read_context_length(text),
         quantization=read_quantization(config, text),
-        unnamed_quantization=unnamed_algorithm(config, text),
+        unnamed_quantization=unnamed_quantization(config, text),
         multimodal=family.multimodal,
         media=_media(config, text, family),
         class_limits=ClassLimits(family.supports_pipeline, family.supports_tensor, family.only_backend),

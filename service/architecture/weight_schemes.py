@@ -52,7 +52,16 @@ class WeightScheme:
     """The checkpoint brings a scale for the activations too."""
     weight_only: bool = False
     """Activations stay in the model's own type (W4A16)."""
+    byte_activations: bool = False
+    """Activations have eight bits beside weights of fewer (W4A8)."""
     activation_order: bool = False
+    """Groups are made of inputs in the order of their activations."""
+    byte_zero_points: bool = False
+    """Each scale has a zero point of one byte beside it, even if the weights are symmetric."""
+    repeated_scales: bool = False
+    """Every rank has the scales of all ranks' inputs."""
+    channel_scales: bool = False
+    """Each output has a 32-bit scale beside those of its groups."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
 

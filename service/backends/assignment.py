@@ -243,12 +243,6 @@ def _skippable(mixer: TokenMixer, engine_config: EngineConfig) -> bool:
     assert_never(mixer)
 
 
-def count_backends(backends: Backends) -> tuple[str, ...]:
-    """Return the distinct backends, those of most layers first."""
-    attending = (backend.name for (_, part), backend in backends.items() if part is CachePart.ATTENTION)
-    return tuple(name for name, _ in Counter(attending).most_common())
-
-
 def layers_by_backend(
     architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends
 ) -> Mapping[str, int]:

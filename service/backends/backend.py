@@ -1,7 +1,9 @@
 """An attention backend as the cache's layout sees it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from service.architecture.layers.cache_part import CachePart
@@ -98,7 +100,7 @@ class AttentionBackend:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Backends:
     """The backend of each cache of each layer, in the order in which the engine builds them.
 
@@ -125,6 +127,21 @@ class Backends:
     def values(self) -> Iterator[AttentionBackend]:
         """Yield the backend of each part of each layer."""
         return (self.distinct[place] for place in self.places.values())
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the backends of attention, the one of most layers first."""
+        return tuple(name for name, _ in Counter(each.name for each in self._attending).most_common())
+
+    @cached_property
+    def stored_dtype(self) -> str | None:
+        """The cache dtype that most attention layers store; ``None`` where all store the requested one."""
+        stored = Counter(each.cache_dtype for each in self._attending if each.cache_dtype != "auto")
+        return stored.most_common(1)[0][0] if stored else None
+
+    @property
+    def _attending(self) -> Iterator[AttentionBackend]:
+        return (backend for (_, part), backend in self.items() if part is CachePart.ATTENTION)
 
     def within(self, layers: range) -> "Backends":
         """Return the backends of some layers."""

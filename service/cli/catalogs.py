@@ -1,5 +1,7 @@
 """`dryserve gpus list`, `dryserve engines list`, `dryserve models list`: what can be planned, by name."""
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
@@ -18,7 +20,9 @@ from service.hub.snapshot import BundledSnapshot
 from service.units import gib_text
 
 WIDTH: Final = 1000
-"""Columns of a line: names are never cut, so that they can be searched and copied."""
+"""Columns of a line outside a terminal: names are never cut, so that they can be searched and copied."""
+WIDE: Final = 120
+"""Columns of a terminal that shows every column of a table."""
 BILLION: Final = 10**9
 gpus: Final = typer.Typer(name="gpus", help="GPU types that can be planned.", no_args_is_help=True)
 engines: Final = typer.Typer(name="engines", help="Releases that can be planned.", no_args_is_help=True)
@@ -80,20 +84,26 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
         (
             model.id,
             "" if model.parameters is None else f"{model.parameters / BILLION:.1f}",
-            model.architecture,
             model.quantization or model.dtype or "",
+            model.architecture,
             model.unmodelled or ", ".join(model.siblings),
         )
         for model in found
     )
-    _print(("id", "billions", "class", "weights", "quantized checkpoints"), rows)
+    _print(("id", "billions", "weights", "class", "quantized checkpoints"), rows, needed=3)
 
 
-def _print(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
+def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int | None = None) -> None:
+    """Print a table; a narrow terminal shows the first ``needed`` columns."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    shown = needed if columns < WIDE else None
+    table = Table(*heads[:shown], box=box.SIMPLE_HEAD, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
     for row in rows:
-        table.add_row(*row)
-    console = Console(width=WIDTH, color_system=None, soft_wrap=True)
+        table.add_row(*row[:shown])
+    console = Console(width=columns, color_system=None)
     with console.capture() as captured:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

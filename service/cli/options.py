@@ -28,6 +28,9 @@ ENGINES_DEFAULTS: Final = {
 
 JSON_OBJECTS: Final = frozenset({"speculative_config"})
 
+METAVARS: Final = {int: "N", float: "NUMBER", str: "VALUE"}
+"""What stands for a value of a type; a name's choices are listed instead."""
+
 Annotation: TypeAlias = Any
 """A type annotation; Python has no type for it."""
 
@@ -76,8 +79,10 @@ def _metavar(name: str, kind: Annotation) -> str | None:
     """Return what stands for the value in the help, where the type's name would say too little."""
     if name in JSON_OBJECTS:
         return "JSON"
-    lists = any(get_origin(each) is list for each in (kind, *get_args(kind)))
-    return name.removesuffix("s").rpartition("_")[2].upper() if lists else None
+    kinds = (kind, *get_args(kind))
+    if any(get_origin(each) is list for each in kinds):
+        return name.removesuffix("s").rpartition("_")[2].upper()
+    return next((METAVARS[each] for each in kinds if each in METAVARS), None)
 
 
 def option(name: str, kind: Annotation, how: object, default: object = None) -> inspect.Parameter:

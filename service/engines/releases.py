@@ -17,6 +17,8 @@ from service.engines.flags import ServeFlags
 from service.engines.timeline import Timeline
 from service.nearest_names import cut, nearest, quoted
 
+TEXTS: Final = 256
+"""Texts of versions whose release is remembered."""
 MOST_NEAREST: Final = 5
 """Releases that are listed beside an unknown one."""
 
@@ -138,7 +140,7 @@ TOPICS: Final[Mapping[str, type]] = {
     for topic, group in get_type_hints(EngineRules).items()
     if isinstance(group, type) and is_dataclass(group)
 }
-"""Groups of rules by name; the data of each stands in ``rules/<name>.toml``."""
+"""Groups of rules by name; the data of each is in ``rules/<name>.toml``."""
 
 
 def _load(name: str) -> Mapping[str, Any]:
@@ -189,6 +191,10 @@ KEY_SINCE: Final[Mapping[str, Version]] = {
 """First release of the keys of ``speculative_config`` that not every release has."""
 
 
+_UNTOUCHED: Final = ServeFlags()
+
+
+@lru_cache(maxsize=TEXTS)
 def find_release(text: str | None) -> Version:
     """Return the release in the table that a version is or becomes; ``None`` means the newest.
 
@@ -212,6 +218,7 @@ def find_release(text: str | None) -> Version:
     return later[0]
 
 
+@lru_cache(maxsize=TEXTS)
 def resolve_release(text: str | None) -> ResolvedRelease:
     """Return the release to plan for a version, and why the plan may not hold for that version.
 
@@ -307,14 +314,20 @@ def check_flags(flags: ServeFlags, release: Version) -> None:
 
 def unavailable_flags(flags: ServeFlags, release: Version) -> Iterator[UnavailableFlag]:
     """Yield the flags in use that the release does not have, each with the release that has it."""
-    untouched = ServeFlags()
-    for name, since in FLAG_SINCE.items():
-        if release < since and getattr(flags, name) != getattr(untouched, name):
-            yield UnavailableFlag(name, release, since)
-    for name, until in FLAG_UNTIL.items():
-        if release >= until and getattr(flags, name) != getattr(untouched, name):
-            yield UnavailableFlag(name, release, until, removed=True)
-    given = {} if flags.speculative_config is None else flags.speculative_config.document()
+    for name, since, removed in _missing_flags(release):
+        if getattr(flags, name) != getattr(_UNTOUCHED, name):
+            yield UnavailableFlag(name, release, since, removed=removed)
+    if flags.speculative_config is None:
+        return
+    given = flags.speculative_config.document()
     for name, since in KEY_SINCE.items():
         if release < since and name in given:
             yield UnavailableFlag(f"speculative_config/{name}", release, since)
+
+
+@cache
+def _missing_flags(release: Version) -> tuple[tuple[str, Version, bool], ...]:
+    """Return the flags that a release does not have: the name, the change, and whether that was a removal."""
+    later = ((name, since, False) for name, since in FLAG_SINCE.items() if release < since)
+    removed = ((name, until, True) for name, until in FLAG_UNTIL.items() if release >= until)
+    return (*later, *removed)

@@ -1,14 +1,20 @@
 """Explains a startup log: compares it with the plan of the same start."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
 
 from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Verdict
 from service.engines.arguments.effects import Effect, Touched, effect_of
 from service.explanation.diagnosis import diagnose
-from service.explanation.explanation_types import Assumption, Explanation
+from service.explanation.explanation_types import Agreement, Assumption, Explanation, Finding
 from service.explanation.findings import findings
 from service.explanation.planned_start import PlannedStart, planned_start
 from service.startup_log.log import StartupLog
+
+OF_SHAPE: Final = frozenset({"kv_cache_tokens", "kv_needed_gib"})
+"""Findings that follow from the shapes of the layers and the logged memory."""
 
 
 def explain(
@@ -22,21 +28,42 @@ def explain(
     """Return how each line of a log compares with the plan of its start, and why the start failed if it did.
 
     ``request`` is the logged start, for one GPU type, with its cache dtype and tensor parallel size. Without
-    a request only the failure in the log is explained.
+    a request only the failure in the log is explained. Where an assumption says that the request is that of
+    another release or model, no value is called different, and no estimate of memory tests a fix.
     """
-    run = None if request is None else planned_start(request, log, gpu_specified=gpu_specified)
+    doubt = " and ".join(each.doubt for each in assumptions if each.doubt)
+    run = None if request is None else planned_start(request, log, gpu_specified=gpu_specified, doubt=doubt)
+    found = () if run is None else findings(log, run)
     return Explanation(
         log=log,
         request=request,
         command=None if run is None else run.free.command,
-        verdict=None if run is None else run.judged.verdict,
+        verdict=None if run is None else Verdict.UNCERTAIN if doubt else run.judged.verdict,
         assumptions=assumptions,
         missing=missing,
-        findings=() if run is None else findings(log, run),
+        findings=tuple(_doubted(each, doubt) for each in found) if doubt else found,
         ending=diagnose(log, run),
         unmodelled=tuple(_unmodelled(log)),
         notes=() if run is None else tuple(_notes(log, run)),
+        cache_figures=_cache_figures(found),
     )
+
+
+def _doubted(finding: Finding, doubt: str) -> Finding:
+    """Return a finding of a doubtful plan: where it differs, the plan says nothing of the logged start."""
+    if finding.agreement is not Agreement.DIFFERS:
+        return finding
+    return replace(
+        finding,
+        agreement=Agreement.NOT_COMPARED,
+        why=f"the plan is of {doubt}, so that a difference says nothing",
+    )
+
+
+def _cache_figures(found: Iterable[Finding]) -> Agreement | None:
+    """Return how the figures agree that follow from the logged memory and the layers' shapes alone."""
+    agreements = {each.agreement for each in found if each.name in OF_SHAPE}
+    return next((each for each in (Agreement.DIFFERS, Agreement.AGREES) if each in agreements), None)
 
 
 def _unmodelled(log: StartupLog) -> Iterator[str]:
@@ -51,7 +78,7 @@ def _unmodelled(log: StartupLog) -> Iterator[str]:
 
 def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
     error = run.judged.error
-    if log.failure is None and error is not None:
+    if log.failure is None and error is not None and not run.doubt:
         yield (
             f"The log shows no failure, but the planned start fails: {error.type} ({error.stage}): "
             f"{error.message} Check the assumptions, and the flags that plans ignore."

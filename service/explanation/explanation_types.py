@@ -29,6 +29,8 @@ class Assumption:
     why: str
     certain: bool = False
     """Only this value fits the log, or the caller gave it."""
+    doubt: str = ""
+    """What the plan is of, such as a similar model, where the logged start itself cannot be planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,5 @@ class Explanation:
     """Flags of the start that plans ignore and that can make it differ from its plan."""
     notes: tuple[str, ...]
     """What a person should know about the planned start."""
+    cache_figures: Agreement | None = None
+    """Whether the figures that follow from the layers' shapes agree; ``None`` where the log has none."""

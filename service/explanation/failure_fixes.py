@@ -98,7 +98,7 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
         if size <= 0:
             return None
         flags = replace(flags, kv_cache_memory_bytes=size)
-    elif not run.gpu_specified:
+    elif not run.gpu_specified or run.doubt:
         return None
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
     if not candidate.may_serve:

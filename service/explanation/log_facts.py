@@ -16,6 +16,8 @@ HALF_DIGIT: Final = 0.005
 FIRST_WITH_FA3: Final = 9
 """Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
 FLASH_ATTENTION_3: Final = 3.0
+UNTAGGED: Final = (0, 1)
+"""Number of a build from a checkout without tags: setuptools_scm writes ``0.1.dev1+g...``."""
 RESOLVED: Final = ("max_num_batched_tokens", "max_num_seqs")
 """Flags whose defaults depend on the GPU and on whether the engine serves; the log's values replace them."""
 OF_READINGS: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
@@ -39,6 +41,20 @@ def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
         return release, (Assumption("engine.version", release, why),)
     newest = str(RELEASES[-1])
     return newest, (Assumption("engine.version", newest, "the log does not name the release"),)
+
+
+def nearest_release(specified: str) -> str:
+    """Return the modelled release to plan for one that is not: the last before it, or else the first.
+
+    A text that is no version, and a build without tags (``0.1.dev1``), get the newest.
+    """
+    try:
+        version = Version(specified.removeprefix("v"))
+    except InvalidVersion:
+        return str(RELEASES[-1])
+    if version.is_devrelease and version.release[:2] == UNTAGGED:
+        return str(RELEASES[-1])
+    return str(max((release for release in RELEASES if release <= version), default=RELEASES[0]))
 
 
 def _specified_beside_log(specified: str) -> tuple[str, tuple[Assumption, ...]]:

@@ -29,6 +29,8 @@ class PlannedStart:
     """With the least, the middle and the most memory that the logged figure can mean."""
     start: Start | None
     """The start up to its cache layout, if it gets that far."""
+    doubt: str = ""
+    """Why the plan is of another release or model than the log; empty where it is of the same."""
 
     @property
     def judged(self) -> Candidate:
@@ -45,7 +47,9 @@ class PlannedStart:
         return Interval(min(bounds), value, max(bounds), exact=True)
 
 
-def planned_start(request: PlanRequest, log: StartupLog, *, gpu_specified: bool) -> PlannedStart:
+def planned_start(
+    request: PlanRequest, log: StartupLog, *, gpu_specified: bool, doubt: str = ""
+) -> PlannedStart:
     """Return the dry runs of a logged start."""
     rules = request.engine.rules
     flags, gpu = request.serve, request.gpus[0]
@@ -57,6 +61,7 @@ def planned_start(request: PlanRequest, log: StartupLog, *, gpu_specified: bool)
         free=free,
         pinned=_pinned(request, rules, log),
         start=_start(request, flags, rules),
+        doubt=doubt,
     )
 
 

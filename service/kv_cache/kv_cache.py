@@ -37,6 +37,8 @@ class KvCache:
     max_model_len: int
     estimated_max_model_len: int
     """The longest context that one request can have, up to ``max_model_len``."""
+    blocks_per_request: int
+    """Blocks of one request of the maximum length, as the release counts them for ``max_concurrency``."""
     groups: tuple[CacheGroup, ...]
     """As the first pipeline stage holds them."""
     report_lines: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Reads the words of a command that a log shows, as far as they can be read."""
+"""Reads the starts that a log shows, as far as they can be read: their words, or a text that holds one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,10 +9,11 @@ from service.engines.releases import RELEASES
 from service.launch_command.launch import (
     Invocation,
     LaunchForm,
+    UnreadableCommand,
     Value,
     Word,
 )
-from service.launch_command.launches import launch_of
+from service.launch_command.launches import ReadLaunch, launch_of, read_launch
 from service.launch_command.releases import NOT_SAID
 from service.launch_command.sorting import sort_flags
 
@@ -31,7 +32,18 @@ def command_pairs(words: Sequence[str], release: Version | None = None) -> Itera
     plain = [word.strip("`") for word in words]
     named = tuple(Word(word) for word in (plain[1:] if plain[:1] == ["serve"] else plain) if word)
     start = Invocation(LaunchForm.SHELL, 1, named)
-    read = launch_of(start, NOT_SAID, arguments_of(release or RELEASES[-1]))
+    yield from _pairs(launch_of(start, NOT_SAID, arguments_of(release or RELEASES[-1])))
+
+
+def text_pairs(text: str) -> tuple[tuple[str, Value], ...]:
+    """Return the same of the first start in a text of any form; nothing where it has none."""
+    try:
+        return tuple(_pairs(read_launch(text)))
+    except UnreadableCommand:
+        return ()
+
+
+def _pairs(read: ReadLaunch) -> Iterator[tuple[str, Value]]:
     if read.launch.model is not None:
         yield "model", read.launch.model
     sorted_flags = sort_flags(read.launch, read.read_as)

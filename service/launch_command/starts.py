@@ -46,6 +46,8 @@ _SWITCHES: Final = frozenset(
 _SHORT_SWITCHES: Final = re.compile(r"-[ditPq]{1,5}")
 _IMAGE_OPTION: Final = re.compile(r"--(?:container-)?image(?:=(.*))?")
 _DEVICES: Final = re.compile(r"devices?=([A-Za-z0-9,:/_-]+)")
+_IMAGE_ID: Final = re.compile(r"(?:sha256:)?[0-9a-f]{12,64}")
+"""An image without a name."""
 _REQUIRED: Final = re.compile(r"^vllm(?:\[[^\]]{0,80}\])?[=@><~]")
 Shell = Mapping[str, Word]
 
@@ -95,7 +97,7 @@ def entrypoint_start(
 ) -> Iterator[Invocation]:
     """Yield the start of a container: its words name a program, or are flags for the image's own program."""
     if not words or words[0].text.startswith("-") or words[0].text == "serve":
-        if is_engine_image(image):
+        if is_engine_image(image) or (words and words[0].text == "serve" and _IMAGE_ID.fullmatch(image)):
             yield Invocation(
                 form, words[0].line if words else 1, _after_serve(words), environment=environment, image=image
             )

@@ -24,6 +24,7 @@ from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.host import NO_FLAGS, HostFlags, host_memory
 from service.memory.interval import difference, exact, total
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
+from service.memory.mega_moe import symmetric_buffer
 from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
@@ -54,7 +55,8 @@ class BudgetInputs:
     gpu_memory_utilization: float
     max_num_batched_tokens: int
     max_num_seqs: int
-    max_model_len: int
+    max_model_len: int | None
+    """``None`` where nothing of the budget depends on it."""
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
@@ -99,6 +101,8 @@ class BudgetInputs:
     """Which weights lie in the host's memory; ``None``: none do."""
     all2all_backend: str | None = None
     """How tokens are sent to experts on other ranks; ``None``: the release's default."""
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses."""
     sleeps: bool = False
     """The engine may sleep, and then has its weights in the host's memory."""
     host: HostFlags = NO_FLAGS
@@ -159,7 +163,7 @@ class _Start:
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
-        requested = _requested(inputs, self.constants.device)
+        requested = requested_memory(inputs.total, inputs.gpu_memory_utilization, self.constants.device)
         adapters = self._room(layers, self.inputs.adapters, self.inputs.deployment)
         weights = self._weights(parameters, layers, adapters)
         peak = activation(
@@ -173,7 +177,7 @@ class _Start:
         return MemoryBudget(
             total=inputs.total,
             requested=requested,
-            free=_free(inputs, self.constants.device),
+            free=_free(inputs, inputs.total, self.constants.device),
             weights=weights,
             adapters=adapters,
             host=self._host(layers, weights),
@@ -287,6 +291,7 @@ class _Start:
             draft_tokens=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
             data_parallel_size=self.inputs.data_parallel_size,
+            expert_kernel=self.inputs.expert_kernel,
         )
 
     def _capture(self, layers: range) -> Capture:
@@ -318,8 +323,9 @@ class _Start:
         )
         sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
         buffers = exchange_buffers(self.architecture, inputs.all2all_backend) if sends else None
+        exchange = symmetric_buffer(self.architecture, self._profile(range(0)))
         reserved = exact(inputs.reserved_bytes, Basis.GIVEN, "mm_ipc_gpu_memory_gb")
-        others = tuple(term for term in (buffers, reserved) if term is not None and term.high)
+        others = tuple(term for term in (buffers, exchange, reserved) if term is not None and term.high)
         if not others:
             return growth
         return total((growth, *others), "; ".join(term.source for term in (growth, *others)))
@@ -331,25 +337,21 @@ def _with(weights: WeightsEstimate, other: Estimate) -> WeightsEstimate:
     return replace(weights, bytes=both.bytes, low=both.low, high=both.high, source=both.source)
 
 
-def _requested(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
-    return requested_memory(inputs.total, inputs.gpu_memory_utilization, constants)
-
-
-def _free(inputs: BudgetInputs, constants: DeviceConstants) -> Estimate:
+def _free(inputs: BudgetInputs, device: Estimate, constants: DeviceConstants) -> Estimate:
     specified = inputs.free_memory_bytes
     if specified is not None:
         return exact(specified, Basis.GIVEN, "free_memory_bytes")
     several_ranks = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
-    return free_memory(inputs.total, constants, several_ranks=several_ranks)
+    return free_memory(device, constants, several_ranks=several_ranks)
 
 
-def on_device(budget: MemoryBudget, inputs: BudgetInputs) -> MemoryBudget:
-    """Return the budget of the same start on a device with another total; the other terms do not change."""
+def on_device(budget: MemoryBudget, inputs: BudgetInputs, device: Estimate) -> MemoryBudget:
+    """Return the budget of the same start on a device of another total; the other terms do not change."""
     constants = constants_at(inputs.release).device
-    requested = _requested(inputs, constants)
+    requested = requested_memory(device, inputs.gpu_memory_utilization, constants)
     taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
     left = budget.available_kv
     if inputs.kv_cache_memory_bytes is None:
         left = difference(requested, taken, REMAINDER)
-    free = _free(inputs, constants)
-    return replace(budget, total=inputs.total, requested=requested, free=free, available_kv=left)
+    free = _free(inputs, device, constants)
+    return replace(budget, total=device, requested=requested, free=free, available_kv=left)

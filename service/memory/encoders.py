@@ -102,7 +102,7 @@ def encoded_items(media: PatchedMedia, constants: EncoderConstants, run: Profile
     largest = max(_items(media, constants, run), key=lambda item: (item.places, item.modality))
     choice = run.media.choice(largest.modality)
     budget = max(run.tokens, largest.places)
-    in_prompts = run.sequences * max(1, min(choice.limit, run.max_model_len // largest.places))
+    in_prompts = run.sequences * max(1, min(choice.limit, run.length // largest.places))
     return EncodedItems(
         max(1, min(budget // largest.places, in_prompts)),
         _profiled_tokens(largest, choice, media.token_side, constants.video_frames),
@@ -126,7 +126,7 @@ def _items(media: PatchedMedia, constants: EncoderConstants, run: ProfileRun) ->
         yield Item("video", video, int(video * constants.video_places))
         return
     frame = image if pixels is None else max(1, pixels // square)
-    tokens = min(constants.video_frames // FRAMES_OF_A_PATCH, max(1, run.max_model_len // frame)) * frame
+    tokens = min(constants.video_frames // FRAMES_OF_A_PATCH, max(1, run.length // frame)) * frame
     yield Item("video", tokens, tokens)
 
 

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.model import ModelArchitecture
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
 from service.memory.weights.modules import Shards
 from service.memory.weights.weight_layout import TowerLayout
@@ -26,9 +29,30 @@ class ProfileRun:
     """The V2 model runner runs it."""
     draft_tokens: bool
     """The engine proposes draft tokens."""
-    max_model_len: int
+    max_model_len: int | None
+    """Tokens of the longest request; ``None`` where ``reads_length`` says that nothing depends on it."""
     data_parallel_size: int = 1
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses."""
     media: MediaChoices = ALL_MEDIA
     whole_encoders: bool = False
     """Each rank has whole encoders, and encodes a part of the items."""
     towers: TowerLayout = PLAIN_TOWERS
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest request.
+
+        Raises:
+            ValueError: it was left out, as something that nothing depends on.
+        """
+        if self.max_model_len is None:
+            raise ValueError("the profile run of this model depends on the maximum length")
+        return self.max_model_len
+
+
+def reads_length(architecture: ModelArchitecture) -> bool:
+    """Whether a profile run depends on the maximum length: its encoders' items, or work space of MLA."""
+    mixers = (layer.mixer for layer in architecture.distinct_layers)
+    items = any(tower.media is not None for tower in architecture.media.towers)
+    return items or any(isinstance(mixer, MultiHeadLatentAttention | CompressedAttention) for mixer in mixers)

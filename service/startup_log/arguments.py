@@ -88,7 +88,7 @@ def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
                 found = (rest, separator)
     if found is None:
         return None
-    arguments = _arguments(read_pairs(*found).items())
+    arguments = arguments_of_pairs(read_pairs(*found).items())
     # A namespace holds every flag, so that its names do not tell which were given.
     return arguments if found[1] == ":" else replace(arguments, unmodelled=())
 
@@ -104,7 +104,7 @@ def logged_config(lines: Iterable[LogLine]) -> Arguments | None:
         return None
     pairs = read_pairs(found, "=")
     resolved = [(IN_CONFIG[name], value) for name, value in pairs.items() if name in IN_CONFIG]
-    return _arguments([("model", pairs.get("model")), *resolved])
+    return arguments_of_pairs([("model", pairs.get("model")), *resolved])
 
 
 def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
@@ -134,7 +134,7 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     if not command:
         return None
     words = _split(" ".join(part.rstrip(CONTINUED) for part in command))
-    return _arguments(command_pairs(words)) if words else None
+    return arguments_of_pairs(command_pairs(words)) if words else None
 
 
 def _is_run(text: str, command: re.Match[str]) -> bool:
@@ -164,7 +164,8 @@ def _split(command: str) -> list[str]:
     return words[:end]
 
 
-def _arguments(pairs: Iterable[tuple[str, Any]]) -> Arguments:
+def arguments_of_pairs(pairs: Iterable[tuple[str, Any]]) -> Arguments:
+    """Return the model and the flags of pairs of a name and a printed value, without what cannot be read."""
     model: str | None = None
     flags: dict[str, Any] = {}
     unmodelled: dict[str, None] = {}

@@ -75,12 +75,14 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     weakly = {each.at for each in weak}
     first = next(iter(errors or strong), None) or next(_over_two_lines(lines), None)
     if first is not None:
-        return _of_known(first, strong, raised, lines)
+        root = _yielded(first, lines)
+        return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
         return _of_exception(_last_of_chain(own, lines), lines)
     if weak:
-        return replace(_of_known(weak[0], weak, raised, lines), follows=True)
+        # A cause without an exception of its own only says where something failed.
+        return replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
     return _of_exception(roots[0], lines) if roots else _in_words(lines)
 
 
@@ -101,12 +103,15 @@ def is_wrapper(text: str) -> bool:
     return any(words in text for words in WRAPPERS)
 
 
-def _known(lines: Sequence[LogLine]) -> Iterator[_Known]:
-    """Yield the first known cause of each line that has one, with the values of all its templates."""
+def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]:
+    """Yield the first known cause of each line that has one, with the values of all its templates.
+
+    ``quiet``: warnings and messages of the engine that report no failure count too.
+    """
     found: dict[int, _Known] = {}
     for at, which in lines_containing([line.text for line in lines], [each.start for _, each in _SENTENCES]):
         cause, template = _SENTENCES[which]
-        if lines[at].level in QUIET or (at in found and found[at].cause != cause):
+        if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
             continue
         for values in template.find(lines[at].text):
             before = found[at].values if at in found else {}
@@ -115,6 +120,14 @@ def _known(lines: Sequence[LogLine]) -> Iterator[_Known]:
         if line.text in _WHOLE and at not in found:
             found[at] = _Known(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _yielded(first: _Known, lines: Sequence[LogLine]) -> _Known:
+    """Return the cause from which another one follows, if the log has its words, as a warning too."""
+    if not first.cause.yields_to:
+        return first
+    roots = {each.cause.name: each for each in reversed(list(_known(lines, quiet=True)))}
+    return next((roots[name] for name in first.cause.yields_to if name in roots), first)
 
 
 def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 from itertools import islice
 from typing import Final
 
@@ -42,6 +43,12 @@ _IN_PROSE: Final = re.compile(
     r"[^\s'\",\]})]{4,4096}"
 )
 """A secret that follows its name after a blank. In other texts this form is too common to be masked."""
+_ESCAPED: Final = re.compile(
+    r"&(?:lt|gt|amp|quot|apos|nbsp|#0{0,4}(?:34|38|39|47|60|62)|#[xX](?:22|26|27|2[fF]|3[cCeE]));"
+)
+"""Characters as a page's source has them."""
+_TYPED_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
+"""Quotes that an editor for prose puts in place of the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,14 @@ def _line(number: int, text: str) -> LogLine:
 
 
 def clean(text: str) -> str:
-    """Return a line without terminal escapes, unprintable characters and text that looks like a secret."""
+    """Return a line as the engine wrote it, printable and without text that looks like a secret.
+
+    Terminal escapes are removed; HTML's escapes and typographic quotes become the characters themselves.
+    """
+    if "&" in text:
+        text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
+    if not text.isascii():
+        text = text.translate(_TYPED_QUOTES)
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)

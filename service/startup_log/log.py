@@ -23,6 +23,7 @@ from service.startup_log.phrases import (
     STATEMENTS,
     TEMPLATES,
 )
+from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
 from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
 from service.startup_log.templates import Template, lines_containing
@@ -115,6 +116,8 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     came_up = failed is not None and failed != which and starts[which].milestone in CAME_UP
     command = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
+    if logged is None and (command is None or command.model is None) and isinstance(log, str):
+        command = snippet_arguments(log) or command
     config = logged_config(start)
     readings = tuple(islice(_readings(start), MAX_READINGS))
     named = _named((*readings, *_failure_readings(failure)))
@@ -217,6 +220,8 @@ def _named(readings: Iterable[LogReading]) -> dict[str, LogReading]:
 
 
 def _replaces(reading: LogReading, before: LogReading) -> bool:
+    if OF_RANKS.get(reading.name) == "first":
+        return False
     if not isinstance(reading.value, float) or not isinstance(before.value, float):
         return True
     match OF_RANKS.get(reading.name):

@@ -40,6 +40,8 @@ class FailureCause:
     """Messages that show this cause."""
     lines: frozenset[str] = frozenset()
     """Whole lines that show it."""
+    yields_to: tuple[str, ...] = ()
+    """Causes that are the root if their words stand anywhere in the same log, the likeliest first."""
     weak: bool = False
     """Its words follow from another failure."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +58,7 @@ def _load(name: str) -> Mapping[str, Any]:
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
     keys = ("name", "stage", "type", "means", "remedy", "source")
-    differing = sorted((table.keys() - {"lines", "weak", "remedies"}) ^ {*keys, "says"})
+    differing = sorted((table.keys() - {"lines", "weak", "remedies", "yields_to"}) ^ {*keys, "says"})
     if differing:
         raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
     if table["stage"] not in {"", *Stage}:
@@ -66,6 +68,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         **texts,
         templates=tuple(map(Template.parse, table["says"])),
         lines=frozenset(table.get("lines", ())),
+        yields_to=tuple(table.get("yields_to", ())),
         weak=table.get("weak", False),
         remedies=table.get("remedies", {}),
     )
@@ -83,7 +86,7 @@ OF_RANKS: Final[Mapping[str, str]] = {
     for text in table["says"]
     for hole in Template.parse(text).kinds
 }
-"""Values for which the smallest (`min`) or largest (`max`) of all ranks is used; of others the last is."""
+"""Values for which the smallest (`min`), the largest (`max`) or the first is used; of others the last is."""
 MILESTONES: Final = tuple(Milestone(table["name"], tuple(table["says"])) for table in _PHRASES["milestone"])
 """The stages of a start, first to last."""
 BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])

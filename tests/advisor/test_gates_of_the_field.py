@@ -84,7 +84,7 @@ def test_weights_whose_quantization_is_ignored_have_a_warning() -> None:
     assert trimmed.memory is not None
     assert whole.memory is not None
     assert trimmed.memory.weights.bytes > 1.8 * whole.memory.weights.bytes
-    assert trimmed.warnings[0].startswith("The checkpoint's quant_algo is FP8, but ")
+    assert trimmed.warnings[0].startswith("The config says that the weights are quantized (quant_algo FP8)")
     assert not any("quant_algo" in warning for warning in whole.warnings)
 
 

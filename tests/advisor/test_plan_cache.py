@@ -1,14 +1,17 @@
 """Cached steps give what plain steps calculate."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
 
-from service.advisor.dry_run import PlainSteps, dry_run
+from service.advisor.budget_inputs import shared_inputs
+from service.advisor.dry_run import PlainSteps, dry_run, dry_start
+from service.advisor.engine_start import build_model, resolved
+from service.advisor.engine_steps import UNMODELLED
 from service.advisor.plan import plan
-from service.advisor.plan_cache import CachedSteps, PlanCache
+from service.advisor.plan_cache import SIZES, CachedSteps, PlanCache
 from service.advisor.plan_request import (
     EngineChoice,
     Model,
@@ -18,11 +21,16 @@ from service.advisor.plan_request import (
 from service.advisor.plan_types import Candidate
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
+from service.engine_config.engine_config import EngineConfig
 from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, find_release, rules_for
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import gpu_catalog
 from service.hub.snapshot import BundledSnapshot
+from service.kv_cache.capacity import lay_out
+from service.memory.budget_estimator import estimate_budget
+from service.memory.profile_run import reads_length
 from tests.accuracy.oracle import bundled_architecture
 from tests.advisor.questions import (
     DEEPSEEK,
@@ -83,6 +91,9 @@ FLAGS: tuple[dict[str, Any], ...] = (
     {"enable_expert_parallel": True, "data_parallel_size": 2, "max_model_len": -1},
     {"language_model_only": True, "dtype": "half"},
     {"speculative_config": SpeculativeConfig(method="ngram", num_speculative_tokens=3)},
+    {"max_model_len": 4096},
+    {"max_model_len": 2048, "max_num_seqs": 16},
+    {"max_model_len": 2048, "max_num_seqs": 16, "gpu_memory_utilization": 0.7, "enforce_eager": True},
 )
 
 
@@ -102,6 +113,71 @@ def test_cached_steps_equal_plain_steps_for_any_model_flags_and_gpu(model: str) 
             found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
             assert found == expected, (gpu.id, flags)
             assert _start_of(found) == _start_of(expected), (gpu.id, flags)
+
+
+class RecordingConfig(EngineConfig):
+    """A configuration that records which of its fields are read."""
+
+    __slots__ = ()
+    read: ClassVar[set[str]] = set()
+
+    @classmethod
+    def of(cls, engine_config: EngineConfig) -> Self:
+        recording = object.__new__(cls)
+        for each in fields(EngineConfig):
+            object.__setattr__(recording, each.name, getattr(engine_config, each.name))
+        return recording
+
+    def __getattribute__(self, name: str) -> object:
+        RecordingConfig.read.add(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_neither_backends_nor_a_layout_read_what_their_key_leaves_out(model: str) -> None:
+    """A field that is read and not in the key would give one start the layout of another."""
+    try:
+        architecture = request(model).model.architecture
+    except (InvalidConfig, UnknownArchitecture):
+        pytest.skip("not modelled")
+    random = Random(model)
+    read, recurrent = set(), False
+    for given in (
+        *FLAGS,
+        {"mamba_cache_mode": "align"},
+        {"decode_context_parallel_size": 2},
+        {"block_size": 64},
+    ):
+        rules, gpu = rules_for(random.choice(RELEASES)), random.choice(GPUS)
+        try:
+            built, engine_config = resolved(architecture, ServeFlags(**given), rules, gpu)
+            recording = RecordingConfig.of(engine_config)
+            RecordingConfig.read = set()
+            lay_out(built, recording, build_model(built, recording))
+        except (EngineRefusal, *UNMODELLED):
+            pass
+        read |= RecordingConfig.read
+        recurrent |= architecture.is_recurrent
+    assert not read & SIZES
+    assert recurrent or "max_model_len" not in read
+
+
+@pytest.mark.parametrize("model", [QWEN, "Qwen/Qwen3-8B", DEEPSEEK, GEMMA])
+def test_lengths_share_what_a_start_takes_of_the_memory_unless_it_depends_on_them(model: str) -> None:
+    asked = request(model)
+    rules, gpu = rules_for(RELEASES[-1]), GPUS[0]
+    taken = []
+    for length in (4096, 9000):
+        start = dry_start(asked.model.architecture, ServeFlags(max_model_len=length), rules, gpu)
+        taken.append(shared_inputs(asked.model, start, ServeFlags(), gpu, None))
+    assert (taken[0] == taken[1]) is (not reads_length(asked.model.architecture))
+    if taken[0] == taken[1]:
+        whole = [replace(taken[0], max_model_len=length) for length in (4096, 9000)]
+        budgets = [estimate_budget(start.architecture, inputs) for inputs in (*taken, *whole)]
+        assert budgets == budgets[:1] * 4
+    else:
+        with pytest.raises(ValueError, match="maximum length"):
+            estimate_budget(start.architecture, replace(taken[0], max_model_len=None))
 
 
 def _start_of(candidate: Candidate) -> object:

@@ -15,8 +15,8 @@ from tests.accuracy.startups_rows import DATA, read_rows
 from tests.accuracy.startups_score import runs_of
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
-AT_CAPTURE = "may run out of memory when it captures the graphs"
-UNDER_LOAD = "run out of memory under load"
+AT_CAPTURE = "capturing the graphs may run out of memory"
+UNDER_LOAD = "memory may run out under load"
 
 
 def _start(utilization: float, release: str = "0.19.0", *, eager: bool = False) -> Candidate:

@@ -230,6 +230,7 @@ def test_gpus_are_named_as_people_name_them() -> None:
         ("max-model-len", "32K", 32_768),
         ("max-num-batched-tokens", "8K", 8_192),
         ("kv-cache-memory-bytes", "5G", 5_368_709_120),
+        ("free-memory-bytes", "70G", 75_161_927_680),
     ],
 )
 def test_numbers_may_have_units(flag: str, written: str, number: int) -> None:
@@ -272,6 +273,21 @@ def test_a_model_that_is_not_to_be_had_says_what_to_do(model: str, said: str) ->
 
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_a_hub_that_refuses_connections_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bundled model is planned all the same, with a note; any other ends with one line."""
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the discard port, where nothing listens
+
+    code, out, _ = _run("plan", "Qwen/Qwen3-8B", "--gpu", "h100", "--format", "table")
+    assert code == 0
+    assert "bundled" in out.splitlines()[0]
+    assert "the Hub gave no usable response" in out
+    code, out, err = _run("plan", "nobody/nothing", "--gpu", "h100")
+    assert (code, out) == (2, "")
+    assert "The Hub could not be reached" in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_pooling_model_has_no_plan(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_without_a_model_the_words_alone_are_explained(client: TestClient) -> No
     [
         ("Starting to load model nobody/has-this...", "model"),
         ("Starting to load model /models/my-model...", "model"),
-        ("vLLM API server version 0.8.5\nStarting to load model Qwen/Qwen3-4B...", "engine.version"),
+        ("Automatically detected platform rocm.\nStarting to load model Qwen/Qwen3-4B...", "gpu"),
         (
             "non-default args: {'model': 'Qwen/Qwen3-4B', 'kv_cache_dtype': 'of_a_fork'}",
             "serve.kv_cache_dtype",

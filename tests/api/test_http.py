@@ -236,8 +236,9 @@ def test_vendored_files_are_those_of_the_package(client: TestClient) -> None:
 
 
 def test_the_root_shows_the_way(client: TestClient) -> None:
-    browser = client.get("/", headers={"Accept": "text/html,*/*;q=0.8"}, follow_redirects=False)
-    assert (browser.status_code, browser.headers["location"]) == (307, "/docs")
+    browser = client.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert browser.headers["content-type"].startswith("text/html")
+    assert client.get("/", headers={"Accept": "*/*"}).headers["content-type"] == "application/json"
     index = client.get("/").json()
     for place in (index["documentation"], *index["openapi"]):
         assert client.get(place).status_code == 200

@@ -6,6 +6,7 @@ import random
 import sys
 from collections import Counter
 from dataclasses import fields
+from inspect import unwrap
 from types import CodeType, FrameType
 from typing import Any
 
@@ -216,7 +217,7 @@ def test_an_answer_is_small_unless_more_is_included(
     catalog = client.post("/plan", json=question)
     one = client.post("/plan", json={**question, "gpus": ["h200-sxm-141gb"]})
     assert len(catalog.json()["plans"]) > 70
-    assert len(catalog.content) < 112_000
+    assert len(catalog.content) < 110_000
     assert len(one.content) < 20_000
 
 
@@ -444,7 +445,7 @@ def test_a_comparison_with_a_newer_version_is_in_doubt(client: TestClient) -> No
 
 
 def test_a_release_is_resolved_once(services: Services) -> None:
-    """However many versions are compared, each is parsed once, and the flags are checked once."""
+    """However many versions are compared, each is parsed once at most, and the flags are checked once."""
     versions = ["0.19.0", "0.20.2", "0.24.0"]
     body = read_plan_body({**GEMMA, "engine": {"versions": versions}})
     calls: Counter[CodeType] = Counter()
@@ -459,7 +460,7 @@ def test_a_release_is_resolved_once(services: Services) -> None:
         answer = answer_plan_request(request, services)
     finally:
         sys.setprofile(None)
-    assert calls[find_release.__code__] == len(versions)
+    assert calls[unwrap(find_release).__code__] <= len(versions)
     assert calls[flag_faults.__code__] == 1
     assert answer.engine.rules is request.engine.rules is rules_for(Version("0.24.0"))
     assert [str(rules.release) for rules in request.engine.compared] == versions

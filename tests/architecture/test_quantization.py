@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.quantization import Quantization, read_quantization, unnamed_algorithm
+from service.architecture.quantization import Quantization, read_quantization, unnamed_quantization
 from service.architecture.weight_schemes import Granularity, WeightFormat, modelopt_scheme
 
 
@@ -81,24 +81,25 @@ def test_modelopts_own_file_knows_fewer_algorithms(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "section",
+    ("section", "said"),
     [
-        {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}},
-        {"quant_algo": "FP8", "producer": {"name": "modelopt"}},
+        ({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, "quant_algo FP8"),
+        ({"quant_algo": "FP8", "producer": {"name": "modelopt"}}, "quant_algo FP8"),
+        ({"group_size": 64, "bits": 4}, "4 bits"),  # as MLX writes it
     ],
 )
-def test_an_algorithm_without_a_method_is_not_heeded_but_told(section: dict[str, Any]) -> None:
+def test_a_quantization_without_a_method_is_not_used_but_said(section: dict[str, Any], said: str) -> None:
     config = read_document({"quantization_config": section})
 
     assert read_quantization(config, config) is None
-    assert unnamed_algorithm(config, config) == "FP8"
+    assert unnamed_quantization(config, config) == said
 
 
 @pytest.mark.parametrize("section", [{}, {"quant_method": "modelopt", "quant_algo": "FP8"}])
 def test_nothing_is_told_where_a_method_or_no_algorithm_is_named(section: dict[str, Any]) -> None:
     config = read_document({"quantization_config": section} if section else {})
 
-    assert unnamed_algorithm(config, config) is None
+    assert unnamed_quantization(config, config) is None
 
 
 @pytest.mark.parametrize(

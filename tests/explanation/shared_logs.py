@@ -45,6 +45,8 @@ class SharedLog:
     """The product's names of the right causes; empty where the text has no failure."""
     type: str | None = None
     """Class of the exception of a failure that has no cause in the catalogue; ``None`` where it has one."""
+    model: str | None = None
+    """The model, in the reader's words; ``None`` where the text does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def read_shared(folder: Path) -> Iterator[SharedLog]:
 def _shared(row: Mapping[str, Any], text: str) -> SharedLog:
     found = (each.removeprefix("X:") for each in row["cause"])
     causes = frozenset(name for each in found for name in NAMES.get(each, [each]))
-    return SharedLog(row["id"], text, row["outcome"], causes, row.get("type"))
+    return SharedLog(row["id"], text, row["outcome"], causes, row.get("type"), row.get("model"))
 
 
 @cache

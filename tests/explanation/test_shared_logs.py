@@ -1,5 +1,7 @@
 """Explanations of whole logs and excerpts from public places, held against what a person found in each."""
 
+import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +11,8 @@ from tests.explanation.shared_logs import DATA, Scored, explained, read_shared
 
 SILENT = {"i17337": "the pasted text stops before the exception"}
 """Texts that do not hold the reason of their failure, and why."""
-GATHERED = 48
+GATHERED = {"gathered.jsonl": 48, "threads.jsonl": 77}
+"""Texts of public threads, each with the cause that a person found before the text was explained."""
 
 
 @cache
@@ -38,10 +41,23 @@ def test_nothing_is_called_different_that_is_not() -> None:
     assert {each.log.id: each.disagreements for each in scored("shared.jsonl.gz") if each.disagreements} == {}
 
 
-def test_nine_in_ten_of_the_gathered_causes_are_right() -> None:
-    named = [each for each in scored("gathered.jsonl") if each.verdict == "named"]
-    assert len(scored("gathered.jsonl")) == GATHERED
-    assert len(named) >= 0.9 * GATHERED
+def test_most_texts_that_name_a_model_are_planned_as_pasted() -> None:
+    named = [each for each in scored("shared.jsonl.gz") if each.log.model]
+    assert len(named) >= 40
+    assert sum(each.planned for each in named) >= 0.6 * len(named)
+
+
+@pytest.mark.parametrize(("name", "count"), GATHERED.items())
+def test_nine_in_ten_of_the_gathered_causes_are_right(name: str, count: int) -> None:
+    named = [each for each in scored(name) if each.verdict == "named"]
+    assert len(scored(name)) == count
+    assert len(named) >= 0.9 * count
+
+
+def test_a_text_comes_from_a_thread_of_its_own() -> None:
+    rows = [json.loads(line) for name in GATHERED for line in (DATA / name).read_text("utf-8").splitlines()]
+    sources = Counter(row["source"] for row in rows)
+    assert [source for source, count in sources.items() if count > 1] == []
 
 
 def test_a_failed_start_between_two_good_ones_is_found() -> None:

@@ -116,3 +116,29 @@ def test_failures_that_plans_foresee_are_named(words: str) -> None:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name == FORESEEN[words]
+
+
+NO_EXTENSION = (
+    "WARNING 10-25 00:26:20 _custom_ops.py:19] Failed to import from vllm._C with "
+    "ModuleNotFoundError(\"No module named 'vllm._C'\")"
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "cause"),
+    [
+        ("", "unknown_architecture"),
+        (
+            "ERROR 10-26 11:35:32 registry.py:267] Error in inspecting model architecture 'LlamaForCausalLM'",
+            "inspect_failed",
+        ),
+        (NO_EXTENSION, "build_does_not_match"),
+    ],
+)
+def test_a_class_that_could_not_be_imported_is_not_an_unknown_one(above: str, cause: str) -> None:
+    raised = "ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now."
+    failure = read_log(f"{above}\n{raised}").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == cause

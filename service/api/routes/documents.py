@@ -8,11 +8,10 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import __version__
 from service.api.openapi import openapi_yaml
-from service.api.responses import prefers_page
 
 router = APIRouter(include_in_schema=False)
 
@@ -29,10 +28,8 @@ CACHED: Final = {"Cache-Control": "public, max-age=86400"}
 
 
 @router.get("/")
-async def get_index(request: Request) -> Response:
-    """Send a browser to the documentation, and name the documents to everybody else."""
-    if prefers_page(request.headers.get("accept", "")):
-        return RedirectResponse("/docs")
+async def get_index() -> Response:
+    """Name the documents; a browser gets the page, which is another route."""
     return JSONResponse(
         {
             "name": "dryserve",

@@ -59,7 +59,7 @@ async def explain_log(
     and later plans learn from them, with less weight than from probes. Text of the log that looks like a
     secret is left out of the answer.
 
-    A log of up to 64 MiB can be the whole body, with the type `text/plain`; what is given beside it stands in
+    A log of up to 64 MiB can be the whole body, with the type `text/plain`; what is given beside it is in
     the query then. Of a long log the two ends and every failure between them are read, and the answer says
     how many lines were only searched.
     """

@@ -1,5 +1,6 @@
 """Plans, asked for by body or by query string."""
 
+import json
 from collections import Counter
 from collections.abc import Hashable
 from typing import Annotated, Any, Final
@@ -12,20 +13,21 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
+from service.api.plan_size import work_size
 from service.api.responses import (
     JSON,
     TEXT,
     negotiated_format,
     text_response,
 )
-from service.api.work_lanes import Runner, WorkSize
+from service.api.work_lanes import Runner
 from service.api.written_answers import (
     AnsweredBefore,
+    Handler,
     WrittenAnswer,
     count_verdicts,
     store_answer,
 )
-from service.application.plan_cost import expected_seconds
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
@@ -35,7 +37,36 @@ from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
 from service.application.services import Services
 from service.application.text.plan_text import plan_text
 
-router = APIRouter(tags=["plan"], route_class=AnsweredBefore)
+
+class PlanRoute(AnsweredBefore):
+    """Reads a body that comes without a query by itself: what FastAPI does for it takes as long as a plan."""
+
+    async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
+        """Answer a body without a query; FastAPI reads all others, and says what is wrong with a body."""
+        body = _body_alone(request, content)
+        if body is None:
+            return await handler(request)
+        state = request.app.state
+        form = body.format or negotiated_format(request.headers.get("accept", ""))
+        run = state.lanes.of(request)
+        return await _answer(body, request, state.services, state.metrics, run, form)
+
+
+def _body_alone(request: Request, content: bytes) -> PlanBody | None:
+    """Return the body of a POST that has no query; ``None`` where there is none, or FastAPI must read it."""
+    if (
+        request.method != "POST"
+        or request.scope["query_string"]
+        or request.headers.get("content-type") != JSON
+    ):
+        return None
+    try:
+        return PlanBody.model_validate(json.loads(content))
+    except (ValueError, RecursionError):
+        return None
+
+
+router = APIRouter(tags=["plan"], route_class=PlanRoute)
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -45,10 +76,6 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
         "content": {TEXT: {"schema": {"type": "string"}}},
     }
 }
-
-MOST_SMALL_SECONDS: Final = 0.05
-"""Expected processor time of small work."""
-MOST_MEDIUM_SECONDS: Final = 0.5
 
 QueryFormat = Annotated[
     Format | None,
@@ -103,20 +130,15 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
             return text_response(plan_text(plan, form)), verdicts
         return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
-    response, verdicts = await run(answer, size=_size(request, body), kind=_kind(request, body, form))
+    response, verdicts = await run(
+        answer, size=work_size(request, body.include), kind=_kind(request, body, form)
+    )
     count_verdicts(verdicts, metrics)
     if body.model is not None and services.models.is_shared:
         key = ModelKey.of(body.model, body.revision, request.engine.rules.checkpoints)
         content, kind = bytes(response.body), response.media_type or JSON
         store_answer(asked, WrittenAnswer(key, request.model, calibration, content, kind, verdicts))
     return response
-
-
-def _size(request: PlanRequest, body: PlanBody) -> WorkSize:
-    seconds = expected_seconds(request, body.include)
-    if seconds <= MOST_SMALL_SECONDS:
-        return WorkSize.SMALL
-    return WorkSize.MEDIUM if seconds <= MOST_MEDIUM_SECONDS else WorkSize.LARGE
 
 
 def _kind(request: PlanRequest, body: PlanBody, form: Format) -> Hashable | None:

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from service.application.errors import InputFault
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name
+from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name, as_written
 from service.application.schemas.flags import FlagsInput
 from service.application.schemas.serve import OBJECTS, ServeInput
+from service.engines.flag_values import read_count
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import is_own_gpu, read_own_gpu
@@ -123,7 +124,7 @@ class WorkloadInput(Input):
     )
 
 
-Part = Literal["memory", "cache", "candidates", "levers", "details"]
+Part = Literal["memory", "cache", "candidates", "levers", "curve", "details"]
 MAX_PARTS: Final = 8
 ObjectiveName = Literal["accuracy", "tokens", "balanced"]
 CommandFormat = Literal["command", "docker", "kubernetes"]
@@ -133,10 +134,10 @@ Format = Literal["json", TextFormat]
 
 
 FreeMemory = Annotated[
-    Annotated[int, Field(ge=0, le=MAX_BYTES)] | None,
+    Annotated[int, Field(ge=0, le=MAX_BYTES), as_written(read_count)] | None,
     Field(
-        description="Bytes free on every GPU when the engine starts; left out: all but what a CUDA context "
-        "takes"
+        description="Bytes free on every GPU when the engine starts, such as `42G` for 42 GiB; left out: all "
+        "but what a CUDA context takes"
     ),
 ]
 
@@ -197,7 +198,7 @@ class PlanBody(Input):
         "of every memory term. `cache`: groups, log lines, notes, waste, quality, and the blocks of a "
         "request. `candidates`: every candidate. `details`: all of these, and all about the GPU type. "
         "`levers`: what single changes to the recommended candidate give, each planned, some thirty starts "
-        "for each GPU type",
+        "for each GPU type. `curve`: how many requests of which length run at once",
     )
     format: Format | None = Field(
         default=None,
@@ -286,7 +287,7 @@ class PlanParameters(FlagsInput):
     include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
         default=None,
         description="Part of the JSON that is left out otherwise, repeatable: `memory`, `cache`, "
-        "`candidates`, `details` (all of these) or `levers`; left out: none",
+        "`candidates`, `details` (all of these), `levers` or `curve`; left out: none",
     )
 
     search: bool | None = Field(

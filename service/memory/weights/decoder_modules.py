@@ -159,6 +159,7 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, project
         heads * mixer.head_size_v,
         (hidden,),
         bias=hidden if weights.output_bias else 0,
+        input_shards=shards.tensor_parallel_size,
     )
     yield PlainModule(_norm_elements(mixer, shards, whole=whole) + _indexer_norms(mixer))
     if weights.head_gate:
@@ -260,7 +261,8 @@ def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards
         yield PlainModule(heads, None if mixer.indexer is None else FLOAT32_BYTES)
     yield PlainModule(mixer.kv_lora_rank)
     yield mla_expansion(mixer, name, shards)
-    yield Linear(f"{name}.o_proj", heads * weights.v_head_dim, (hidden,))
+    ranks = shards.tensor_parallel_size
+    yield Linear(f"{name}.o_proj", heads * weights.v_head_dim, (hidden,), input_shards=ranks)
 
 
 def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Built) -> Modules:
@@ -306,9 +308,14 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
         outputs,
         parts,
         bias=sum(outputs) if network.bias else 0,
+        splits_outputs=shards.tensor_parallel_size > 1,
     )
     yield Linear(
-        f"{name}.down_proj", width, (hidden,), bias=hidden if network.bias or network.output_bias else 0
+        f"{name}.down_proj",
+        width,
+        (hidden,),
+        bias=hidden if network.bias or network.output_bias else 0,
+        input_shards=shards.tensor_parallel_size,
     )
 
 
@@ -355,6 +362,7 @@ def routed_experts(
         shards.share(network.num_experts) if weights.sharded else shards.experts(network.num_experts),
         weights.latent_size or hidden,
         _expert_width(network, shards, built),
+        width_shards=1 if weights.sharded else shards.expert_width_shards,
         bias=weights.expert_bias,
         gated=weights.gated,
         plain_softmax=weights.plain_softmax,

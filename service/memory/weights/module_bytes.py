@@ -1,6 +1,6 @@
 """Bytes of a rank's modules, by the checkpoint's quantization and the release."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -31,13 +31,14 @@ from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
-_ROUTERS_AS_STORED: Final = _ON_MARLIN
-"""Formats of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
+_AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
+_ROUTERS_AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
+"""Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
-Source: vLLM 0.19.0 to 0.32.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
+A list of unquantized modules decides where there is one.
+
+Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
 """
-_BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
-"""Formats that ignore a module when an entry names any part of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ class ModuleBytes:
                 return self._experts(module)
         assert_never(module)
 
+    def scheme_of(self, module: Module) -> WeightScheme | None:
+        """Return the scheme that the checkpoint names for a module, ``None`` for an unquantized one."""
+        if isinstance(module, Experts):
+            return self._declared_scheme() or self._scheme(module.name, module.parts)
+        if isinstance(module, Linear) and module.quantizable:
+            return self._scheme(module.name, module.parts)
+        return None
+
     def _head(self, head: OutputEmbedding) -> Linear:
         by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
         quantizable = by_modelopt and self.layout.quantized_output
@@ -79,20 +88,33 @@ class ModuleBytes:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
         if scheme is None:
             return plain_linear(linear, self.element_bytes)
-        if linear.router and scheme.format in _ROUTERS_AS_STORED:
+        if linear.router and self._router_is_stored_plain():
             return plain_linear(linear, self.element_bytes)
         if scheme.format is WeightFormat.GPTQ:
             scheme = self._ordered(scheme)
+        elif scheme.activation_order:
+            scheme = replace(scheme, repeated_scales=self.layout.activation_order_indices)
         return linear_bytes(linear, scheme, self.element_bytes)
 
+    def _router_is_stored_plain(self) -> bool:
+        quantization = self.quantization
+        return (
+            quantization is not None
+            and quantization.method in _ROUTERS_AS_STORED
+            and not quantization.ignored
+        )
+
     def _experts(self, experts: Experts) -> int:
+        base = self._base_scheme()
+        if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
+            return weight_only_experts(experts, base, self.element_bytes)
         scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
         if scheme is None and experts.plain_softmax:
             # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
             return plain_experts(experts, self.element_bytes)
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
-        if scheme.format is WeightFormat.MXFP4 or scheme.rounded_experts:
+        if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True)
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
@@ -100,6 +122,28 @@ class ModuleBytes:
             biases = scheme.format is WeightFormat.GPTQ and self.layout.gptq_expert_biases
             experts = replace(experts, bias=experts.bias or biases)
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+
+    def _base_scheme(self) -> WeightScheme | None:
+        """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
+
+        Experts whose sizes Marlin does not take have this scheme, whatever ``dynamic`` says of them.
+
+        Source: vLLM 0.19.0 to 0.32.0, get_quant_method of GPTQMarlinConfig and AutoGPTQConfig.
+        """
+        if self.quantization is None or not self.quantization.schemes:
+            return None
+        last = self.quantization.schemes[-1]
+        by_pattern = last.scheme is not None and last.scheme.format is WeightFormat.GPTQ and not last.targets
+        return last.scheme if by_pattern else None
+
+    def _rounds(self, scheme: WeightScheme) -> bool:
+        """Whether the sizes of experts are rounded up for kernels of MXFP4."""
+        w4a8 = scheme.format is WeightFormat.MX and scheme.byte_activations
+        return (
+            scheme.format is WeightFormat.MXFP4
+            or scheme.rounded_experts
+            or (w4a8 and self.layout.rounded_w4a8_experts)
+        )
 
     def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
         rounding = self.layout.rounding(self.compute_capability, mxfp4=mxfp4)
@@ -121,17 +165,18 @@ class ModuleBytes:
         return declared
 
     def _ordered(self, scheme: WeightScheme) -> WeightScheme:
-        return replace(scheme, activation_order=True) if self.layout.activation_order_indices else scheme
+        if scheme.format is WeightFormat.PACKED and scheme.byte_activations:
+            return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
+        if not self.layout.activation_order_indices:
+            return scheme
+        return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
         names = tuple(_spellings(name, parts))
-        ignored = module_names(quantization.ignored)
-        last = quantization.schemes[-1].scheme
-        by_fragment = last is not None and last.format in _BY_FRAGMENT
-        if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
+        if any(map(_ignores(quantization), names)):
             return None
         for group in quantization.schemes:
             if not group.targets or any(each in module_names(group.targets) for each in names):
@@ -145,6 +190,20 @@ class ModuleBytes:
         if scheme.format is WeightFormat.MXFP8:
             return self.layout.mixed_mxfp8
         return self.layout.weight_only_nvfp4 or not scheme.weight_only
+
+
+def _ignores(quantization: Quantization) -> Callable[[str], bool]:
+    """Return whether a checkpoint leaves a module of some name unquantized.
+
+    Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``); 0.24.0,
+    is_layer_skipped_bnb.
+    """
+    ignored = module_names(quantization.ignored)
+    if quantization.method in _AWQ:
+        return lambda name: name in ignored or ignored.occurs_in(name)
+    if quantization.method == "bitsandbytes":
+        return lambda name: name in ignored or ignored.within(name)
+    return ignored.__contains__
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:

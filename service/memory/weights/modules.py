@@ -25,6 +25,10 @@ class Linear:
     """Last parts of the names of the checkpoint's projections; empty if the module is not fused."""
     bias: int = 0
     """Elements."""
+    input_shards: int = 1
+    """Ranks that its inputs are split over."""
+    splits_outputs: bool = False
+    """Ranks share its outputs, and none is on two of them."""
     quantizable: bool = True
     router: bool = False
     """It chooses the experts of a token."""
@@ -40,6 +44,8 @@ class Experts:
     hidden_size: int
     intermediate_size: int
     """Width of one expert on this rank."""
+    width_shards: int = 1
+    """Ranks that each expert's width is split over."""
     bias: bool = False
     gated: bool = True
     plain_softmax: bool = False
@@ -118,6 +124,10 @@ class Shards:
         Source: vLLM 0.11.0 to 0.33.0, FusedMoEParallelConfig.make: without expert parallelism the experts are
         split over the tensor parallel ranks of all data parallel ones.
         """
-        if self.expert_parallel_size > 1:
-            return width
-        return ceil_div(width, self.tensor_parallel_size * self.data_parallel_size)
+        return ceil_div(width, self.expert_width_shards)
+
+    @property
+    def expert_width_shards(self) -> int:
+        """The ranks that the width of one expert is split over."""
+        whole = self.expert_parallel_size > 1
+        return 1 if whole else self.tensor_parallel_size * self.data_parallel_size

@@ -12,6 +12,7 @@ FLOAT32: Final = 4
 INT32: Final = 4
 INT64: Final = 8
 WORD_BITS: Final = 32
+BYTE_BITS: Final = 8
 LEAST_BLOCK: Final = 32
 """The least side to which the engine refines blocks."""
 
@@ -34,7 +35,10 @@ def linear_bytes(linear: Linear, scheme: WeightScheme, element_bytes: int) -> in
 
 
 def _scaled_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
-    """One byte an element. Source: vLLM 0.24.0, Fp8LinearMethod and CompressedTensorsW8A8Fp8."""
+    """One byte an element; one scale for all activations of an int8 layer.
+
+    Source: vLLM 0.24.0, Fp8LinearMethod, CompressedTensorsW8A8Fp8 and -Int8, QuarkW8A8Int8.
+    """
     rows, columns = sum(linear.outputs), linear.inputs
     scales = len(linear.outputs)
     match scheme.granularity:
@@ -47,8 +51,10 @@ def _scaled_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
             pass
         case _:
             assert_never(scheme.granularity)
-    activations = len(linear.outputs) if scheme.static_activations else 0
-    return rows * columns + (scales + activations) * FLOAT32
+    shared = scheme.format is WeightFormat.INT8
+    activations = (1 if shared else len(linear.outputs)) if scheme.static_activations else 0
+    zero_points = scales + activations if scheme.byte_zero_points else 0
+    return rows * columns + (scales + activations) * FLOAT32 + zero_points
 
 
 def _nvfp4_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
@@ -61,7 +67,7 @@ def _nvfp4_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
 def _packed_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, CompressedTensorsWNA16."""
     rows, columns = sum(linear.outputs), linear.inputs
-    groups = ceil_div(columns, _group(scheme, columns))
+    groups = ceil_div(_scaled_inputs(linear, scheme), _group(scheme, columns))
     size = rows * columns * scheme.bits // 8 + rows * groups * element_bytes + 2 * INT64
     if not scheme.symmetric:
         size += rows * scheme.bits // WORD_BITS * groups * INT32
@@ -71,7 +77,7 @@ def _packed_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> 
 def _awq_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, AWQLinearMethod."""
     rows, columns = sum(linear.outputs), linear.inputs
-    groups = columns // _group(scheme, columns)
+    groups = _scaled_inputs(linear, scheme) // _group(scheme, columns)
     return (
         rows * columns * scheme.bits // 8 + groups * rows * scheme.bits // 8 + groups * rows * element_bytes
     )
@@ -113,6 +119,11 @@ def _bitsandbytes_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
 
 def _group(scheme: WeightScheme, columns: int) -> int:
     return scheme.group_size or columns
+
+
+def _scaled_inputs(linear: Linear, scheme: WeightScheme) -> int:
+    """Return the inputs that a rank has scales for."""
+    return linear.inputs * (linear.input_shards if scheme.repeated_scales else 1)
 
 
 _Rule = Callable[[Linear, WeightScheme, int], int]
@@ -163,7 +174,9 @@ def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
             pass
         case _:
             assert_never(scheme.granularity)
-    return experts.elements + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
+    size = experts.elements + (scales + (2 if scheme.static_activations else 0)) * FLOAT32
+    # Quark's experts have zero points for their inputs too: quark_moe.py QuarkW8A8Int8MoEMethod.
+    return size + (scales + first // width + 1 if scheme.byte_zero_points else 0)
 
 
 def _nvfp4_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
@@ -194,16 +207,18 @@ def _mxfp8_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
 
 
 def _packed_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
-    """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod.create_weights."""
+    """Source: vLLM 0.24.0, CompressedTensorsWNA16MarlinMoEMethod and CompressedTensorsW4A8Fp8MoEMethod."""
     hidden, width = experts.hidden_size, experts.intermediate_size
-    group_in, group_out = _group(scheme, hidden), _group(scheme, width)
-    scales = (hidden // group_in) * experts.first_width + ceil_div(width, group_out) * hidden
+    scales = (hidden // _group(scheme, hidden)) * experts.first_width
+    scales += _scaled_width(experts, scheme) // _group(scheme, width) * hidden
     size = experts.elements * scheme.bits // 8 + scales * element_bytes + 4 * element_bytes
     size += 0 if scheme.symmetric else scales * scheme.bits // 8
+    size += (experts.first_width + hidden) * FLOAT32 if scheme.channel_scales else 0
     return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
 
 
 MARLIN_EXPERT_GROUPS: Final = frozenset({None, 32, 64, 128})
+MARLIN_GPTQ_BITS: Final = frozenset({4, 8})
 MARLIN_HIDDEN: Final = 128
 MARLIN_WIDTH: Final = 64
 LEAST_GROUP: Final = 32
@@ -215,33 +230,42 @@ def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> b
     ``padded``: the release pads widths that are no multiple of the kernels' tiles.
 
     Source: vLLM 0.19.0 and 0.24.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.1 to 0.32.0,
-    check_moe_marlin_supports_config.
+    check_moe_marlin_supports_config; 0.19.0, GPTQMarlinConfig.is_gptq_marlin_compatible: TYPE_MAP.
     """
     unit = (scheme.group_size or 1) if padded else max(MARLIN_WIDTH, scheme.group_size or 0)
     divides = experts.hidden_size % MARLIN_HIDDEN == 0 and experts.intermediate_size % unit == 0
-    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS
+    plain = scheme.format is WeightFormat.GPTQ and not (scheme.symmetric and scheme.bits in MARLIN_GPTQ_BITS)
+    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not plain
 
 
 def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Return the bytes of experts that Marlin does not take; groups are halved until they divide the sizes.
 
-    Source: vLLM 0.19.0 to 0.32.0, moe_wna16.py MoeWNA16Method.create_weights.
+    No element lies across two bytes. GPTQ's zero points are not stored.
+
+    Source: vLLM 0.19.0 to 0.32.0, moe_wna16.py MoeWNA16Method.create_weights; 0.19.0, gptq.py GPTQConfig.
     """
     hidden, width = experts.hidden_size, experts.intermediate_size
     group = scheme.group_size or LEAST_GROUP
     while (width % group or hidden % group) and group > LEAST_GROUP:
         group //= 2
     scales = experts.first_width * (hidden // group) + hidden * (width // group)
-    zeros = 0 if scheme.symmetric else scales * scheme.bits // 8
-    size = experts.elements * scheme.bits // 8 + scales * element_bytes + zeros
-    return experts.count * size
+    packed = BYTE_BITS // scheme.bits
+    zeros = 0 if scheme.symmetric or scheme.format is WeightFormat.GPTQ else scales // packed
+    return experts.count * (experts.elements // packed + scales * element_bytes + zeros)
+
+
+def _scaled_width(experts: Experts, scheme: WeightScheme) -> int:
+    """Return the inputs of an expert's second projection that a rank has scales for."""
+    repeats = scheme.repeated_scales and scheme.group_size is not None
+    return experts.intermediate_size * (experts.width_shards if repeats else 1)
 
 
 def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, AWQMarlinMoEMethod.create_weights."""
     hidden, width = experts.hidden_size, experts.intermediate_size
     scales = (hidden // _group(scheme, hidden)) * experts.first_width
-    scales += ceil_div(width, _group(scheme, width)) * hidden
+    scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
     return (experts.elements + scales) * scheme.bits // 8 + scales * element_bytes
 
 
@@ -255,7 +279,7 @@ def _gptq_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> 
     if not scheme.activation_order:
         return size
     scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
-    scales += ceil_div(width, _group(scheme, width)) * hidden
+    scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
     packed = scales * scheme.bits // WORD_BITS
     return size - packed * (INT32 - element_bytes) + 2 * (hidden + width) * INT32
 

@@ -63,7 +63,7 @@ def _delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> 
     yield PlainModule(heads)
     yield PlainModule(heads, FLOAT32_BYTES)
     yield PlainModule(mixer.value_head_dim)
-    yield Linear(f"{name}.out_proj", values, (hidden,))
+    yield Linear(f"{name}.out_proj", values, (hidden,), input_shards=shards.tensor_parallel_size)
 
 
 def _separate_delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Shards) -> Modules:
@@ -77,7 +77,7 @@ def _separate_delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Sh
     yield Linear(f"{name}.b_proj", hidden, (heads,))
     yield Linear(f"{name}.a_proj", hidden, (heads,))
     yield PlainModule(2 * heads + mixer.value_head_dim)
-    yield Linear(f"{name}.o_proj", values, (hidden,))
+    yield Linear(f"{name}.o_proj", values, (hidden,), input_shards=shards.tensor_parallel_size)
 
 
 def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> Modules:
@@ -91,7 +91,7 @@ def _kimi(mixer: KimiDeltaAttention, hidden: int, name: str, shards: Shards) -> 
     yield PlainModule(width + heads, FLOAT32_BYTES)
     yield PlainModule(3 * width * mixer.conv_kernel, FLOAT32_BYTES)
     yield PlainModule(mixer.head_dim)
-    yield Linear(f"{name}.o_proj", width, (hidden,))
+    yield Linear(f"{name}.o_proj", width, (hidden,), input_shards=shards.tensor_parallel_size)
 
 
 def _kimi_gate(part: str, mixer: KimiDeltaAttention, hidden: int, width: int, name: str) -> Modules:
@@ -115,7 +115,7 @@ def _kimi_k3(mixer: KimiK3DeltaAttention, hidden: int, name: str, shards: Shards
     yield Linear(f"{name}.f_b_proj", mixer.head_dim, (width,))
     yield PlainModule(width + heads + 3 * width * mixer.conv_kernel, FLOAT32_BYTES)
     yield PlainModule(mixer.head_dim)
-    yield Linear(f"{name}.o_proj", width, (hidden,))
+    yield Linear(f"{name}.o_proj", width, (hidden,), input_shards=shards.tensor_parallel_size)
 
 
 def _mamba(mixer: Mamba, hidden: int, shards: Shards) -> Modules:
@@ -152,7 +152,13 @@ def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
     yield PlainModule(heads, FLOAT32_BYTES)
     yield PlainModule(2 * heads)
     yield PlainModule(channels if mixer.gated_norm else 0)
-    yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.projection_bias else 0)
+    yield Linear(
+        f"{name}.out_proj",
+        channels,
+        (hidden,),
+        bias=hidden if mixer.projection_bias else 0,
+        input_shards=shards.tensor_parallel_size,
+    )
 
 
 def _projected_mamba2(mixer: Mamba2, rank: int, hidden: int, name: str, shards: Shards) -> Modules:
@@ -165,14 +171,20 @@ def _projected_mamba2(mixer: Mamba2, rank: int, hidden: int, name: str, shards: 
     yield Linear(f"{name}.dt_proj", rank, (heads,))
     yield PlainModule(heads, FLOAT32_BYTES)
     yield PlainModule(2 * heads + inner)
-    yield Linear(f"{name}.out_proj", channels, (hidden,))
+    yield Linear(f"{name}.out_proj", channels, (hidden,), input_shards=shards.tensor_parallel_size)
 
 
 def _short_convolution(mixer: ShortConvolution, hidden: int, name: str, shards: Shards) -> Modules:
     channels = shards.share(mixer.channels)
     yield PlainModule(channels * (mixer.conv_kernel + mixer.bias))
     yield Linear(f"{name}.in_proj", hidden, (channels,) * 3, bias=3 * channels if mixer.bias else 0)
-    yield Linear(f"{name}.out_proj", channels, (hidden,), bias=hidden if mixer.bias else 0)
+    yield Linear(
+        f"{name}.out_proj",
+        channels,
+        (hidden,),
+        bias=hidden if mixer.bias else 0,
+        input_shards=shards.tensor_parallel_size,
+    )
 
 
 def _ngram_convolution(mixer: NgramConvolution, hidden: int, name: str) -> Modules:
@@ -187,7 +199,7 @@ def _linear_attention(mixer: LinearAttention, hidden: int, name: str, shards: Sh
     width = shards.share(mixer.num_heads) * mixer.head_dim
     yield Linear(f"{name}.qkv_proj", hidden, (3 * width,))
     yield Linear(f"{name}.output_gate", hidden, (width,))
-    yield Linear(f"{name}.out_proj", width, (hidden,))
+    yield Linear(f"{name}.out_proj", width, (hidden,), input_shards=shards.tensor_parallel_size)
     yield PlainModule(width)
 
 
@@ -198,5 +210,11 @@ def _grouped_linear_attention(
     width = shards.share(mixer.num_heads) * mixer.head_dim
     yield Linear(f"{name}.query_key_value", hidden, (width,) * 3, bias=3 * width if mixer.qkv_bias else 0)
     yield Linear(f"{name}.g_proj", hidden, (width,))
-    yield Linear(f"{name}.dense", width, (hidden,), bias=hidden if mixer.output_bias else 0)
+    yield Linear(
+        f"{name}.dense",
+        width,
+        (hidden,),
+        bias=hidden if mixer.output_bias else 0,
+        input_shards=shards.tensor_parallel_size,
+    )
     yield PlainModule(width + (2 * mixer.head_dim if mixer.query_key_norm else 0))

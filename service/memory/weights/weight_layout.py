@@ -53,7 +53,13 @@ class QuantizedLayout:
     quantized_output: bool
     """An output embedding that ModelOpt does not exclude is quantized."""
     activation_order_indices: bool
-    """Group-quantized experts and GPTQ layers always have indices of the activation order."""
+    """Group-quantized experts and GPTQ layers always have indices of the activation order; where a checkpoint
+    uses it, layers split by their inputs have the scales of all ranks' inputs.
+    """
+    w4a8_channel_scales: bool
+    """Experts with integers of four bits and activations of eight have a scale for each output too."""
+    rounded_w4a8_experts: bool
+    """MXFP4 experts of compressed-tensors with activations of eight bits are rounded up for their kernel."""
     padded_marlin_experts: bool
     """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
     gptq_expert_biases: bool

@@ -1,0 +1,158 @@
+"""The page for people: `/`, `/plan` where HTML is accepted, its exports and its files."""
+
+import csv
+from collections.abc import Callable, Iterable
+from io import StringIO
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from service.advisor.plan_types import Plan
+from service.api.dependencies import runner_of, services_of
+from service.api.plan_size import work_size
+from service.api.problems.handlers import HANDLED_ERRORS, problem_of
+from service.api.responses import instance, prefers_page
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.services import Services
+from service.web.assets import FOLDER, MEDIA_TYPES, asset
+from service.web.page import plan_page, problem_page, start_page
+from service.web.page_question import PageQuestion
+from service.web.question_form import QuestionForm, parameter_at
+from service.web.screens import Screen, screen_for
+from service.web.standalone import standalone
+
+HTML: Final = "text/html; charset=utf-8"
+SVG: Final = "image/svg+xml"
+CSV: Final = "text/csv; charset=utf-8"
+POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; object-src 'none'"
+)
+"""Nothing is loaded from elsewhere, and nothing inline is run or styled."""
+DRAWING_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept",
+}
+IMMUTABLE: Final = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class FileRoute(Route):
+    """A route to what a page is made of, which logs and metrics know by its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Compare a request with the route."""
+        found, child = super().matches(scope)
+        return found, {**child, "route": self} if found is Match.FULL else child
+
+
+class PageRoute(FileRoute):
+    """A route that only those find who accept HTML and name no other format; others share its address."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Compare a request with the route; other methods are those of the routes that share the address."""
+        found, child = super().matches(scope)
+        wanted = found is Match.FULL and _wants_page(Request(scope))
+        return (found, child) if wanted else (Match.NONE, {})
+
+
+def _wants_page(request: Request) -> bool:
+    return "format" not in request.query_params and prefers_page(request.headers.get("accept", ""))
+
+
+async def get_start(request: Request) -> Response:
+    """Return the form."""
+    question = PageQuestion.of(request.query_params.multi_items())
+    return _html(start_page(_form(question, await services_of(request))))
+
+
+async def get_plan_page(request: Request) -> Response:
+    """Return the page of a plan, or of what is wrong with the question."""
+    question = PageQuestion.of(request.query_params.multi_items())
+    services = await services_of(request)
+
+    def written(plan: Plan, screen: Screen) -> Response:
+        return _html(plan_page(plan, screen, question, _form(question, services)))
+
+    try:
+        return await _planned(request, question, written)
+    except HANDLED_ERRORS as error:
+        problem = problem_of(error, instance(request))
+        faults = [parameter_at(each.pointer) for each in problem.errors or ()]
+        page = problem_page(problem, question, _form(question, services, faults))
+        return _html(page, problem.status)
+
+
+async def get_drawing(request: Request) -> Response:
+    """Return the drawing of a screen as a file of its own."""
+    question = PageQuestion.of(request.query_params.multi_items())
+
+    def written(plan: Plan, screen: Screen) -> Response:
+        if screen.drawing is None:
+            raise HTTPException(404)
+        drawn = standalone(screen.drawing(screen.view(plan, question)))
+        return Response(drawn, headers={**HEADERS, "Content-Security-Policy": DRAWING_POLICY}, media_type=SVG)
+
+    return await _planned(request, question, written)
+
+
+async def get_table(request: Request) -> Response:
+    """Return the table of a screen as CSV."""
+    question = PageQuestion.of(request.query_params.multi_items())
+
+    def written(plan: Plan, screen: Screen) -> Response:
+        if screen.rows is None:
+            raise HTTPException(404)
+        text = StringIO()
+        csv.writer(text).writerows(screen.rows(screen.view(plan, question)))
+        return Response(text.getvalue(), headers=HEADERS, media_type=CSV)
+
+    return await _planned(request, question, written)
+
+
+async def get_asset(request: Request) -> Response:
+    """Return a file of the page."""
+    name = request.path_params["name"]
+    if name not in MEDIA_TYPES:
+        raise HTTPException(404)
+    return Response(asset(name), headers=IMMUTABLE, media_type=MEDIA_TYPES[name])
+
+
+async def _planned(
+    request: Request, question: PageQuestion, written: Callable[[Plan, Screen], Response]
+) -> Response:
+    """Plan a question with what its screen needs, and write the answer in the same piece of work."""
+    services = await services_of(request)
+    run = await runner_of(request)
+    asked = await plan_request(read_plan_body(question.document()), services)
+    screen = screen_for(question, len(asked.gpus))
+    prepared = screen.prepare(asked)
+    return await run(
+        lambda: written(answer_plan_request(prepared, services), screen), size=work_size(prepared)
+    )
+
+
+def _form(question: PageQuestion, services: Services, faults: Iterable[str] = ()) -> QuestionForm:
+    return QuestionForm.of(question, services.snapshot.ids(), services.gpus, faults)
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return Response(text, status, HEADERS, HTML)
+
+
+ROUTES: Final = (
+    PageRoute("/", get_start),
+    PageRoute("/plan", get_plan_page),
+    FileRoute("/plan.svg", get_drawing),
+    FileRoute("/plan.csv", get_table),
+    FileRoute(f"/{FOLDER}/{{name}}", get_asset),
+)
+"""In the order in which they are compared with a request."""

@@ -1,0 +1,1 @@
+"""How llama.cpp sizes the caches of a model: cells, rows and devices, by build."""

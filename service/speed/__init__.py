@@ -1,0 +1,1 @@
+"""How fast a start serves: bytes and operations of one step, and the time they take, within an interval."""

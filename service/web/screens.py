@@ -1,0 +1,78 @@
+"""The screens of a plan: what each needs of the plan, and what shows it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from markupsafe import Markup
+
+from service.advisor.plan_request import PlanRequest
+from service.advisor.plan_types import Plan
+from service.web.answer_screen import answer_screen
+from service.web.context_screen import context_screen
+from service.web.heat_map import gpus_screen
+from service.web.page_question import PageQuestion
+from service.web.pages_screen import pages_screen
+
+Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]
+View: TypeAlias = Callable[[Plan, PageQuestion], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One screen."""
+
+    name: str
+    label: str
+    view: View
+    """Returns the values that its template shows."""
+    one_gpu: bool = True
+    """Whether it shows the plan of one GPU type."""
+    prepare: Prepare = lambda request: request
+    """Adds to a request what the screen needs."""
+    drawing: Callable[[Any], Markup] | None = None
+    """Returns the drawing that can be exported, from the view."""
+    rows: Callable[[Any], list[list[str]]] | None = None
+    """Returns the table that can be exported, from the view; the first row has the names of columns."""
+
+    @property
+    def template(self) -> str:
+        """Name of its template."""
+        return f"{self.name}.html"
+
+
+def _with_levers(request: PlanRequest) -> PlanRequest:
+    return replace(request, with_levers=True)
+
+
+ANSWER: Final = Screen(
+    "answer",
+    "Answer",
+    answer_screen,
+    prepare=_with_levers,
+    drawing=lambda view: view.bar,
+    rows=lambda view: view.table,
+)
+PAGES: Final = Screen(
+    "pages",
+    "Pages and groups",
+    pages_screen,
+    drawing=lambda view: view.blocks,
+    rows=lambda view: view.table,
+)
+CONTEXT: Final = Screen(
+    "context",
+    "Context",
+    context_screen,
+    drawing=lambda view: view.drawing,
+    rows=lambda view: view.table,
+)
+GPUS: Final = Screen("gpus", "GPU types", gpus_screen, one_gpu=False, rows=lambda view: view.table)
+SCREENS: Final[Mapping[str, Screen]] = {each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT)}
+
+
+def screen_for(question: PageQuestion, gpus: int) -> Screen:
+    """Return the screen that a question names, or the first that suits a number of GPU types."""
+    fitting = [each for each in SCREENS.values() if each.one_gpu == (gpus == 1)]
+    named = SCREENS.get(question.value("view"))
+    return named if named in fitting else (fitting or [ANSWER])[0]
