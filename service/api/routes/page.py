@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from service.advisor.plan_types import Plan
 from service.api.dependencies import runner_of, services_of
+from service.api.plan_size import work_size
 from service.api.problems.handlers import HANDLED_ERRORS, problem_of
 from service.api.responses import instance, prefers_page
 from service.api.routes.explain import LONG_LOG
@@ -182,7 +183,7 @@ async def _planned(
     screen = screen_for(question, len(asked.gpus))
     prepared = screen.prepare(asked)
     return await run(
-        lambda: written(answer_plan_request(prepared, services), screen), large=len(asked.gpus) > 1
+        lambda: written(answer_plan_request(prepared, services), screen), size=work_size(prepared)
     )
 
 
