@@ -19,6 +19,7 @@ from service.api.plan_size import work_size
 from service.api.problems.handlers import HANDLED_ERRORS, problem_of
 from service.api.responses import instance, prefers_page
 from service.api.routes.explain import LONG_LOG
+from service.api.work_lanes import WorkSize
 from service.application.log_requests import log_request
 from service.application.plan_requests import (
     answer_plan_request,
@@ -143,17 +144,17 @@ async def explain_log_page(request: Request) -> Response:
     beside = PageQuestion.of((name, values[-1]) for name, values in fields.items())
     services = await services_of(request)
     run = await runner_of(request)
-    is_long = len(text) > LONG_LOG
+    size = WorkSize.MEDIUM if len(text) > LONG_LOG else WorkSize.SMALL
     try:
         body = ExplainBody.model_validate({**_beside(beside), "log": text})
-        log = await run(lambda: read_log(text), large=is_long)
+        log = await run(lambda: read_log(text), size=size)
         start = await log_request(log, body, services)
-        explanation = await run(lambda: start.explain(log), large=is_long)
+        explanation = await run(lambda: start.explain(log), size=size)
     except ValidationError as error:
         return _log_problem(request, invalid_request(error.errors(include_url=False)), beside, text)
     except HANDLED_ERRORS as error:
         return _log_problem(request, error, beside, text)
-    return _html(await run(lambda: log_page(beside, text, explanation), large=is_long))
+    return _html(await run(lambda: log_page(beside, text, explanation), size=size))
 
 
 def _beside(beside: PageQuestion) -> dict[str, Any]:
