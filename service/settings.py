@@ -59,7 +59,9 @@ class Settings(BaseSettings):
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
+    """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
+    plan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    """Seconds of processor time that one request may take, and seconds that it may wait for its turn."""
     open_reads: bool | None = None
     """Whether callers on the service's own host may read probes and measurements without a token.
 

@@ -111,6 +111,7 @@ class Admission:
     """How many requests of the workload are admitted at once, by the release's own scheduler."""
 
     prompt_tokens: int
+    output_tokens: int
     groups: tuple[GroupAdmission, ...]
     blocks: int
     """Blocks of all groups that must be free before a request is admitted."""

@@ -30,7 +30,7 @@ _FOLDER: Final = re.compile(r"[/.~]|[A-Za-z]:[\\/]|s3://|gs://|pvc://|oci://|fil
 
 
 def without_command(body: PlanBody) -> tuple[PlanBody, CommandReading | None]:
-    """Return a body in which what a command says stands in the fields, and the command as it was read.
+    """Return a body whose fields hold what a command says, and the command as it was read.
 
     What a field beside the command says wins over the command.
 

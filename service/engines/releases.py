@@ -140,7 +140,7 @@ TOPICS: Final[Mapping[str, type]] = {
     for topic, group in get_type_hints(EngineRules).items()
     if isinstance(group, type) and is_dataclass(group)
 }
-"""Groups of rules by name; the data of each stands in ``rules/<name>.toml``."""
+"""Groups of rules by name; the data of each is in ``rules/<name>.toml``."""
 
 
 def _load(name: str) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from service.memory.weights.resident_weights import ResidentConstants
 
 @dataclass(frozen=True, slots=True)
 class MemoryConstants:
-    """The constants of one release; the data of each group stands in a TOML file beside its module."""
+    """The constants of one release; the data of each group is in a TOML file beside its module."""
 
     activation: ActivationConstants
     device: DeviceConstants

@@ -81,7 +81,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if own:
         return _of_exception(_last_of_chain(own, lines), lines)
     if weak:
-        return replace(_of_known(weak[0], weak, raised, lines), follows=True)
+        # A cause without an exception of its own only says where something failed.
+        return replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
     return _of_exception(roots[0], lines) if roots else _in_words(lines)
 
 

@@ -19,7 +19,7 @@ _REPLACED: Final = frozenset({b"content-type", b"content-length"})
 
 
 class LogRoute(APIRoute):
-    """A route whose body may be a log; what is given beside the log stands in the query then."""
+    """A route whose body may be a log; the query holds what is given beside the log."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, which turns a log into the JSON body that the route expects."""

@@ -5,6 +5,7 @@ from typing import Any, Self
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from service.advisor.concurrency_curve import concurrency_curve
 from service.advisor.plan_types import Candidate, Verdict
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
@@ -24,6 +25,17 @@ class QualityAnswer(Output):
     )
     effect: str = Field(description="What the source reports, in short")
     source: str = Field(description="Where that is published; `none` where nothing is")
+
+
+class CurvePointAnswer(Output):
+    """How many requests of one length run at once and finish without preemption."""
+
+    tokens: int = Field(
+        description="Tokens of a request: a prompt, and an answer of as many tokens as the workload's, or one"
+    )
+    requests: int = Field(description="Number of such requests, of all replicas together")
+    low: int = Field(description="The same with the 10th percentile of the memory for the cache")
+    high: int = Field(description="The same with the 90th percentile of the memory for the cache")
 
 
 class CandidateAnswer(Output):
@@ -109,6 +121,11 @@ class CandidateAnswer(Output):
         "and unless `include` has `cache`"
     )
 
+    curve: list[CurvePointAnswer] | SkipJsonSchema[None] = optional(
+        "How many requests of which length run at once and finish without preemption, the shortest first. "
+        "Left out without a cache, and unless `include` has `curve`"
+    )
+
     @classmethod
     def of(cls, candidate: Candidate, parts: Parts, sources: Texts) -> Self:
         """Read a candidate from the core's values."""
@@ -138,7 +155,12 @@ class CandidateAnswer(Output):
             cost=None if candidate.cost is None else CostAnswer.model_validate(candidate.cost),
             warnings=[words for words in candidate.warnings if words not in notes],
             **(_cache_part(candidate) if parts.cache else {}),
+            curve=_curve(candidate) if parts.curve else None,
         )
+
+
+def _curve(candidate: Candidate) -> list[CurvePointAnswer] | None:
+    return [CurvePointAnswer.model_validate(point) for point in concurrency_curve(candidate)] or None
 
 
 def _cache_part(candidate: Candidate) -> dict[str, Any]:

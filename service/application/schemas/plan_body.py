@@ -166,7 +166,7 @@ class PriceInput(Input):
     )
 
 
-Part = Literal["memory", "cache", "candidates", "levers", "details"]
+Part = Literal["memory", "cache", "candidates", "levers", "curve", "details"]
 MAX_PARTS: Final = 8
 ObjectiveName = Literal["accuracy", "tokens", "balanced", "cost"]
 CommandFormat = Literal["command", "docker", "kubernetes"]
@@ -249,7 +249,7 @@ class PlanBody(Input):
         "of every memory term. `cache`: groups, log lines, notes, waste, quality, and the blocks of a "
         "request. `candidates`: every candidate. `details`: all of these, and all about the GPU type. "
         "`levers`: what single changes to the recommended candidate give, each planned, some thirty starts "
-        "for each GPU type",
+        "for each GPU type. `curve`: how many requests of which length run at once",
     )
     format: Format | None = Field(
         default=None,
@@ -359,7 +359,7 @@ class PlanParameters(FlagsInput):
     include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
         default=None,
         description="Part of the JSON that is left out otherwise, repeatable: `memory`, `cache`, "
-        "`candidates`, `details` (all of these) or `levers`; left out: none",
+        "`candidates`, `details` (all of these), `levers` or `curve`; left out: none",
     )
 
     search: bool | None = Field(
