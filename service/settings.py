@@ -58,7 +58,9 @@ class Settings(BaseSettings):
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
+    """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
+    plan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    """Seconds of processor time that one request may take, and seconds that it may wait for its turn."""
     open_reads: bool | None = None
     """Whether callers on the service's own host may read probes and measurements without a token.
 
@@ -85,6 +87,8 @@ class Settings(BaseSettings):
     """Days after which an ended job is deleted; 0 deletes none. Measurements are never deleted."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines that are logged."""
+    prices: Path | None = None
+    """File of GPU prices in the form of SkyPilot's catalog (`vms.csv`); they come before the bundled ones."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS

@@ -52,12 +52,13 @@ class CommandReading:
         """What the commands of the plan repeat, though the plan does not use it."""
         return carried_arguments(self.launch, self.flags)
 
-    def doubts(self, capability: ComputeCapability | None = None, room: int = 0) -> tuple[str, ...]:
+    def doubts(self, capability: ComputeCapability | None = None, room: int | None = 0) -> tuple[str, ...]:
         """Return why the planned start may fail, or be another one.
 
         Args:
             capability: of the GPU; None where that is not known.
-            room: bytes that a rank has beyond what one request of the maximum length needs.
+            room: bytes that a rank has beyond what one request of the maximum length needs; None where that
+                is not known, because its memory is not.
         """
         return tuple(self._doubts(capability, room))
 
@@ -66,8 +67,8 @@ class CommandReading:
         """Bytes that flags of the command take of a rank beyond the plan, where a limit is known."""
         return sum(flag.takes_at_most for flag in self.flags.not_modelled)
 
-    def _doubts(self, capability: ComputeCapability | None, room: int) -> Iterator[str]:
-        full = self.takes_at_most > room
+    def _doubts(self, capability: ComputeCapability | None, room: int | None) -> Iterator[str]:
+        full = room is not None and self.takes_at_most > room
         blocking = [
             flag
             for flag in self.flags.not_modelled
@@ -82,9 +83,9 @@ class CommandReading:
             yield f"vLLM itself has no {spelling}: without a program around it that does, the start fails."
         yield from _too_few_gpus(self.launch)
 
-    def changes(self, capability: ComputeCapability | None = None, room: int = 0) -> tuple[str, ...]:
+    def changes(self, capability: ComputeCapability | None = None, room: int | None = 0) -> tuple[str, ...]:
         """Return what can make the start take more or less memory than planned, and cannot make it fail."""
-        full = self.takes_at_most > room
+        full = room is not None and self.takes_at_most > room
         flags = (flag for flag in self.flags.not_modelled if flag.memory is not None)
         harmless = (flag for flag in flags if not flag.may_prevent_start(capability))
         return tuple(doubt_about(flag) for flag in harmless if not (full and flag.takes_at_most))
