@@ -22,7 +22,7 @@ PlanOne: TypeAlias = Callable[[PlanRequest], Candidate]
 
 LATE_BYTES: Final = 512 * MIB
 """At most what CUDA loads after the engine measured its memory, beside the context. Assumed from one start
-on a card of 22 GiB: nvidia-smi showed 15.48 GiB, 1.04 GiB more than its log accounts for, with the context."""
+on a card of 22 GiB: nvidia-smi showed 15.48 GiB, 1.04 GiB more than its log explains, context included."""
 ONE_AFTER_ANOTHER: Final = (
     "Start each engine when the one before it is ready: an engine measures the free memory while it starts, "
     "and fails if another process frees memory meanwhile."
