@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from service.api.dependencies import Accept, CallersParts, RunnerOf
 from service.api.responses import TEXT, json_response, negotiated_format, text_response
+from service.api.work_lanes import WorkSize
 from service.application.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
 from service.application.text.colocation import render_colocation
@@ -36,7 +37,10 @@ async def colocate(
     without such words it takes the first ones. An engine that does not start holds nothing.
     """
     starts = await colocation_request(body, services)
-    shared = await run(lambda: answer_colocation(starts, services), large=len(starts) > 1)
+    shared = await run(
+        lambda: answer_colocation(starts, services),
+        size=WorkSize.LARGE if len(starts) > 1 else WorkSize.SMALL,
+    )
     if negotiated_format(accept) == "table":
         return text_response(render_colocation(shared))
     return json_response(ColocationAnswer.of(shared))
