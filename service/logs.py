@@ -23,7 +23,11 @@ def configure_service_logs() -> None:
     import structlog  # noqa: PLC0415 - slow to import, and most commands log nothing
 
     structlog.configure(
-        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
@@ -67,11 +71,12 @@ def _shared() -> list[Processor]:
 
     return [
         structlog.contextvars.merge_contextvars,
+        structlog.processors.format_exc_info,
+        _mask_secrets,
+        # What follows is this service's own.
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
-        structlog.processors.format_exc_info,
-        _mask_secrets,
     ]
 
 

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final
 
 from packaging.version import Version
@@ -19,6 +20,9 @@ from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArg
 DEFAULTS: Final = ServeFlags()
 ENVIRONMENT: Final = "environment"
 """The field that stands before the command."""
+_NAMES: Final = tuple(each.name for each in fields(ServeFlags) if each.name != ENVIRONMENT)
+_values: Final = attrgetter(*_NAMES)
+_UNTOUCHED: Final = _values(DEFAULTS)
 
 
 def serve_command(
@@ -60,12 +64,9 @@ def serve_words(
 
 def _specified(flags: ServeFlags, rules: CapacityRules, release: Version) -> Iterator[tuple[str, Any]]:
     """Yield the flags whose values are not the release's defaults."""
-    for field in fields(flags):
-        if field.name == ENVIRONMENT:
-            continue
-        value = getattr(flags, field.name)
-        if value != getattr(DEFAULTS, field.name) and value not in _defaults(field.name, rules, release):
-            yield field.name, value
+    for name, value, untouched in zip(_NAMES, _values(flags), _UNTOUCHED, strict=True):
+        if value != untouched and value not in _defaults(name, rules, release):
+            yield name, value
 
 
 def _defaults(name: str, rules: CapacityRules, release: Version) -> tuple[Any, ...]:

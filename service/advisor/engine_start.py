@@ -23,6 +23,8 @@ from service.engine_config.checkpoint_checks import (
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.expert_kernels import check_expert_kernel, kernel_doubts
+from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
@@ -33,8 +35,10 @@ from service.engines.model_classes import check_built_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
-from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
+from service.memory.parallelism import Parallelism
+from service.memory.weights.layout_checks import check_layouts
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -112,8 +116,13 @@ class Start:
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """Why the published builds of the release fail; empty if they run."""
-        return unbuilt(self.architecture, self.engine_config)
+        """Why the published builds of the release may fail, or are not modelled; empty if they run."""
+        return (*unbuilt(self.architecture, self.engine_config), *runner_doubts(self.engine_config))
+
+    @property
+    def unknown_kernels(self) -> tuple[str, ...]:
+        """Why the kernel that is named for the experts may not run them; empty where it is known to."""
+        return kernel_doubts(self.architecture, self.engine_config)
 
     @property
     def failure_at_setup(self) -> EngineFailure | None:
@@ -194,11 +203,23 @@ def build_model(
         rules.checkpoints,
         expert_parallel=engine_config.enable_expert_parallel,
     )
+    check_expert_kernel(architecture, engine_config)
+    check_layouts(architecture, _weights_deployment(engine_config), rules.release)
     check_tied_embedding(architecture, rules.checkpoints, rules.release)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
+
+
+def _weights_deployment(engine_config: EngineConfig) -> Parallelism:
+    """Return what decides into which parts the weights are split."""
+    capability = engine_config.compute_capability
+    return Parallelism(
+        tensor_parallel_size=engine_config.tensor_parallel_size,
+        enable_expert_parallel=engine_config.enable_expert_parallel,
+        compute_capability=(capability.major, capability.minor),
+    )
 
 
 def resolved(

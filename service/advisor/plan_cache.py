@@ -30,7 +30,8 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
-from service.kv_cache.capacity import CacheLayout, CacheSizing, lay_out
+from service.kv_cache.cache_layout import CacheLayout
+from service.kv_cache.capacity import CacheSizing, lay_out
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total

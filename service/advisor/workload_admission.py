@@ -32,6 +32,7 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
     )
     return Admission(
         prompt_tokens=prompt,
+        output_tokens=workload.output_tokens,
         groups=request.groups,
         blocks=request.blocks,
         whole_prompt_blocks=request.whole_prompt_blocks,

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import orjson
 
+from service.advisor.concurrency_curve import concurrency_curve
 from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Admission, Candidate, GpuPlan, Plan, Verdict
 from service.application.schemas.admission import AdmissionBlocksAnswer
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.schemas.base import Output
-from service.application.schemas.candidate import LeverAnswer, QualityAnswer
+from service.application.schemas.candidate import CurvePointAnswer, LeverAnswer, QualityAnswer
 from service.application.schemas.command import CommandAnswer, FlagsAnswer
 from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
 from service.application.schemas.kv_cache import GroupAnswer, PrefixReuseAnswer, WasteAnswer
@@ -27,6 +28,7 @@ from service.application.schemas.parts import PLAIN, Parts, Texts
 from service.application.schemas.plain_values import plain
 from service.application.schemas.plan import EngineAnswer, GpuCountAnswer, PlanAnswer
 from service.application.schemas.refusal import ErrorAnswer
+from service.application.schemas.speed import CostAnswer, SpeedAnswer
 from service.application.schemas.upgrade import UpgradeAnswer
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.kv_cache import KvCache
@@ -151,9 +153,15 @@ def _candidate(candidate: Candidate, parts: Parts, sources: Texts) -> dict[str, 
         "memory": None if memory is None else _memory(memory, parts, sources),
         "kv_cache": None if cache is None else _cache(cache, parts),
         "admission": None if admission is None else _admission(admission, parts),
+        **({} if candidate.speed is None else {"speed": plain(SpeedAnswer, candidate.speed)}),
+        **({} if candidate.cost is None else {"cost": plain(CostAnswer, candidate.cost)}),
         "warnings": [words for words in candidate.warnings if words not in notes],
     }
-    return values | _cache_part(candidate) if parts.cache else values
+    if parts.cache:
+        values |= _cache_part(candidate)
+    if parts.curve and (curve := concurrency_curve(candidate)):
+        values["curve"] = [plain(CurvePointAnswer, point) for point in curve]
+    return values
 
 
 def _of_all_engines(candidate: Candidate) -> dict[str, Any]:

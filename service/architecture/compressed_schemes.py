@@ -111,6 +111,7 @@ def _bytes(format_: WeightFormat, weights: Config, activations: Config | None) -
         Granularity(strategy) if strategy in ("tensor", "channel") else Granularity.BLOCK,
         block=block_sides(weights, "block_structure") or BLOCK,
         static_activations=activations is not None and not _is_dynamic(activations),
+        weight_only=activations is None,
     )
 
 

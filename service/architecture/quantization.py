@@ -13,6 +13,9 @@ from service.architecture.weight_schemes import (
     read_ignored,
 )
 
+FP8_BITS: Final = 8
+NVFP4_BITS: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class KvCacheScheme:
@@ -20,7 +23,8 @@ class KvCacheScheme:
 
     num_bits: int
     type: str
-    dynamic: bool
+    dynamic: bool | None
+    """``None``: it does not say."""
     symmetric: bool
     strategy: str
 
@@ -38,6 +42,8 @@ class Quantization:
     kv_cache_algorithm: str | None = None
     """ModelOpt's ``kv_cache_quant_algo``, lower case."""
     kv_cache_scheme: KvCacheScheme | None = None
+    data_type: str = ""
+    """AutoRound's ``data_type``; empty for what others quantized."""
     bits: int | None = None
     group_size: int | None = None
     symmetric: bool = True
@@ -61,11 +67,11 @@ class Quantization:
             return self.kv_cache_algorithm
         if scheme.type != "float":
             return None
-        return {(8, False): "fp8", (4, False): "nvfp4", (4, True): "nvfp4"}.get(
-            (scheme.num_bits, scheme.dynamic)
-        )
+        static = {FP8_BITS: "fp8", NVFP4_BITS: "nvfp4"} if scheme.dynamic is False else {NVFP4_BITS: "nvfp4"}
+        return static.get(scheme.num_bits)
 
 
+AUTO_ROUND: Final = frozenset({"inc", "auto-round", "auto_round"})
 UNQUANTIZED_BITS: Final = 16
 """Bits of the smallest weights that are not quantized."""
 NESTED_METHODS: Final = {
@@ -105,6 +111,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         names_modelopt=section.text("quant_method").lower() == "modelopt",
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
+        data_type=section.text("data_type", default="int") if method in AUTO_ROUND else "",
         bits=section.optional_integer("bits", maximum=64),
         group_size=section.optional_integer("group_size", minimum=-1),
         block_shape=_block_shape(section),
@@ -172,13 +179,15 @@ def _algorithm(section: Config, inner: Config) -> str | None:
 
 
 def _scheme(inner: Config, section: Config) -> KvCacheScheme | None:
-    scheme = inner.section("kv_cache_scheme") or section.section("kv_cache_scheme")
+    # Some checkpoints have a word there, of which the engine takes no notice.
+    parts = (part for part in (inner, section) if isinstance(part.fields.get("kv_cache_scheme"), Mapping))
+    scheme = next((part.section("kv_cache_scheme") for part in parts), None)
     if scheme is None:
         return None
     return KvCacheScheme(
         num_bits=scheme.integer("num_bits", maximum=64),
         type=scheme.text("type"),
-        dynamic=scheme.boolean("dynamic"),
+        dynamic=scheme.boolean("dynamic") if "dynamic" in scheme else None,
         symmetric=scheme.boolean("symmetric", default=True),
         strategy=scheme.text("strategy", default="tensor"),
     )

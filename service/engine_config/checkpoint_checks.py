@@ -7,11 +7,14 @@ from packaging.version import Version
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.weight_schemes import WeightFormat
+from service.architecture.weight_schemes import AWQ_BITS, WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.layouts import LayoutRules
 from service.gpus.capability import ComputeCapability
 
+AWQ_METHODS: Final = frozenset({"awq", "awq_marlin", "auto_awq"})
+MX_TYPE: Final = "mx_fp"
 MARLIN_BITS: Final = frozenset({4, 8})
 MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 """GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
@@ -72,6 +75,29 @@ def _check_activation_order(quantization: Quantization, rules: CheckpointRules) 
         scheme = group.scheme
         if scheme is not None and scheme.activation_order:
             raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {ORDERED[scheme.format]}", type="ValidationError")
+
+
+def check_method(quantization: Quantization | None, rules: LayoutRules) -> None:
+    """Refuse a kind of AWQ or AutoRound checkpoint that a release does not know.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if quantization is None:
+        return
+    known = rules.auto_round_types
+    # MXFP types have variants, such as "mx_fp_rceil".
+    kind = MX_TYPE if MX_TYPE in quantization.data_type else quantization.data_type
+    if kind and kind not in known:
+        words = f"Unsupported data_type: {quantization.data_type}, currently only support "
+        raise _invalid(words + f"{{{', '.join(map(repr, sorted(known)))}}}.")
+    scheme = quantization.schemes[-1].scheme if quantization.schemes else None
+    if quantization.method in AWQ_METHODS and scheme is not None and scheme.bits != AWQ_BITS:
+        raise _invalid(rules.awq_refusal.format(bits=scheme.bits))
+
+
+def _invalid(words: str) -> EngineRefusal:
+    return EngineRefusal(Stage.CONFIG, f"VllmConfig: {words}", type="ValidationError")
 
 
 def _runs_on_marlin(quantization: Quantization) -> bool:

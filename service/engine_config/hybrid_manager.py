@@ -29,12 +29,13 @@ def keeps_several_kinds(
     if not _beside_connector(flags, transfers):
         return False
     # Chunks do not go with hidden states for a draft.
-    chunked = any(
-        isinstance(mixer, Attention) and mixer.attention_chunk_size is not None
-        for _, mixer in architecture.attention_layers
-    )
     drafts = drafted is not None and drafted.method in HIDDEN_STATE_METHODS
-    return (rules.chunks_keep_hybrid_manager and not drafts) or not chunked
+    return (rules.chunks_keep_hybrid_manager and not drafts) or not _is_chunked(architecture)
+
+
+def _is_chunked(architecture: ModelArchitecture) -> bool:
+    mixers = (layer.mixer for layer in architecture.distinct_layers)
+    return any(isinstance(mixer, Attention) and mixer.attention_chunk_size is not None for mixer in mixers)
 
 
 def _beside_connector(flags: ServeFlags, rules: TransferRules) -> bool:

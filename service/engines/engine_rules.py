@@ -14,6 +14,7 @@ from service.engines.rules.dtypes import DtypeRules
 from service.engines.rules.groups import GroupRules
 from service.engines.rules.indexers import IndexerRules
 from service.engines.rules.kernels import KernelRules
+from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.lengths import LengthRules
 from service.engines.rules.pages import PageRules
 from service.engines.rules.parallelism import ParallelismRules
@@ -37,6 +38,7 @@ class EngineRules:
     admission: AdmissionRules
     states: StateRules
     checkpoints: CheckpointRules
+    layouts: LayoutRules
     lengths: LengthRules
     parallelism: ParallelismRules
     kernels: KernelRules

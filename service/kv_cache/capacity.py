@@ -17,11 +17,11 @@ from service.engines.rules.capacity import ConcurrencyCount, StartupCheck, Token
 from service.engines.rules.groups import GroupRules
 from service.kv_cache.alignment import BlockSizes, unaligned
 from service.kv_cache.block_size import check_block_in_batch, resolve_block_sizes
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.layer_caches import layer_caches
-from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import CacheKind, SpecLayers, StateSpec, merge_equal
 from service.kv_cache.startup_check import StartupMemory, startup_memories
 from service.units import ceil_div
@@ -39,27 +39,6 @@ KINDS_BY_CLASS_NAME: Final = (
 """Kinds in the order of the names of the engine's classes for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayout:
-    """Groups of the whole model and what each pipeline stage holds of them."""
-
-    layers: tuple[tuple[SpecLayers, ...], ...]
-    """Per stage, the layers that own a cache, before any grouping."""
-    groups: tuple[Group, ...]
-    stages: tuple[tuple[Group, ...], ...]
-    """Per stage, its layers of every group; a group may be empty there."""
-    block_size: int
-    """Tokens of the engine's own block size."""
-    uncuttable_blocks: frozenset[int] = frozenset()
-    """Block sizes of layers with heads that their own kernels cannot cut into theirs.
-
-    Up to 0.30.0 the first layer's backend alone decides the size. If another backend cannot use it, the
-    engine fails when it sets up its caches: vLLM 0.11.1 to 0.33.0, select_common_block_size.
-    """
-    refusal: EngineRefusal | None = None
-    """Why there are no groups, in releases that look at the memory first."""
-
-
 def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends) -> CacheLayout:
     """Return the groups that the engine forms, before any memory is known.
 
@@ -73,8 +52,9 @@ def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backen
     except EngineRefusal as refusal:
         if engine_config.rules.capacity.startup_check is not StartupCheck.LAYERS:
             raise
-        return CacheLayout(layers, (), (), sizes.block_size, refusal=refusal)
-    return CacheLayout(layers, groups, parts, sizes.block_size, _uncuttable(parts, backends))
+        return CacheLayout(layers, (), (), sizes.block_size, engine_config.rules.pages, refusal=refusal)
+    uncuttable = _uncuttable(parts, backends)
+    return CacheLayout(layers, groups, parts, sizes.block_size, engine_config.rules.pages, uncuttable)
 
 
 def ungrouped_caches(
@@ -200,24 +180,15 @@ class CacheSizing:
     engine_config: EngineConfig
     checks: tuple[StartupMemory, ...]
     """Each stage's memory as the release checks it."""
-    block_bytes: tuple[int, ...]
-    """Per stage, what one block id costs."""
-    largest_block: int
-    """What it costs on the stage with the fewest blocks."""
     request: Callable[[int], RequestOfLength]
 
     @classmethod
     def of(cls, layout: CacheLayout, engine_config: EngineConfig) -> "CacheSizing":
         """Return the sizing of a layout."""
-        sizes = tuple(
-            bytes_per_block(stage, engine_config.rules.pages.packed_block_bytes) for stage in layout.stages
-        )
         return cls(
             layout,
             engine_config,
-            startup_memories(layout.layers, layout.groups, layout.stages, engine_config),
-            sizes,
-            max(sizes, default=1),
+            startup_memories(layout, engine_config),
             cache(lambda length: _request(layout, engine_config, length)),
         )
 
@@ -266,8 +237,8 @@ class CacheSizing:
         return KvCache(
             available_bytes=available_bytes,
             num_blocks=num_blocks,
-            bytes_per_block=self.block_bytes[0],
-            largest_bytes_per_block=self.largest_block,
+            bytes_per_block=self.layout.block_bytes[0],
+            largest_bytes_per_block=self.layout.largest_block,
             tokens=tokens,
             max_concurrency=concurrency,
             max_model_len=length,
@@ -283,7 +254,7 @@ class CacheSizing:
         override = self.engine_config.num_gpu_blocks_override
         if override is not None:
             return override
-        return max(0, available_bytes // self.largest_block)
+        return max(0, available_bytes // self.layout.largest_block)
 
     def _fitted(self, available_bytes: int, length: int) -> int:
         fitted = min(check.longest(available_bytes, length) for check in self.checks)

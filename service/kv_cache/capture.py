@@ -1,7 +1,7 @@
 """Whether the cache has enough states for CUDA graphs of whole decode steps."""
 
 from service.engine_config.engine_config import EngineConfig
-from service.kv_cache.capacity import CacheLayout
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
 
 

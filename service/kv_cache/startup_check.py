@@ -1,14 +1,14 @@
 """Whether one request of the maximum length fits, as the release checks it before it starts."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from typing import assert_never
 
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.capacity import CapacityRules, StartupCheck
+from service.kv_cache.cache_layout import CacheLayout, Run
 from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import SpecLayers
@@ -66,31 +66,32 @@ class StartupMemory:
             raise EngineRefusal(Stage.MEMORY, _refusal(rules, length, needed, available, longest))
 
 
-def startup_memories(
-    layers: tuple[tuple[SpecLayers, ...], ...],
-    groups: tuple[Group, ...],
-    stages: tuple[tuple[Group, ...], ...],
-    engine_config: EngineConfig,
-) -> tuple[StartupMemory, ...]:
+def startup_memories(layout: CacheLayout, engine_config: EngineConfig) -> tuple[StartupMemory, ...]:
     """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
     match engine_config.rules.capacity.startup_check:
         case StartupCheck.LAYERS:
             return tuple(
-                StartupMemory(cache(_of_layers(stage, engine_config)), engine_config) for stage in layers
+                StartupMemory(cache(_of_layers(stage, engine_config)), engine_config)
+                for stage in layout.layers
             )
         case StartupCheck.FIRST_GROUP_OF_MODEL:
-            return (StartupMemory(cache(_of_first_group(groups, engine_config)), engine_config),)
+            block = bytes_per_block(layout.groups, layout.pages.packed_check_bytes)
+            return (StartupMemory(cache(_of_group(layout.groups[0], block, engine_config)), engine_config),)
         case StartupCheck.FIRST_GROUP:
-            needs = [_of_first_group(stage, engine_config) for stage in stages]
+            needs = [
+                _of_group(stage[0], block, engine_config)
+                for stage, block in zip(layout.stages, layout.checked_block_bytes, strict=True)
+            ]
         case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
-            needs = [_of_all_groups(stage, engine_config) for stage in stages]
+            needs = [
+                _of_all_groups(runs, block, engine_config)
+                for runs, block in zip(layout.runs, layout.checked_block_bytes, strict=True)
+            ]
         case _:
             assert_never(engine_config.rules.capacity.startup_check)
     return tuple(
-        StartupMemory(
-            cache(needed), engine_config, bytes_per_block(stage, engine_config.rules.pages.packed_block_bytes)
-        )
-        for needed, stage in zip(needs, stages, strict=True)
+        StartupMemory(cache(needed), engine_config, block)
+        for needed, block in zip(needs, layout.block_bytes, strict=True)
     )
 
 
@@ -112,27 +113,16 @@ def _printed_gib(size_bytes: int) -> float:
     return round(size_bytes / GIB, 2)
 
 
-def _of_all_groups(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
-    # Groups into which the layers of one spec were split follow one another and take equally many blocks.
-    runs = [tuple(run) for _, run in groupby(stage, key=_taking)]
-    alike = [(run[0], len(run)) for run in runs]
-
+def _of_all_groups(runs: tuple[Run, ...], block: int, engine_config: EngineConfig) -> Callable[[int], int]:
     def needed(length: int) -> int:
         demand = engine_config.demand(length)
-        return per_block * sum(count * group.blocks_per_request(demand) for group, count in alike)
+        return block * sum(count * group.blocks_per_request(demand) for group, count in runs)
 
     return needed
 
 
-def _taking(group: Group) -> Hashable:
-    """Return what the blocks of one request depend on."""
-    return group.uniform_type, group.spec, group.specs
-
-
-def _of_first_group(stage: tuple[Group, ...], engine_config: EngineConfig) -> Callable[[int], int]:
-    per_block = bytes_per_block(stage, engine_config.rules.pages.packed_check_bytes)
-    return lambda length: per_block * stage[0].blocks_per_request(engine_config.demand(length))
+def _of_group(group: Group, block: int, engine_config: EngineConfig) -> Callable[[int], int]:
+    return lambda length: block * group.blocks_per_request(engine_config.demand(length))
 
 
 def _of_layers(stage: tuple[SpecLayers, ...], engine_config: EngineConfig) -> Callable[[int], int]:

@@ -29,7 +29,7 @@ MODELS = (
     "meta-llama/Llama-3.1-8B",
 )
 GPUS = ("rtx-3090-24gb", "h100-sxm-80gb", "l40s-48gb", "b200-180gb")
-PARTS = ("memory", "cache", "candidates", "details", "levers")
+PARTS = ("memory", "cache", "candidates", "details", "levers", "curve")
 WORKLOAD = {"prompt_tokens": 3000, "output_tokens": 200, "concurrent_requests": 40}
 
 QUESTIONS = st.fixed_dictionaries(

@@ -52,6 +52,7 @@ def test_a_fragment_is_a_whole_part_of_the_path() -> None:
     assert names.within("visual.blocks.0.attn.qkv")
     assert names.within("layers.3.mlp.gate")
     assert not names.within("layers.3.mlp.gate_up_proj")
+    assert names.occurs_in("layers.3.mlp.gate_up_proj")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,14 @@ def test_a_glob_matches_what_fnmatch_does(glob: str, names: list[str]) -> None:
     read = ModuleNames.parse((glob,))
     for name in names:
         assert (name in read) == fnmatchcase(name, glob)
+
+
+@given(
+    st.lists(st.text(alphabet="ab.", min_size=1, max_size=4), max_size=70),
+    st.text(alphabet="ab.", min_size=1, max_size=8),
+)
+def test_a_fragment_is_found_in_long_lists_as_in_short_ones(entries: list[str], name: str) -> None:
+    assert ModuleNames.parse(tuple(entries)).occurs_in(name) == any(entry in name for entry in entries)
 
 
 @given(

@@ -5,6 +5,7 @@ from typing import Any, Self
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from service.advisor.concurrency_curve import concurrency_curve
 from service.advisor.plan_types import Candidate, Verdict
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
@@ -12,6 +13,7 @@ from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswe
 from service.application.schemas.memory import MemoryAnswer
 from service.application.schemas.parts import Parts, Texts
 from service.application.schemas.refusal import ErrorAnswer
+from service.application.schemas.speed import CostAnswer, SpeedAnswer
 
 
 class QualityAnswer(Output):
@@ -23,6 +25,17 @@ class QualityAnswer(Output):
     )
     effect: str = Field(description="What the source reports, in short")
     source: str = Field(description="Where that is published; `none` where nothing is")
+
+
+class CurvePointAnswer(Output):
+    """How many requests of one length run at once and finish without preemption."""
+
+    tokens: int = Field(
+        description="Tokens of a request: a prompt, and an answer of as many tokens as the workload's, or one"
+    )
+    requests: int = Field(description="Number of such requests, of all replicas together")
+    low: int = Field(description="The same with the 10th percentile of the memory for the cache")
+    high: int = Field(description="The same with the 90th percentile of the memory for the cache")
 
 
 class CandidateAnswer(Output):
@@ -78,6 +91,13 @@ class CandidateAnswer(Output):
         description="How many requests of the workload run at once; null without a workload or without a "
         "cache"
     )
+    speed: SpeedAnswer | SkipJsonSchema[None] = optional(
+        "How fast it serves the workload. Left out without a workload with output tokens, without a cache, "
+        "with draft tokens, and on GPU types whose peaks are not known"
+    )
+    cost: CostAnswer | SkipJsonSchema[None] = optional(
+        "What it costs at this speed. Left out without a speed, and where no price of the GPU type is known"
+    )
     warnings: list[str] = Field(
         description="What a person should know before using it, the most important first"
     )
@@ -99,6 +119,11 @@ class CandidateAnswer(Output):
     waste: WasteAnswer | SkipJsonSchema[None] = optional(
         "What one request of the maximum length takes of a rank without using it. Left out without a cache, "
         "and unless `include` has `cache`"
+    )
+
+    curve: list[CurvePointAnswer] | SkipJsonSchema[None] = optional(
+        "How many requests of which length run at once and finish without preemption, the shortest first. "
+        "Left out without a cache, and unless `include` has `curve`"
     )
 
     @classmethod
@@ -126,9 +151,16 @@ class CandidateAnswer(Output):
             memory=None if memory is None else MemoryAnswer.of(memory, parts, sources),
             kv_cache=None if cache is None else KvCacheAnswer.of(cache, parts),
             admission=None if admission is None else AdmissionAnswer.of(admission, parts),
+            speed=None if candidate.speed is None else SpeedAnswer.model_validate(candidate.speed),
+            cost=None if candidate.cost is None else CostAnswer.model_validate(candidate.cost),
             warnings=[words for words in candidate.warnings if words not in notes],
             **(_cache_part(candidate) if parts.cache else {}),
+            curve=_curve(candidate) if parts.curve else None,
         )
+
+
+def _curve(candidate: Candidate) -> list[CurvePointAnswer] | None:
+    return [CurvePointAnswer.model_validate(point) for point in concurrency_curve(candidate)] or None
 
 
 def _cache_part(candidate: Candidate) -> dict[str, Any]:

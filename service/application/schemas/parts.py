@@ -16,18 +16,21 @@ class Parts:
     candidates: bool = False
     """Every candidate, not only the recommended one."""
     levers: bool = False
+    curve: bool = False
+    """How many requests of which length run at once."""
     gpu: bool = False
     """Everything that is known about the GPU type."""
 
     @classmethod
     def of(cls, include: Collection[str]) -> Self:
-        """Read the parts that a request names; `details` stands for all but the levers."""
+        """Read the parts that a request names; `details` stands for all but levers and curve."""
         full = "details" in include
         return cls(
             memory=full or "memory" in include,
             cache=full or "cache" in include,
             candidates=full or "candidates" in include,
             levers="levers" in include,
+            curve="curve" in include,
             gpu=full,
         )
 

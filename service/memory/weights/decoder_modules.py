@@ -308,6 +308,7 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
         outputs,
         parts,
         bias=sum(outputs) if network.bias else 0,
+        splits_outputs=shards.tensor_parallel_size > 1,
     )
     yield Linear(
         f"{name}.down_proj",

@@ -1,6 +1,6 @@
 """Bytes of a rank's modules, by the checkpoint's quantization and the release."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -31,13 +31,14 @@ from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
-_ROUTERS_AS_STORED: Final = _ON_MARLIN
-"""Formats of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
+_AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
+_ROUTERS_AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
+"""Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
-Source: vLLM 0.19.0 to 0.32.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
+A list of unquantized modules decides where there is one.
+
+Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
 """
-_BY_FRAGMENT: Final = frozenset({WeightFormat.AWQ, WeightFormat.BITSANDBYTES})
-"""Formats that ignore a module when an entry names any part of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ class ModuleBytes:
                 return self._experts(module)
         assert_never(module)
 
+    def scheme_of(self, module: Module) -> WeightScheme | None:
+        """Return the scheme that the checkpoint names for a module, ``None`` for an unquantized one."""
+        if isinstance(module, Experts):
+            return self._declared_scheme() or self._scheme(module.name, module.parts)
+        if isinstance(module, Linear) and module.quantizable:
+            return self._scheme(module.name, module.parts)
+        return None
+
     def _head(self, head: OutputEmbedding) -> Linear:
         by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
         quantizable = by_modelopt and self.layout.quantized_output
@@ -79,13 +88,21 @@ class ModuleBytes:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
         if scheme is None:
             return plain_linear(linear, self.element_bytes)
-        if linear.router and scheme.format in _ROUTERS_AS_STORED:
+        if linear.router and self._router_is_stored_plain():
             return plain_linear(linear, self.element_bytes)
         if scheme.format is WeightFormat.GPTQ:
             scheme = self._ordered(scheme)
         elif scheme.activation_order:
             scheme = replace(scheme, repeated_scales=self.layout.activation_order_indices)
         return linear_bytes(linear, scheme, self.element_bytes)
+
+    def _router_is_stored_plain(self) -> bool:
+        quantization = self.quantization
+        return (
+            quantization is not None
+            and quantization.method in _ROUTERS_AS_STORED
+            and not quantization.ignored
+        )
 
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
@@ -159,10 +176,7 @@ class ModuleBytes:
         if quantization is None or not quantization.schemes:
             return None
         names = tuple(_spellings(name, parts))
-        ignored = module_names(quantization.ignored)
-        last = quantization.schemes[-1].scheme
-        by_fragment = last is not None and last.format in _BY_FRAGMENT
-        if any(each in ignored or (by_fragment and ignored.within(each)) for each in names):
+        if any(map(_ignores(quantization), names)):
             return None
         for group in quantization.schemes:
             if not group.targets or any(each in module_names(group.targets) for each in names):
@@ -176,6 +190,20 @@ class ModuleBytes:
         if scheme.format is WeightFormat.MXFP8:
             return self.layout.mixed_mxfp8
         return self.layout.weight_only_nvfp4 or not scheme.weight_only
+
+
+def _ignores(quantization: Quantization) -> Callable[[str], bool]:
+    """Return whether a checkpoint leaves a module of some name unquantized.
+
+    Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``); 0.24.0,
+    is_layer_skipped_bnb.
+    """
+    ignored = module_names(quantization.ignored)
+    if quantization.method in _AWQ:
+        return lambda name: name in ignored or ignored.occurs_in(name)
+    if quantization.method == "bitsandbytes":
+        return lambda name: name in ignored or ignored.within(name)
+    return ignored.__contains__
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:

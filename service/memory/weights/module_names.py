@@ -86,14 +86,23 @@ class ModuleNames:
         return self.expressions.match(self.expressions.after(name, self.prefixed))
 
     def within(self, name: str) -> bool:
-        """Whether a plain entry names a part of the path (AWQ's ``modules_to_not_convert``)."""
+        """Whether a plain entry names a part of the path (bitsandbytes' ``llm_int8_skip_modules``)."""
         return _is_within(self, name)
+
+    def occurs_in(self, name: str) -> bool:
+        """Whether a plain entry occurs anywhere in the name (AWQ's ``modules_to_not_convert``)."""
+        return _occurs_in(self, name)
 
     def _within(self, name: str) -> bool:
         parts = name.split(".")
         ends = combinations(range(len(parts) + 1), 2)
         paths = (".".join(parts[begin:end]) for begin, end in ends)
         return any(path in self.names or f"{path}." in self.names for path in paths)
+
+    def _occurs(self, name: str) -> bool:
+        if len(self.names) <= len(name) ** 2:
+            return any(entry in name for entry in self.names)
+        return any(name[begin:end] in self.names for begin, end in combinations(range(len(name) + 1), 2))
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
@@ -122,6 +131,11 @@ def _is_among(names: ModuleNames, name: str) -> bool:
 @lru_cache(maxsize=1 << 15)
 def _is_within(names: ModuleNames, name: str) -> bool:
     return names._within(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=1 << 15)
+def _occurs_in(names: ModuleNames, name: str) -> bool:
+    return names._occurs(name)  # noqa: SLF001 - its own cache
 
 
 @lru_cache(maxsize=64)

@@ -27,6 +27,8 @@ class Linear:
     """Elements."""
     input_shards: int = 1
     """Ranks that its inputs are split over."""
+    splits_outputs: bool = False
+    """Ranks share its outputs, and none is on two of them."""
     quantizable: bool = True
     router: bool = False
     """It chooses the experts of a token."""

@@ -106,6 +106,13 @@ def layer_modules_of(
     )
 
 
+def module_bytes_of(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> ModuleBytes:
+    """Return how a release stores a model's modules."""
+    return _rules(architecture, deployment, release)[0]
+
+
 def _sizes_per_stage(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> Iterator[Iterator[int]]:

@@ -1,0 +1,1 @@
+"""How SGLang sizes the pools of a model: budget, tokens and states, by release."""
