@@ -8,8 +8,9 @@ import httpx2
 from fastapi import FastAPI
 
 from service.api.app import create_app
+from service.api.app_options import AppOptions
 from service.api.metrics import Metrics
-from service.api.work_lanes import LARGE_LIMIT
+from service.api.work_lanes import LARGE_LIMIT, WorkLimits
 from service.application.maintenance import run_maintenance
 from service.application.services import Services, with_probes
 from service.calibration.measurement import SECONDS_PER_DAY
@@ -61,13 +62,12 @@ def build_app(
         await database.close()
 
     services = build_services(settings, http, database)
-    app = create_app(
-        services,
+    options = AppOptions(
         cors_origins=settings.cors_origins,
-        lifespan=lifespan,
-        queue_limit=LARGE_LIMIT if settings.plan_queue_limit is None else settings.plan_queue_limit,
+        work=WorkLimits(settings.plan_queue_limit or LARGE_LIMIT, settings.plan_seconds),
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,
     )
+    app = create_app(services, options, lifespan=lifespan)
     _count_hub_traffic(http, app.state.metrics)
     return app
 

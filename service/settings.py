@@ -1,10 +1,13 @@
 """Settings from environment variables. No other module reads the environment."""
 
+import ast
+import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -43,11 +46,7 @@ class Settings(BaseSettings):
     """Settings from the variables `DRYSERVE_*` and from those that the Hub's own tools read."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_ignore_empty=True,
-        extra="ignore",
-        frozen=True,
-        use_attribute_docstrings=True,
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, defer_build=True
     )
 
     host: str = "127.0.0.1"
@@ -59,7 +58,9 @@ class Settings(BaseSettings):
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
+    """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
+    plan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    """Seconds of processor time that one request may take, and seconds that it may wait for its turn."""
     open_reads: bool | None = None
     """Whether callers on the service's own host may read probes and measurements without a token.
 
@@ -86,6 +87,8 @@ class Settings(BaseSettings):
     """Days after which an ended job is deleted; 0 deletes none. Measurements are never deleted."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines that are logged."""
+    prices: Path | None = None
+    """File of GPU prices in the form of SkyPilot's catalog (`vms.csv`); they come before the bundled ones."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
@@ -106,11 +109,10 @@ class Settings(BaseSettings):
     """Folder of caches, used where `HF_HOME` is not set."""
 
     @property
-    def may_have_measurements(self) -> bool:
-        """Whether the database may have content: it is not a file of SQLite that does not exist yet."""
+    def database_file(self) -> Path | None:
+        """File of a database of SQLite; None where the address names another, or has parameters."""
         kind, _, path = self.database_url.partition(":///")
-        plain = kind == "sqlite" and path and not set(path) & set("?%#")
-        return not plain or Path(path).exists()
+        return Path(path) if kind == "sqlite" and path and not set(path) & set("?%#") else None
 
     @property
     def cache_file(self) -> Path | None:
@@ -213,7 +215,7 @@ def read_settings() -> Settings:
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield a sentence for each variable of ours that is no setting, by default of this process."""
-    known = [setting.name for setting in settings_table()]
+    known = list(map(_variable, Settings.model_fields))
     for name in sorted(os.environ if environment is None else environment):
         if name.startswith(PREFIX) and name not in known:
             hint = "".join(f"; the nearest is {near}" for near in nearest(name, known, count=1))
@@ -222,10 +224,22 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> Iterator[
 
 def settings_table() -> tuple[Setting, ...]:
     """Return every setting with its default and its meaning."""
+    meanings = _docstrings()
     return tuple(
-        Setting(_variable(name), _default(name, field), " ".join((field.description or "").split()))
+        Setting(_variable(name), _default(name, field), meanings[name])
         for name, field in Settings.model_fields.items()
     )
+
+
+def _docstrings() -> dict[str, str]:
+    """Return the text below each setting. Only a help shows it, and reading it takes longer than the rest."""
+    (settings,) = ast.parse(inspect.getsource(Settings)).body
+    found = {}
+    for field, text in pairwise(getattr(settings, "body", [])):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = " ".join(words.split())
+    return found
 
 
 def _variable(name: str) -> str:

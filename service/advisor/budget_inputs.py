@@ -111,6 +111,7 @@ def _inputs(  # noqa: PLR0913, PLR0917 - what both have
         spare_experts=spare_experts(flags),
         sleeps=flags.enable_sleep_mode,
         all2all_backend=flags.all2all_backend,
+        expert_kernel=engine_config.expert_kernel,
         host=_host(flags, start.architecture, engine_config),
         reserved_bytes=int(flags.mm_ipc_gpu_memory_gb * GIB),
     )

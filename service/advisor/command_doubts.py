@@ -32,13 +32,16 @@ def with_command(
     return replace(candidate, verdict=verdict, doubts=(*candidate.doubts, *doubts, *changes))
 
 
-def room_beside_one_request(candidate: Candidate) -> int:
+def room_beside_one_request(candidate: Candidate) -> int | None:
     """Return the bytes of a rank that are left in any case beside one request of the maximum length.
 
-    None are known to be left where the caller gives the size of the cache.
+    None are known to be left where the caller gives the size of the cache. ``None`` where the memory
+    itself is not known: the plan says so, whatever flags of the command add.
     """
     memory, cache = candidate.memory, candidate.kv_cache
-    if memory is None or cache is None or cache.max_concurrency <= 0:
+    if memory is None:
+        return None
+    if cache is None or cache.max_concurrency <= 0:
         return 0
     left = memory.available_kv
     needed = left.bytes / cache.max_concurrency

@@ -23,6 +23,8 @@ from service.engine_config.checkpoint_checks import (
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.expert_kernels import check_expert_kernel, kernel_doubts
+from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
@@ -114,8 +116,13 @@ class Start:
 
     @property
     def unbuilt(self) -> tuple[str, ...]:
-        """Why the published builds of the release fail; empty if they run."""
-        return unbuilt(self.architecture, self.engine_config)
+        """Why the published builds of the release may fail, or are not modelled; empty if they run."""
+        return (*unbuilt(self.architecture, self.engine_config), *runner_doubts(self.engine_config))
+
+    @property
+    def unknown_kernels(self) -> tuple[str, ...]:
+        """Why the kernel that is named for the experts may not run them; empty where it is known to."""
+        return kernel_doubts(self.architecture, self.engine_config)
 
     @property
     def failure_at_setup(self) -> EngineFailure | None:
@@ -196,6 +203,7 @@ def build_model(
         rules.checkpoints,
         expert_parallel=engine_config.enable_expert_parallel,
     )
+    check_expert_kernel(architecture, engine_config)
     check_layouts(architecture, _weights_deployment(engine_config), rules.release)
     check_tied_embedding(architecture, rules.checkpoints, rules.release)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)

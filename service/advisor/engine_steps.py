@@ -61,7 +61,13 @@ class StartedEngine:
             sizing=sizing,
             backends=start.backends.names,
             stored_format=start.stored_format,
-            doubts=(*start.misreadings, *start.fails_when_run, *start.miscounts, *start.unbuilt),
+            doubts=(
+                *start.misreadings,
+                *start.fails_when_run,
+                *start.miscounts,
+                *start.unbuilt,
+                *start.unknown_kernels,
+            ),
             failures=start.failures_when_run,
         )
 

@@ -46,6 +46,7 @@ def speed_of(
             context_tokens=workload.prompt_tokens + workload.output_tokens / HALF,
             output_tokens=workload.output_tokens,
             running=requests,
+            saturated=requests == running,
         )
         return serving_speed(clock, load, capability=str(gpu.compute_capability), engines=candidate.engines)
 

@@ -64,7 +64,7 @@ def left_out_warning(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _variable(name: str, value: str, release: Version) -> str:
     """Return why a variable is not in the plan; nothing where it is, or where it changes nothing."""
-    effect = effect_of(name, None, value)
+    effect = effect_of(name, None, value, release)
     if effect is None:
         return f"{name} is not a variable of vLLM, or its effect is not known: the plan does not use it."
     if releases_with(name) and name not in variables_of(release):

@@ -7,8 +7,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from service import __version__
+from service.api.lane import Lane
 from service.api.refusals import ConnectionRefusal
-from service.api.work_lanes import Lane
 from service.application.services import Probes
 from service.probes.job_state import State
 

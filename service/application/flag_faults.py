@@ -18,8 +18,8 @@ from service.engines.arguments.arguments import arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for, unavailable_flags
 
-CHECKED_APART: Final = frozenset({"kv_cache_dtype"})
-"""Flags whose values have a table of their own."""
+CHECKED_APART: Final = frozenset({"kv_cache_dtype", "moe_backend"})
+"""Flags whose values have a table of their own, or are taken from builds between releases."""
 UNTOUCHED: Final = ServeFlags()
 _WORDS: Final = tuple(
     sorted({each.name for each in fields(ServeFlags) if str(each.type).startswith("str")} - CHECKED_APART)

@@ -1,7 +1,7 @@
 """`dryserve serve`: run the HTTP service."""
 
+import asyncio
 import errno
-import gc
 import json
 import socket
 import sys
@@ -19,6 +19,7 @@ from service.api.connections import (
     protocol_of,
 )
 from service.api.examples import EXAMPLES
+from service.api.garbage_collection import QuietCollections, postpone_full_collections
 from service.api.refusals import RefusalLog
 from service.application.job_events import JobEvents
 from service.bootstrap import build_app
@@ -49,19 +50,18 @@ class Server(uvicorn.Server):
         self._greeting = greeting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, say where, and take what is loaded by then out of garbage collection.
-
-        It stays until the end, and each collection stops all threads.
-        """
+        """Start to serve, say where, and put off full garbage collections."""
         sys.setswitchinterval(SWITCH_SECONDS)
         await super().startup(sockets)
         if self.started:
             typer.echo(self._greeting)
-        gc.collect()
-        gc.freeze()
+        postpone_full_collections()
+        quiet = QuietCollections(lambda: not self.server_state.tasks)
+        self._collecting = asyncio.create_task(quiet.run())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to serve."""
+        self._collecting.cancel()
         self._job_events.close()
         await super().shutdown(sockets)
 

@@ -73,6 +73,8 @@ class EngineConfig:
     """Speculative decoding, if any."""
     v2_model_runner: bool = False
     """Whether the engine runs the model on its V2 model runner."""
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses, or the model has none."""
     whole_encoders: bool = False
     """Whether each tensor parallel rank has whole encoders, and encodes a part of the items."""
     graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE

@@ -11,6 +11,10 @@ ATTENTION_BACKEND: Final = "VLLM_ATTENTION_BACKEND"
 ALLOW_LONG: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 ESTIMATE_GRAPHS: Final = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 MODEL_RUNNER: Final = "VLLM_USE_V2_MODEL_RUNNER"
+USE_DEEP_GEMM: Final = ("VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM")
+USE_FLASHINFER_FP8: Final = "VLLM_USE_FLASHINFER_MOE_FP8"
+FLASHINFER: Final = "flashinfer"
+"""Kernels of FlashInfer, of which the engine takes the first that runs."""
 TRUE: Final = frozenset({"1", "true"})
 
 
@@ -37,6 +41,17 @@ def names_model_runner(flags: ServeFlags, release: Version) -> bool | None:
     """Whether the V2 model runner is asked for; ``None`` leaves it to the release (vLLM 0.28.0, envs.py)."""
     value = _value(flags, MODEL_RUNNER, release)
     return None if value is None else value.strip().lower() in TRUE
+
+
+def named_fp8_experts(flags: ServeFlags, release: Version) -> str | None:
+    """Return the kernel that variables name for experts in 8-bit floats; FlashInfer's comes first.
+
+    Source: vLLM 0.15.1 to 0.22.0, fused_moe/oracle/fp8.py select_fp8_moe_backend; since 0.24.0 only DeepGEMM.
+    """
+    if (_value(flags, USE_FLASHINFER_FP8, release) or "").strip().lower() in TRUE:
+        return FLASHINFER
+    given = [value for name in USE_DEEP_GEMM if (value := _value(flags, name, release)) is not None]
+    return "deep_gemm" if given and all(value.strip().lower() in TRUE for value in given) else None
 
 
 def _value(flags: ServeFlags, name: str, release: Version) -> str | None:

@@ -12,6 +12,7 @@ from service.engine_config import (
     checkpoint_checks,
     environment,
     expert_checks,
+    expert_kernels,
     indexer_keys,
     model_dtype,
     offload_checks,
@@ -24,7 +25,7 @@ from service.engine_config.engine_config import EngineConfig
 from service.engine_config.graph_modes import THROUGHPUT, graph_sizes, resolve_graph_mode
 from service.engine_config.hybrid_manager import keeps_several_kinds
 from service.engine_config.max_model_len import resolve_max_model_len
-from service.engine_config.model_runner import runs_on_v2_model_runner
+from service.engine_config.model_runner import check_v2_model_runner, runs_on_v2_model_runner
 from service.engine_config.speculation import Speculation
 from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
@@ -161,13 +162,9 @@ def configure(
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     adapter_checks.check_model(architecture, flags, rules.adapters)
     indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
-    v2_model_runner = runs_on_v2_model_runner(
-        architecture,
-        rules.batches,
-        rules.speculation,
-        drafted,
-        environment.names_model_runner(flags, rules.release),
-    )
+    named = environment.names_model_runner(flags, rules.release)
+    v2_model_runner = runs_on_v2_model_runner(architecture, rules.batches, rules.speculation, drafted, named)
+    check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
     return EngineConfig(
         rules=rules,
         device_name=device.name,
@@ -206,6 +203,7 @@ def configure(
         passes_cache_dtype=cache_dtype.passes_cache_dtype(architecture, rules.dtypes),
         speculation=drafted,
         v2_model_runner=v2_model_runner,
+        expert_kernel=expert_kernels.named_kernel(architecture, flags, rules.release),
         whole_encoders=parallel_checks.has_whole_encoders(architecture, flags, rules.parallelism),
         graph_mode=graph_mode,
         graph_sizes=sizes,

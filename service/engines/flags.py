@@ -108,6 +108,8 @@ class ServeFlags:
     """Each batch is computed as two halves, so that communication of one overlaps with the other."""
     all2all_backend: str | None = None
     """How tokens are sent to experts on other ranks."""
+    moe_backend: str | None = None
+    """Kernel of routed experts; ``None`` or ``auto``: the release chooses."""
     enable_sleep_mode: bool = False
     enable_cumem_allocator: bool = False
     swap_space: float | None = None

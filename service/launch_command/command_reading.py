@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
@@ -12,9 +12,11 @@ from service.engines.releases import RELEASES, resolve_release
 from service.gpus.capability import ComputeCapability
 from service.launch_command.carried_arguments import CarriedArguments, carried_arguments
 from service.launch_command.launch import Invocation, LaunchCommand
-from service.launch_command.launches import ReadLaunch, launch_of, read_launch
 from service.launch_command.releases import release_of
 from service.launch_command.sorting import SortedFlag, SortedFlags, sort_flags
+
+if TYPE_CHECKING:
+    from service.launch_command.launches import ReadLaunch
 
 MAX_DOUBTS: Final = 16
 """Flags that are named one by one as a reason for doubt."""
@@ -50,12 +52,13 @@ class CommandReading:
         """What the commands of the plan repeat, though the plan does not use it."""
         return carried_arguments(self.launch, self.flags)
 
-    def doubts(self, capability: ComputeCapability | None = None, room: int = 0) -> tuple[str, ...]:
+    def doubts(self, capability: ComputeCapability | None = None, room: int | None = 0) -> tuple[str, ...]:
         """Return why the planned start may fail, or be another one.
 
         Args:
             capability: of the GPU; None where that is not known.
-            room: bytes that a rank has beyond what one request of the maximum length needs.
+            room: bytes that a rank has beyond what one request of the maximum length needs; None where that
+                is not known, because its memory is not.
         """
         return tuple(self._doubts(capability, room))
 
@@ -64,8 +67,8 @@ class CommandReading:
         """Bytes that flags of the command take of a rank beyond the plan, where a limit is known."""
         return sum(flag.takes_at_most for flag in self.flags.not_modelled)
 
-    def _doubts(self, capability: ComputeCapability | None, room: int) -> Iterator[str]:
-        full = self.takes_at_most > room
+    def _doubts(self, capability: ComputeCapability | None, room: int | None) -> Iterator[str]:
+        full = room is not None and self.takes_at_most > room
         blocking = [
             flag
             for flag in self.flags.not_modelled
@@ -80,9 +83,9 @@ class CommandReading:
             yield f"vLLM itself has no {spelling}: without a program around it that does, the start fails."
         yield from _too_few_gpus(self.launch)
 
-    def changes(self, capability: ComputeCapability | None = None, room: int = 0) -> tuple[str, ...]:
+    def changes(self, capability: ComputeCapability | None = None, room: int | None = 0) -> tuple[str, ...]:
         """Return what can make the start take more or less memory than planned, and cannot make it fail."""
-        full = self.takes_at_most > room
+        full = room is not None and self.takes_at_most > room
         flags = (flag for flag in self.flags.not_modelled if flag.memory is not None)
         harmless = (flag for flag in flags if not flag.may_prevent_start(capability))
         return tuple(doubt_about(flag) for flag in harmless if not (full and flag.takes_at_most))
@@ -117,6 +120,8 @@ def read_command(command: str, version: str | None = None) -> CommandReading:
     Raises:
         UnreadableCommand: there is no start in it, or it cannot be read.
     """
+    from service.launch_command.launches import read_launch  # noqa: PLC0415 - many readers of many forms
+
     read = read_launch(command, version)
     notes = list(read.launch.notes)
     if version is None and read.launch.release.version is None and read.unknown:
@@ -148,13 +153,15 @@ def reading_of(start: Invocation, version: str | None) -> CommandReading:
     Raises:
         UnknownRelease: the version names no release that is modelled.
     """
+    from service.launch_command.launches import launch_of  # noqa: PLC0415 - as above
+
     release = resolve_release(version).release
     read = launch_of(start, release_of(start.image), arguments_of(release))
     flags = sort_flags(read.launch, release)
     return CommandReading(read.launch, release, flags, read.unknown, read.faults, start.notes, read.foreign)
 
 
-def _release_with_all(read: ReadLaunch) -> Version | None:
+def _release_with_all(read: "ReadLaunch") -> Version | None:
     """Return the newest release that has every flag of a start; ``None`` if no release has them all."""
     spellings = (*(error.spelling for error in read.unknown), *(flag.spelling for flag in read.launch.flags))
     return next((release for release in reversed(RELEASES) if _has_all(release, spellings)), None)

@@ -83,6 +83,8 @@ class SortedFlags:
 @dataclass(slots=True)
 class _Sorted:
     release: Version
+    variables: frozenset[str] = frozenset()
+    """Names of the variables that are set."""
     serve: dict[str, Value] = field(default_factory=dict)
     used: dict[str, None] = field(default_factory=dict)
     no_effect: dict[str, SortedFlag] = field(default_factory=dict)
@@ -128,7 +130,7 @@ def _typed(name: str, value: Value) -> Value:
 
 def sort_flags(launch: LaunchCommand, release: Version) -> SortedFlags:
     """Sort the flags and the variables of a start, as a release takes them."""
-    found = _Sorted(release)
+    found = _Sorted(release, frozenset(launch.environment))
     for name, value in launch.environment.items():
         _variable(found, name, value)
     for flag in launch.flags:
@@ -191,10 +193,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _variable(found: _Sorted, name: str, value: str) -> None:
-    effect = effect_of(name, None, value)
+    effect = effect_of(name, None, value, found.release)
     known = bool(releases_with(name))
     if known and name not in variables_of(found.release):
         found.put(name, FlagEffect(Effect.NO_EFFECT, f"vLLM {found.release} does not read it"))
+    elif effect is not None and effect.needs and found.variables.isdisjoint(effect.needs):
+        words = f"it is read only beside {' or '.join(effect.needs)}"
+        found.put(name, FlagEffect(Effect.NO_EFFECT, words))
     elif effect is None:
         if _OWN_VARIABLE.fullmatch(name):
             found.put(name, FlagEffect(Effect.NO_EFFECT, "no release that is modelled reads it"))

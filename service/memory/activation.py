@@ -32,6 +32,7 @@ from service.memory.interval import (
     from_range,
     total,
 )
+from service.memory.mega_moe import exchanges_in_kernel
 from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange, Range
 from service.memory.weights.modules import Shards
@@ -46,6 +47,10 @@ GATHERED: Final = (
     "assumed: experts receive the tokens of all data parallel ranks; their work space depends on the kernel "
     "and on --all2all-backend, and no start with several data parallel ranks was measured"
 )
+TWO_WORK_SPACES: Final = frozenset({"triton", "marlin"})
+"""Kernels of experts whose work spaces are known in closed form."""
+EXPERT_BLOCK: Final = 128
+"""Rows to which DeepGEMM rounds those of an expert up."""
 COMPRESSED_CHUNK: Final = 4
 """Number of prompts whose keys compressed attention gathers at once."""
 
@@ -110,9 +115,8 @@ def activation(
         terms.append(from_range(constants.recurrent_mib, Basis.ASSUMED, constants.sources["recurrent_mib"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
         terms.append(from_range(constants.compressed_mib, Basis.ASSUMED, constants.sources["compressed_mib"]))
-    gathered = _gathered(architecture, run)
-    if gathered is not None:
-        terms.append(gathered)
+    others = (_gathered(architecture, run), kernel_work_spaces(architecture, run))
+    terms.extend(each for each in others if each is not None)
     return total(terms, source)
 
 
@@ -140,7 +144,7 @@ def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | No
     """
     layers = architecture.distinct_layers
     rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
-    if run.data_parallel_size == 1 or rows == 0:
+    if run.data_parallel_size == 1 or rows == 0 or exchanges_in_kernel(run):
         return None
     tokens = run.tokens * run.data_parallel_size
     own = run.tokens * max(expert_width(layer, architecture, run.shards) for layer in layers)
@@ -148,6 +152,38 @@ def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | No
     high = copies + max(0, tokens * rows - own)
     size = run.element_bytes
     return around(copies * size, 0, high * size, Basis.ASSUMED, GATHERED)
+
+
+def kernel_work_spaces(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:
+    """Return how far the work space of the experts' kernel that a flag names may be from the computed peak.
+
+    Triton and Marlin have two work spaces of a row for each expert of a token, DeepGEMM rounds the rows of
+    each expert up to a block, and kernels of FlashInfer keep theirs to themselves.
+
+    Source: vLLM 0.22.0, fused_moe/experts/triton_moe.py, marlin_moe.py and deep_gemm_moe.py workspace_shapes.
+    """
+    if run.expert_kernel is None or exchanges_in_kernel(run):
+        return None
+    layers = architecture.distinct_layers
+    rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
+    own = max((expert_width(layer, architecture, run.shards) for layer in layers), default=0)
+    tokens = run.tokens
+    most = tokens * rows
+    if run.expert_kernel not in TWO_WORK_SPACES:
+        most += max((_padding(layer, architecture, run.shards) for layer in layers), default=0)
+    least = tokens * (min(rows, own) if run.expert_kernel in TWO_WORK_SPACES else 0)
+    size, now = run.element_bytes, tokens * own
+    source = f"work spaces of --moe-backend {run.expert_kernel}, which share the memory of others"
+    return around(0, min(0, least - now) * size, max(0, most - now) * size, Basis.COMPUTED, source)
+
+
+def _padding(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
+    """Return the elements by which DeepGEMM rounds the rows of each expert up (``compute_aligned_M``)."""
+    network = layer.feed_forward
+    if not isinstance(network, MixtureOfExperts):
+        return 0
+    own = -(-network.num_experts // shards.expert_parallel_size)
+    return own * (EXPERT_BLOCK - 1) * _expert_rows(layer, architecture, shards) // network.experts_per_token
 
 
 def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
@@ -169,6 +205,8 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
     layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
     experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
+    if exchanges_in_kernel(run):
+        experts = 0
     forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
     if sampler_copies is None:
         return forward

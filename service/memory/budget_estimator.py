@@ -24,6 +24,7 @@ from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.host import NO_FLAGS, HostFlags, host_memory
 from service.memory.interval import difference, exact, total
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
+from service.memory.mega_moe import symmetric_buffer
 from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
@@ -100,6 +101,8 @@ class BudgetInputs:
     """Which weights lie in the host's memory; ``None``: none do."""
     all2all_backend: str | None = None
     """How tokens are sent to experts on other ranks; ``None``: the release's default."""
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses."""
     sleeps: bool = False
     """The engine may sleep, and then has its weights in the host's memory."""
     host: HostFlags = NO_FLAGS
@@ -289,6 +292,7 @@ class _Start:
             draft_tokens=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
             data_parallel_size=self.inputs.data_parallel_size,
+            expert_kernel=self.inputs.expert_kernel,
         )
 
     def _capture(self, layers: range) -> Capture:
@@ -320,8 +324,9 @@ class _Start:
         )
         sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
         buffers = exchange_buffers(self.architecture, inputs.all2all_backend) if sends else None
+        exchange = symmetric_buffer(self.architecture, self._profile(range(0)))
         reserved = exact(inputs.reserved_bytes, Basis.GIVEN, "mm_ipc_gpu_memory_gb")
-        others = tuple(term for term in (buffers, reserved) if term is not None and term.high)
+        others = tuple(term for term in (buffers, exchange, reserved) if term is not None and term.high)
         if not others:
             return growth
         return total((growth, *others), "; ".join(term.source for term in (growth, *others)))

@@ -34,6 +34,8 @@ class ProfileRun:
     max_model_len: int | None
     """Tokens of the longest request; ``None`` where ``reads_length`` says that nothing depends on it."""
     data_parallel_size: int = 1
+    expert_kernel: str | None = None
+    """Kernel named for routed experts; ``None``: the release chooses."""
     media: MediaChoices = ALL_MEDIA
     whole_encoders: bool = False
     """Each rank has whole encoders, and encodes a part of the items."""

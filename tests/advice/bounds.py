@@ -26,7 +26,7 @@ UNUSUAL: Final = 2.0
 """Percent of the recommendations below which caches that nobody publishes stay."""
 UNKNOWN_FLAGS: Final = 0
 """At most: flags of published commands that nobody has sorted."""
-DOUBTED_PERCENT: Final = 25
+DOUBTED_PERCENT: Final = 10
 """At most, of the planned commands: uncertain for a flag that is not modelled."""
 PLANNED_PERCENT: Final = 97
 """At least, of the commands whose model has a config at hand: planned without editing."""

@@ -1,7 +1,7 @@
 """Every published command planned as it is written, and held against what was published about it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -30,6 +30,8 @@ NOT_MODELLED_FAULTS: Final = (UnknownArchitecture, UnknownRelease, UnknownGpu, G
 """What the service says that it knows nothing about."""
 FAULTS: Final = (InputFault, InvalidRequest, UnknownFlag, InvalidConfig, HubError, *NOT_MODELLED_FAULTS)
 """What the service answers with a problem."""
+UNKNOWN_CHOICES: Final = ("has no --moe-backend", "Whether the kernel", "The V2 model runner of")
+"""What the service says of a value that it plans with and does not know."""
 FEW_WORDS: Final = 4
 """Fewer published words than this are not compared."""
 _OUTCOME_WORDS: Final = frozenset({"failed", "published", "crash"})
@@ -110,13 +112,20 @@ def judge(row: Row, service: Service, wrong: Mapping[str, str]) -> Judged:
         found = _of_fault(row, fault)
     else:
         candidate = plan.candidates[0]
-        doubts = () if candidate.verdict is Verdict.REFUSED else command.doubts(plan)
+        doubts = (
+            () if candidate.verdict is Verdict.REFUSED else (*command.doubts(plan), *_of_flags(candidate))
+        )
         found = _of_candidate(row, command, candidate, doubts)
     judgement, cause, words = found
     if judgement is Judgement.FALSE_REFUSAL and row["id"] in wrong:
         judgement, cause = Judgement.RECIPE_WRONG, wrong[row["id"]]
     planned = found_fault is None and not command.unknown
     return Judged(row, command, judgement, cause, words, left_out, config, planned, doubts)
+
+
+def _of_flags(candidate: Candidate) -> Iterator[str]:
+    """Yield the doubts of a start whose flags are planned and name what is not modelled."""
+    yield from (doubt for doubt in candidate.doubts if any(words in doubt for words in UNKNOWN_CHOICES))
 
 
 def _with_draft_at_hand(body: dict[str, Any], service: Service) -> tuple[dict[str, Any], bool]:

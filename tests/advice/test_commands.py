@@ -15,13 +15,23 @@ def test_the_words_of_a_row_are_flags() -> None:
 
 def test_flags_are_sorted_by_whether_they_can_change_memory() -> None:
     command = read_command(
-        ["--port", "8000", "--moe-backend", "marlin", "--enable-auto-tool-choice", "--strange-flag", "x"],
+        [
+            "--port",
+            "8000",
+            "--moe-backend",
+            "marlin",
+            "--linear-backend",
+            "cutlass",
+            "--enable-auto-tool-choice",
+            "--strange-flag",
+            "x",
+        ],
         {"NCCL_SOCKET_IFNAME": "eth0", "VLLM_USE_DEEP_GEMM": "0", "SOME_VARIABLE": "1"},
     )
 
-    assert command.serve == {}
+    assert command.serve == {"moe_backend": "marlin"}
     assert {"port", "enable_auto_tool_choice", "NCCL_SOCKET_IFNAME"} <= set(command.ignored)
-    assert {"moe_backend", "VLLM_USE_DEEP_GEMM"} <= set(command.not_modelled)
+    assert {"linear_backend", "VLLM_USE_DEEP_GEMM"} <= set(command.not_modelled)
     assert command.unknown == ("--strange-flag",)
 
 

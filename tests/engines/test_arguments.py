@@ -52,7 +52,8 @@ def test_no_name_is_both_used_and_not() -> None:
 
 def test_only_what_touches_memory_says_in_which_direction() -> None:
     """What can change memory says whether it adds or frees; the rest says nothing of it."""
-    for name, effect in effects_by_name().items():
+    named = ((name, effect) for name, effects in effects_by_name().items() for effect in effects)
+    for name, effect in named:
         assert (effect.memory is not None) == (Touched.MEMORY in effect.touches), name
 
 
@@ -194,3 +195,13 @@ def test_the_head_of_a_command_is_one_of_ours() -> None:
     assert method is not None
     assert method.used_as == "speculative_config.method"
     assert effect_of("no_such_argument") is None
+
+
+def test_an_effect_holds_for_the_releases_that_it_is_dated_to() -> None:
+    """vLLM 0.19.0 turns the hybrid cache manager off for --kv-events-config, 0.20.0 no longer."""
+    before = effect_of("kv_events_config", "publisher", release=Version("0.19.1"))
+    since = effect_of("kv_events_config", "publisher", release=Version("0.20.0"))
+
+    assert before is not None
+    assert since is not None
+    assert (before.effect, since.effect) == (Effect.NOT_MODELLED, Effect.NO_EFFECT)

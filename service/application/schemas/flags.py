@@ -226,6 +226,9 @@ class FlagsInput(Input):
     all2all_backend: Name | None = Field(
         default=None, description="How tokens are sent to experts on other ranks; null: the default"
     )
+    moe_backend: Name | None = Field(
+        default=None, description="Kernel that computes routed experts; null: the release chooses"
+    )
     enable_sleep_mode: bool | None = Field(
         default=None, description="Allow the engine to free its GPU memory while it is idle; null: off"
     )

@@ -1,19 +1,21 @@
 """What an argument or a variable can change in a plan: it is used, it has no effect, or it may have one."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.arguments.arguments import ArgumentKind, arguments_of
 from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES
 from service.engines.speculative_config import KEYS
+
+FIRST: Final = Version("0")
 
 
 class Effect(StrEnum):
@@ -64,8 +66,23 @@ class FlagEffect:
     """The most MiB by which it can change that memory; None where that is not known."""
     sure_on: tuple[int, ...] = ()
     """Major compute capabilities on which it cannot make a start fail; none where that depends on more."""
+    needs: tuple[str, ...] = ()
+    """Variables without all of which it has no effect; empty: it stands alone."""
+    since: Version = FIRST
+    """The first release that this holds for."""
+    until: Version | None = None
+    """The first release that it no longer holds for; None: it holds for the newest."""
     used_as: str = ""
     """For an effect that is used: the field of ``ServeFlags``, and after a dot a key of its value."""
+
+    def holds_for(self, release: Version) -> bool:
+        """Whether a release does this with it."""
+        return self.since <= release and (self.until is None or release < self.until)
+
+    def overlaps(self, other: "FlagEffect") -> bool:
+        """Whether two effects hold for one release."""
+        starts = max(self.since, other.since)
+        return self.holds_for(starts) and other.holds_for(starts)
 
 
 USED: Final = frozenset(field.name for field in fields(ServeFlags))
@@ -73,14 +90,14 @@ AT_DEFAULT: Final = "it has the release's own default"
 
 
 @cache
-def _tables() -> tuple[Mapping[str, str], Mapping[str, FlagEffect]]:
+def _tables() -> tuple[Mapping[str, str], Mapping[str, tuple[FlagEffect, ...]]]:
     """Return the other names of what is used, and the effects of everything else by name.
 
     Raises:
-        ValueError: a name is listed in two groups.
+        ValueError: a name is listed in two groups that hold for the same release.
     """
-    data = tomllib.loads(files("service.engines.arguments").joinpath("effects.toml").read_text("utf-8"))
-    found: dict[str, FlagEffect] = {}
+    data = read_toml("service.engines.arguments", "effects.toml")
+    found: dict[str, tuple[FlagEffect, ...]] = {}
     for group in data["group"]:
         effect = FlagEffect(
             effect=Effect(group["effect"]),
@@ -89,16 +106,19 @@ def _tables() -> tuple[Mapping[str, str], Mapping[str, FlagEffect]]:
             memory=MemoryChange(group["memory"]) if "memory" in group else None,
             at_most_mib=group.get("at_most_mib"),
             sure_on=tuple(group.get("sure_on", ())),
+            needs=tuple(group.get("needs", ())),
+            since=Version(group["since"]) if "since" in group else FIRST,
+            until=Version(group["until"]) if "until" in group else None,
         )
         for name in group["names"]:
-            if name in found:
+            if any(effect.overlaps(other) for other in found.get(name, ())):
                 raise ValueError(f"{name} has two effects")
-            found[name] = effect
+            found[name] = (*found.get(name, ()), effect)
     return data["same_as"], found
 
 
-def effects_by_name() -> Mapping[str, FlagEffect]:
-    """Return the effects of arguments and variables that no plan uses, by name."""
+def effects_by_name() -> Mapping[str, tuple[FlagEffect, ...]]:
+    """Return the effects of arguments and variables that no plan uses, by name: one for each release."""
     return _tables()[1]
 
 
@@ -116,14 +136,16 @@ def effect_of(
         name: an argument with underscores, or an environment variable.
         key: a key of the argument's JSON value, with dots between nested keys.
         value: what was given, as its type or as text; None where it does not matter.
-        release: with a value, an argument at the release's own default has no effect.
+        release: the newest without one. With a value, an argument at the release's own default has no effect.
     """
     full = f"{name}.{key}" if key else name
     if (used := _used(name, key, value)) is not None:
         return FlagEffect(Effect.USED, "", used_as=used)
     _, effects = _tables()
     lookups = (*_of_value(full, value), *_lookups(full))
-    found = next((effects[each] for each in lookups if each in effects), None)
+    at = release or RELEASES[-1]
+    dated = (effect for each in lookups for effect in effects.get(each, ()) if effect.holds_for(at))
+    found = next(dated, None)
     if found is not None and value is not None and release is not None and not key:
         return FlagEffect(Effect.NO_EFFECT, AT_DEFAULT) if _is_default(name, value, release) else found
     return found

@@ -1,5 +1,6 @@
 """Limits of a batch, how batches are scheduled, and which model runner runs them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,4 +47,12 @@ class BatchRules:
     v2_model_runner: frozenset[str]
     """Models that run on the V2 model runner: `all`, `dense` ones without recurrent layers, or by
     class.
+    """
+    v2_model_runner_lacks: Mapping[str, str]
+    """What the V2 model runner cannot run, in the engine's words, by what a start has of it: `states`,
+    `aligned_states`, `all_states`, `half_batches`.
+    """
+    v2_model_runner_refusal: str
+    """What the engine says where the V2 model runner is asked for something that it cannot run; empty:
+    nothing.
     """
