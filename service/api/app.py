@@ -28,6 +28,7 @@ from service.api.problems.handlers import HANDLED_ERRORS, responses
 from service.api.responses import JSON, problem_response
 from service.api.routes import (
     calibrations,
+    colocation,
     documents,
     engines,
     explain,
@@ -94,7 +95,19 @@ def create_app(
     app.state.lanes = lanes
     app.state.answers = WrittenAnswers()
     app.state.open_reads = options.open_reads
-    public = (plan, explain, models, gpus, engines, probes, workers, leases, calibrations, problem_types)
+    public = (
+        plan,
+        colocation,
+        explain,
+        models,
+        gpus,
+        engines,
+        probes,
+        workers,
+        leases,
+        calibrations,
+        problem_types,
+    )
     # Pages stand before the routes that share their addresses.
     app.router.routes.extend(page.ROUTES)
     for routes in (*public, operations, documents):
