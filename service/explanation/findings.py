@@ -13,6 +13,7 @@ from service.explanation.comparison import (
 )
 from service.explanation.explanation_types import Finding
 from service.explanation.planned_start import PlannedStart, available_gib
+from service.explanation.speed_findings import speed_findings
 from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.startup_log.log import LogReading, StartupLog, read_log
@@ -74,6 +75,7 @@ def findings(log: StartupLog, run: PlannedStart) -> tuple[Finding, ...]:
         *_cache(log, run),
         *_shape(log, run),
         *_refusal(log, run),
+        *speed_findings(log, run),
     )
     return tuple(sorted(found, key=lambda finding: (finding.line, finding.name)))
 
