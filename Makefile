@@ -11,7 +11,7 @@ ENGINE ?= docker
 IMAGE ?= dryserve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests lock clean speed
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests load lock clean speed
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -71,6 +71,12 @@ oracle-llamacpp: $(READY)  ## ask llama.cpp's own library for the caches of rand
 oracle-sglang: $(READY)  ## ask SGLang's own pool configurators about random shapes (fetches its wheels below .oracle)
 	$(BIN)/python -m tests.oracle.sglang .oracle/sglang $(ARGS)
 
+test-web: $(READY)  ## the page's tests, in Debian's chromium where there is one
+	$(BIN)/python -m pytest tests/web
+
+pictures: $(READY)  ## draw the pictures of the README into docs/pictures
+	$(BIN)/python -m tests.web.pictures
+
 test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test-engine RELEASE=0.32.0
 	$(BIN)/python -m tests.engine $(RELEASE) $(ARGS)
 
@@ -100,6 +106,9 @@ manifests: $(READY)  ## render deploy/manifests from the chart, with helm or the
 
 UV_COMPILE = .venv-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-config \
 	--no-emit-index-url --no-annotate --system-certs --quiet --custom-compile-command "make lock"
+
+load: $(READY)  ## overload, idle and slow connections, saturation for a minute each: make load ARGS="--only full --seconds 20"
+	$(BIN)/python -m tests.load $(ARGS)
 
 lock:  ## resolve the locks anew, for every platform: development, what ships, what builds it
 	$(PYTHON) -m venv .venv-lock

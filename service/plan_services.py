@@ -15,9 +15,11 @@ from service.hub.hub_client import HubClient
 from service.hub.model_source import ModelSource
 from service.hub.snapshot import BundledSnapshot
 from service.memory.calibration import NOTHING_LEARNED
+from service.speed.prices import InvalidPrices, read_price_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import httpx2
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from service.advisor.plan_types import Plan
     from service.memory.calibration import Calibration
     from service.settings import Settings
+    from service.speed.prices import Price
 
 
 def build_plan_services(
@@ -38,7 +41,7 @@ def build_plan_services(
     learned until now.
 
     Raises:
-        ValueError: the address of the Hub is not valid.
+        ValueError: the address of the Hub is not valid, or the file of prices.
     """
     snapshot = BundledSnapshot()
     client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
@@ -51,7 +54,27 @@ def build_plan_services(
             request = replace(request, calibration=learned)
         return plan(request, cache=cache)
 
-    return PlanServices(plan=calibrated, models=models, snapshot=snapshot, gpus=gpu_catalog())
+    return PlanServices(
+        plan=calibrated,
+        models=models,
+        snapshot=snapshot,
+        gpus=gpu_catalog(),
+        prices=prices_of(settings.prices),
+    )
+
+
+def prices_of(file: Path | None) -> tuple[Price, ...]:
+    """Return the prices of a file; none without one.
+
+    Raises:
+        InvalidPrices: it is not in the form of SkyPilot's catalog, or cannot be read.
+    """
+    if file is None:
+        return ()
+    try:
+        return read_price_file(file.read_text("utf-8"), file.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidPrices(f"{file}: {error}") from error
 
 
 def endpoint_of(settings: Settings) -> Endpoint:

@@ -1,10 +1,14 @@
 """Settings from environment variables. No other module reads the environment."""
 
+import ast
+import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_network
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -25,6 +29,7 @@ IN_MEMORY: Final = Path(":memory:")
 PREFIX: Final = "DRYSERVE_"
 _SECRET: Final = frozenset({"database_url", "hf_token"})
 """Settings whose values may hold a password or a token, and are never shown."""
+_PREFIX: Final = re.compile(r"(/[\w.~-]+)+/?", re.ASCII)
 _ORIGIN: Final = re.compile(r"\*|https?://[^/?#\s]+")
 
 
@@ -43,23 +48,29 @@ class Settings(BaseSettings):
     """Settings from the variables `DRYSERVE_*` and from those that the Hub's own tools read."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_ignore_empty=True,
-        extra="ignore",
-        frozen=True,
-        use_attribute_docstrings=True,
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, defer_build=True
     )
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 and :: are all of the host's addresses."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one."""
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes that serve; each uses one core, and has its own caches in memory."""
     max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
     """Most open connections, if the limit of open files allows it; above it only operators' routes work."""
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
+    admin_port: Annotated[int | None, Field(ge=0, le=65535)] = None
+    """Port on which only probes and metrics are answered, and `/metrics` nowhere else; none by default."""
+    root_path: str = ""
+    """Prefix of all paths behind a proxy, such as `/dryserve`; the proxy may leave it or take it off."""
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Large plan requests (for more than eight GPU types) that may wait, by default 64; more are rejected."""
+    """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
+    plan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    """Seconds of processor time that one request may take, and seconds that it may wait for its turn."""
     open_reads: bool | None = None
     """Whether callers on the service's own host may read probes and measurements without a token.
 
@@ -86,6 +97,8 @@ class Settings(BaseSettings):
     """Days after which an ended job is deleted; 0 deletes none. Measurements are never deleted."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines that are logged."""
+    prices: Path | None = None
+    """File of GPU prices in the form of SkyPilot's catalog (`vms.csv`); they come before the bundled ones."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
@@ -106,11 +119,16 @@ class Settings(BaseSettings):
     """Folder of caches, used where `HF_HOME` is not set."""
 
     @property
-    def may_have_measurements(self) -> bool:
-        """Whether the database may have content: it is not a file of SQLite that does not exist yet."""
+    def of_one_process(self) -> "Settings":
+        """These settings for one of several processes: limits of a replica are shared out among them."""
+        shared = {"max_connections": self.max_connections, "database_pool_size": self.database_pool_size}
+        return self.model_copy(update={name: max(1, limit // self.workers) for name, limit in shared.items()})
+
+    @property
+    def database_file(self) -> Path | None:
+        """File of a database of SQLite; None where the address names another, or has parameters."""
         kind, _, path = self.database_url.partition(":///")
-        plain = kind == "sqlite" and path and not set(path) & set("?%#")
-        return not plain or Path(path).exists()
+        return Path(path) if kind == "sqlite" and path and not set(path) & set("?%#") else None
 
     @property
     def cache_file(self) -> Path | None:
@@ -142,7 +160,7 @@ class Settings(BaseSettings):
     def _home(self) -> Path:
         return self.hf_home or self.xdg_cache_home / "huggingface"
 
-    @field_validator("cors_origins", "hub_storage_hosts", mode="before")
+    @field_validator("cors_origins", "hub_storage_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:  # noqa: ANN401 - any value of a variable
         if isinstance(given, str):
@@ -166,6 +184,23 @@ class Settings(BaseSettings):
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"{quoted(origin)} is no origin such as https://example.org, without a path")
         return given
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for each in given:
+            try:
+                ip_network(each, strict=False)
+            except ValueError:
+                raise ValueError(f"{quoted(each)} is no address or network such as 10.0.0.0/8") from None
+        return given
+
+    @field_validator("root_path")
+    @classmethod
+    def _is_prefix(cls, given: str) -> str:
+        if given and not _PREFIX.fullmatch(given):
+            raise ValueError(f"{quoted(given)} is no prefix such as /dryserve")
+        return given.rstrip("/")
 
     @field_validator("hf_endpoint")
     @classmethod
@@ -198,14 +233,14 @@ class Setting:
     meaning: str
 
 
-def read_settings() -> Settings:
-    """Return the settings of this process's environment.
+def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings of this process's environment; ``given`` ones by name stand in their place.
 
     Raises:
         InvalidSettings: a variable has a value that is no such setting.
     """
     try:
-        return Settings()
+        return Settings(**given or {})
     except ValidationError as error:
         lines = (_line(each) for each in error.errors(include_url=False))
         raise InvalidSettings("\n".join(dict.fromkeys(lines))) from None
@@ -213,7 +248,7 @@ def read_settings() -> Settings:
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield a sentence for each variable of ours that is no setting, by default of this process."""
-    known = [setting.name for setting in settings_table()]
+    known = list(map(_variable, Settings.model_fields))
     for name in sorted(os.environ if environment is None else environment):
         if name.startswith(PREFIX) and name not in known:
             hint = "".join(f"; the nearest is {near}" for near in nearest(name, known, count=1))
@@ -222,10 +257,22 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> Iterator[
 
 def settings_table() -> tuple[Setting, ...]:
     """Return every setting with its default and its meaning."""
+    meanings = _docstrings()
     return tuple(
-        Setting(_variable(name), _default(name, field), " ".join((field.description or "").split()))
+        Setting(_variable(name), _default(name, field), meanings[name])
         for name, field in Settings.model_fields.items()
     )
+
+
+def _docstrings() -> dict[str, str]:
+    """Return the text below each setting. Only a help shows it, and reading it takes longer than the rest."""
+    (settings,) = ast.parse(inspect.getsource(Settings)).body
+    found = {}
+    for field, text in pairwise(getattr(settings, "body", [])):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = " ".join(words.split())
+    return found
 
 
 def _variable(name: str) -> str:

@@ -1,11 +1,11 @@
 """The order in which an expert tries ways to serve a model: data with sources, from ``advice.toml``."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files
 from typing import Any, Final
+
+from service.bundled_toml import read_toml
 
 
 class Step(StrEnum):
@@ -60,7 +60,7 @@ class Limits:
 
 
 def _read() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.advisor").joinpath("advice.toml").read_text("utf-8"))
+    return read_toml("service.advisor", "advice.toml")
 
 
 _TABLE: Final = _read()

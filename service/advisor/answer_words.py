@@ -6,6 +6,7 @@ from service.advisor.plan_request import PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
 from service.advisor.reason import MOST_SIBLINGS
 from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.speed_words import cheapest_sentence, speed_sentences
 
 
 def counts_of(plans: Sequence[GpuPlan], workload: Workload | None) -> Counts:
@@ -34,7 +35,9 @@ def reason_as_given(candidate: Candidate, workload: Workload | None, siblings: S
             return words
         return f"{words} Quantized checkpoints: {', '.join(siblings[:MOST_SIBLINGS])}."
     doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
-    served = "" if workload is None else f" {workload_words(candidate, workload)}"
+    served = ""
+    if workload is not None:
+        served = " ".join(("", workload_words(candidate, workload), *speed_sentences(candidate, workload)))
     return f"Planned as given; no other values were tried.{doubt}{served}"
 
 
@@ -65,7 +68,8 @@ def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: C
     served = ""
     if workload is not None:
         more = f"; {counts.preempt} admit all its requests, but preempt some" if counts.preempt else ""
-        served = f" {counts.serve} serve the whole workload{more}."
+        cheapest = "".join(f" {words}" for words in cheapest_sentence(plans, workload))
+        served = f" {counts.serve} serve the whole workload{more}.{cheapest}"
     return (
         f"{request.model.id} on {counts.gpu_types} GPU types: {counts.start} start, {counts.uncertain} "
         f"uncertain, {counts.refused} do not start.{served}"

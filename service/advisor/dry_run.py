@@ -31,6 +31,7 @@ from service.advisor.plan_types import Candidate
 from service.advisor.prefix_reuse import prefix_reuse
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
+from service.checkpoints import checkpoint
 from service.engine_config.model_dtype import check_supported
 from service.engine_config.parallel_checks import slice_refusal
 from service.engines.engine_rules import EngineRules
@@ -53,6 +54,7 @@ def dry_run(
 
     ``steps`` are those of the request's model under these rules; without them every step is calculated.
     """
+    checkpoint()
     steps = steps or PlainSteps(request.model, rules)
     if gpu.is_slice and (refusal := slice_refusal(flags)) is not None:
         return FailedStart.of(request.model, rules, flags, refusal).on(gpu)

@@ -23,6 +23,7 @@ from service.advisor.upgrade import upgrades
 from service.advisor.variants import Field, candidates_of
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
+from service.speed.prices import cost_of
 
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Tokens per block that are tried beside the engine's choice."""
@@ -112,7 +113,12 @@ def _served(request: PlanRequest, candidate: Candidate, gpu: GpuType) -> Candida
     candidate = _as_written(request, candidate)
     if request.workload is None:
         return candidate
-    return replace(candidate, speed=speed_of(candidate, gpu, request.workload))
+    speed = speed_of(candidate, gpu, request.workload)
+    if speed is None:
+        return candidate
+    price = request.prices.price_of(gpu.id)
+    cost = None if price is None else cost_of(speed, price, candidate.all_gpus)
+    return replace(candidate, speed=speed, cost=cost)
 
 
 def _replicated(candidate: Candidate, count: int | None) -> Candidate:

@@ -12,6 +12,7 @@ from service.engines.releases import resolve_release, rules_for
 from service.gpus.gpu_type import GpuType
 from service.launch_command.command_reading import CommandReading
 from service.memory.calibration import NOTHING_LEARNED, Calibration
+from service.speed.prices import BUNDLED, PriceList
 
 
 class Objective(StrEnum):
@@ -23,6 +24,8 @@ class Objective(StrEnum):
     """The most capacity."""
     BALANCED = "balanced"
     """The least lossy cache that serves the workload."""
+    COST = "cost"
+    """The cheapest tokens, of what serves the workload within its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ class PlanRequest:
     counts: tuple[int | None, ...] = ()
     """How many GPUs of each type there are, in the order of ``gpus``; ``None`` where that is not
     given. Empty where it is given of none."""
+    prices: PriceList = BUNDLED
+    """What an hour of a GPU costs."""
     siblings: tuple[str, ...] = ()
     """Ids of checkpoints of the same model with quantized weights, as far as they are known."""
     calibration: Calibration = NOTHING_LEARNED

@@ -21,6 +21,7 @@ from service.kv_cache.waste import Waste, waste_of
 from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
 from service.launch_command.command_reading import CommandReading
 from service.memory.budget_types import MemoryBudget
+from service.speed.prices import Cost
 from service.speed.serving_speed import Speed
 
 
@@ -192,6 +193,8 @@ class Candidate:
     """Copies of this start on the GPUs that there are, each on its own GPUs; 1 where they are not counted."""
     speed: Speed | None = None
     """How fast all replicas serve the workload; ``None`` without a workload, or where it is not known."""
+    cost: Cost | None = None
+    """What all replicas cost at this speed; ``None`` without a speed or a price."""
 
     @classmethod
     def without_start(cls, model: Model, rules: EngineRules, flags: ServeFlags, failure: Exception) -> Self:

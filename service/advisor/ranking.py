@@ -1,14 +1,20 @@
 """Which candidate is best for the objective of the request."""
 
 from functools import partial
-from typing import Any, assert_never
+from math import inf
+from typing import Any, Final, assert_never
 
 from service.advisor.advice import PLACES, STEPS, Step
 from service.advisor.aliases import COMMON
 from service.advisor.plan_request import Objective
 from service.advisor.plan_types import VERDICTS, Candidate, Verdict
 from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.speed_limits import Meets, meets
 from service.advisor.steps_of_advice import Asked, is_fp8, loses_nothing, step_of, uses_fallback
+
+SAME_COST: Final = 1.2
+"""Costs that differ by less are taken as equal: of pairs that differ by more, 97.7 % are ordered right, and
+of the others 77 % (``python -m tests.speed``)."""
 
 
 def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candidate, ...]:
@@ -18,24 +24,30 @@ def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candida
     steps of the candidates, and the number of GPUs between steps of one group. With a workload, candidates
     that serve more of it come first; an unusual cache comes last in any case. A start that is uncertain
     counts as one group later. ``accuracy`` takes the least lossy cache, on any number of GPUs; ``tokens`` the
-    most tokens.
+    most tokens; ``cost`` the fewest GPU hours for a token within the limits of the workload.
 
     Between equal candidates, attention backends that the engine tries last come after the others.
     """
+    if asked.objective is Objective.COST:
+        return _cheapest_first(candidates, asked)
     return tuple(sorted(candidates, key=partial(_key, asked)))
 
 
 def _key(asked: Asked, candidate: Candidate) -> tuple[Any, ...]:
     if candidate.verdict is Verdict.REFUSED:
-        return (VERDICTS.index(Verdict.REFUSED), candidate.gpus, candidate.kv_cache_dtype not in COMMON)
+        return _refused(candidate)
     match asked.objective:
         case Objective.TOKENS:
             return (*_unfit(candidate, asked), *_most_tokens(candidate, asked))
         case Objective.ACCURACY:
             return (*_unfit(candidate, asked), *_least_loss(candidate, asked))
-        case Objective.BALANCED:
+        case Objective.BALANCED | Objective.COST:
             return (0, not candidate.may_serve, *_balanced(candidate, asked))
     assert_never(asked.objective)
+
+
+def _refused(candidate: Candidate) -> tuple[Any, ...]:
+    return (VERDICTS.index(Verdict.REFUSED), candidate.gpus, candidate.kv_cache_dtype not in COMMON)
 
 
 def _unfit(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
@@ -72,6 +84,41 @@ def _most_tokens(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
     changed = candidate.flags.max_model_len != asked.specified.max_model_len
     tokens = -(candidate.all_tokens or 0)
     return (changed, tokens, candidate.gpus, candidate.quality.loss, candidate.flags.block_size is not None)
+
+
+def _cheapest_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candidate, ...]:
+    """Return what serves the workload within its limits, the cheapest tokens first.
+
+    On one GPU type the cheapest tokens take the fewest GPU hours. What is within ``SAME_COST`` of the least
+    is as cheap as it, as far as a plan can tell, and is ordered as ``balanced`` does.
+    """
+    able = [(_serves(each, asked), each) for each in candidates if each.verdict is not Verdict.REFUSED]
+    most = min((serves for serves, _ in able), default=())
+    least = min((_gpu_seconds(each) for serves, each in able if serves == most), default=0.0)
+
+    def key(found: tuple[tuple[int, ...], Candidate]) -> tuple[Any, ...]:
+        serves, candidate = found
+        return (serves, max(_gpu_seconds(candidate), least * SAME_COST), *_balanced(candidate, asked))
+
+    refused = (each for each in candidates if each.verdict is Verdict.REFUSED)
+    return (*(each for _, each in sorted(able, key=key)), *sorted(refused, key=_refused))
+
+
+def _serves(candidate: Candidate, asked: Asked) -> tuple[int, ...]:
+    """Return how much of what is asked a candidate does, the most first."""
+    return (
+        not candidate.may_serve,
+        step_of(candidate, asked) is Step.OTHER_CACHE,
+        service_of(candidate, asked.workload),
+        max(Meets.LIKELY, meets(candidate, asked.workload)),
+    )
+
+
+def _gpu_seconds(candidate: Candidate) -> float:
+    """Return the seconds of one GPU that an output token takes; infinite where the speed is not known."""
+    if candidate.speed is None:
+        return inf
+    return candidate.all_gpus / candidate.speed.output_tokens_per_second.middle
 
 
 def _details(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:

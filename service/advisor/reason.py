@@ -8,6 +8,7 @@ from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.speed_words import speed_sentences
 from service.advisor.steps_of_advice import Asked, is_fp8, length_of, step_of, uses_fallback
 
 FINE_BITS = 8
@@ -43,6 +44,7 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         *(("Whether it starts is uncertain.",) if best.verdict is Verdict.UNCERTAIN else ()),
         *_latent(best),
         *_denser(candidates, best, asked),
+        *(() if asked.workload is None else speed_sentences(best, asked.workload)),
     ]
     return " ".join(parts)
 
@@ -62,6 +64,8 @@ def _purpose(best: Candidate, asked: Asked) -> str:
             return f"The most tokens of what {_starts(best, asked)}: {cache}."
         case Objective.ACCURACY:
             return f"The least lossy cache of what {_starts(best, asked)}: {cache}."
+        case Objective.COST:
+            return f"The cheapest output tokens of what {_starts(best, asked)}: {_gpus(best)}, {cache}."
         case Objective.BALANCED:
             words = _step_words(best, asked)
             way = words.format(length=length_of(best), cache=cache)

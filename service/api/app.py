@@ -1,6 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -13,20 +13,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
+from service.api.app_options import AppOptions
 from service.api.dependencies import HUB_TOKEN
-from service.api.errors import MalformedJson, NothingMore, UnsupportedMediaType
+from service.api.errors import CallerLeft, MalformedJson, NothingMore, UnsupportedMediaType
 from service.api.metrics import Metrics
 from service.api.middleware.body_budget import BodyBudget
 from service.api.middleware.body_limit import BodyLimit
 from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.representation import Representation
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
+from service.api.middleware.root_path import RootPath
 from service.api.middleware.versioned_paths import VersionedPaths
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import HANDLED_ERRORS, responses
 from service.api.responses import JSON, problem_response
 from service.api.routes import (
     calibrations,
+    colocation,
     documents,
     engines,
     explain,
@@ -42,7 +45,7 @@ from service.api.routes import (
 )
 from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.unknown_parameters import body_schema, known_parameters_only
-from service.api.work_lanes import LARGE_LIMIT, CallerLeft, WorkLanes
+from service.api.work_lanes import WorkLanes, WorkSize
 from service.api.written_answers import WrittenAnswers
 from service.application.plan_requests import invalid_request
 from service.application.services import Services
@@ -64,18 +67,10 @@ Errors are `application/problem+json` (RFC 9457); GET on their `type` answers wi
 
 
 def create_app(
-    services: Services,
-    *,
-    cors_origins: Sequence[str] = (),
-    lifespan: Lifespan | None = None,
-    queue_limit: int = LARGE_LIMIT,
-    open_reads: bool = False,
+    services: Services, options: AppOptions | None = None, *, lifespan: Lifespan | None = None
 ) -> FastAPI:
-    """Build the application from its parts.
-
-    ``queue_limit``: number of large requests that may wait; more are refused.
-    ``open_reads``: whether callers on this machine read probes and measurements without a token.
-    """
+    """Build the application from its parts."""
+    options = options or AppOptions()
     app = DocumentedApp(
         title="dryserve",
         version=__version__,
@@ -89,19 +84,32 @@ def create_app(
         redoc_url=None,
         root_path_in_servers=False,
         dependencies=[Depends(known_parameters_only)],
-        servers=[{"url": "/", "description": "The service that sends this document"}],
+        servers=[{"url": options.root_path or "/", "description": "The service that sends this document"}],
     )
-    lanes = WorkLanes(queue_limit)
+    lanes = WorkLanes(options.work)
     metrics = Metrics()
-    metrics.watch_lane("small", lanes.small)
-    metrics.watch_lane("large", lanes.large)
+    for size in WorkSize:
+        metrics.watch_lane(size.value, lanes.lane(size))
     metrics.watch_probes(services.probes)
     app.state.services = services
     app.state.metrics = metrics
     app.state.lanes = lanes
     app.state.answers = WrittenAnswers()
-    app.state.open_reads = open_reads
-    public = (plan, explain, models, gpus, engines, probes, workers, leases, calibrations, problem_types)
+    app.state.root_path = options.root_path
+    app.state.open_reads = options.open_reads
+    public = (
+        plan,
+        colocation,
+        explain,
+        models,
+        gpus,
+        engines,
+        probes,
+        workers,
+        leases,
+        calibrations,
+        problem_types,
+    )
     # Pages stand before the routes that share their addresses.
     app.router.routes.extend(page.ROUTES)
     for routes in (*public, operations, documents):
@@ -113,18 +121,20 @@ def create_app(
     app.add_exception_handler(NothingMore, _answer_nothing)
     app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
-    app.add_middleware(ConnectionGate)
+    app.add_middleware(ConnectionGate, has_admin=options.has_admin)
     app.add_middleware(Representation)
-    if cors_origins:
+    if options.cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(cors_origins),
+            allow_origins=list(options.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
             expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
         )
     app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=metrics)
+    if options.root_path:
+        app.add_middleware(RootPath, prefix=options.root_path)
     return app
 
 

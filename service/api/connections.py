@@ -3,7 +3,8 @@
 uvicorn sets no limit to the time in which a caller sends a request or reads an answer, so that anybody could
 hold any number of connections for ever. Here a connection has a time limit for the head of a request, one for
 its body, and a least rate at which the answer must be read. Beyond the limit on their number, the connection
-that has been without a request for longest is closed; where all have one, only operators' routes answer.
+that has been without a request for longest is closed; where all have one, only operators' routes answer. Of
+answers that wait to be read there may be so many bytes; beyond that the one that waits longest is cut off.
 """
 
 import asyncio
@@ -48,6 +49,8 @@ class ConnectionLimits:
     """Time in which the caller must read ``drain_bytes`` of a waiting answer, or the connection is closed."""
     drain_bytes: int = 1 << 20
     """Bytes to read in that time, or the rest of the answer if that is less."""
+    unread_bytes: int = 64 << 20
+    """Bytes of all answers that wait to be read."""
 
 
 def connections_allowed(wanted: int) -> int:
@@ -85,6 +88,8 @@ class LimitedConnection:
     """Called with the reason whenever a connection is closed or refused."""
     idle: ClassVar[dict["LimitedConnection", None]]
     """Connections without a whole request, the longest idle first."""
+    unread: ClassVar[dict["LimitedConnection", None]]
+    """Connections whose answers wait to be read, the one that waits longest first."""
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     connections: set[Any]
@@ -124,6 +129,8 @@ class LimitedConnection:
         """Start to check that the answer is read."""
         super().pause_writing()  # type: ignore[misc] # of the protocol behind
         self._stop_draining()
+        self.unread[self] = None
+        self._make_room()
         self._watch_draining()
 
     def resume_writing(self) -> None:
@@ -167,6 +174,17 @@ class LimitedConnection:
         oldest._abort(ConnectionRefusal.DISPLACED)  # noqa: SLF001 - of this class
         return True
 
+    def _make_room(self) -> None:
+        """Cut off the answers that wait longest to be read, until the others are within the limit."""
+        waiting = {each: each.transport.get_write_buffer_size() for each in self.unread}
+        total = sum(waiting.values())
+        for each, size in waiting.items():
+            if total <= self.limits.unread_bytes or each is self:
+                return
+            total -= size
+            each._stop_draining()  # noqa: SLF001 - of this class
+            each._abort(ConnectionRefusal.SLOW_READER)  # noqa: SLF001 - as above
+
     def _watch_draining(self, before: int | None = None) -> None:
         unread = self.transport.get_write_buffer_size()
         if before is not None and before - unread < self.limits.drain_bytes:
@@ -175,6 +193,7 @@ class LimitedConnection:
         self._draining = self.loop.call_later(self.limits.drain, self._watch_draining, unread)
 
     def _stop_draining(self) -> None:
+        self.unread.pop(self, None)
         if self._draining is not None:
             self._draining.cancel()
             self._draining = None
@@ -217,7 +236,9 @@ def protocol_of(limits: ConnectionLimits, *refused: OnRefusal, compiled: bool = 
         from service.api.compiled_connections import CompiledProtocol  # noqa: PLC0415 - needs httptools
 
         protocol = CompiledProtocol
-    return type("ServersProtocol", (protocol,), {"limits": limits, "idle": {}, "refused": refused})
+    return type(
+        "ServersProtocol", (protocol,), {"limits": limits, "idle": {}, "unread": {}, "refused": refused}
+    )
 
 
 def _refusal() -> bytes:

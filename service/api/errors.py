@@ -53,3 +53,29 @@ class TooManyConnections(Exception):
 
     def __init__(self) -> None:
         super().__init__("too many connections are open: repeat the request later, on fewer connections")
+
+
+class Overloaded(Exception):
+    """So much work waits that this request is not accepted, or it waited too long.
+
+    Attributes:
+        retry_after: seconds after which to repeat the request.
+    """
+
+    def __init__(self, waiting: int, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"{waiting:,} requests of this kind wait already: repeat the request later")
+
+
+class TimeLimitReached(Exception):
+    """A request took more processor time than one request may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the request took more than {seconds:g} s of processor time: ask for fewer GPU types or "
+            "releases, or leave out `levers` and `details`"
+        )
+
+
+class CallerLeft(Exception):
+    """The caller closed the connection before its answer was calculated: nobody would read it."""

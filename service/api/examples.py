@@ -49,6 +49,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         }
     ),
     "get_plan": Example({"model": MODEL, "gpu": ["rtx-3090-24gb"], "engine_version": "0.19.0", **SERVE}),
+    "colocate": Example(
+        body={
+            "gpu": "h100-sxm-80gb",
+            "version": "0.19.0",
+            "command": "vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.5 --max-model-len 8192 &\n"
+            "vllm serve meta-llama/Llama-3.1-8B --port 8001 --gpu-memory-utilization 0.45\n",
+        }
+    ),
     "explain_log": Example(
         body={
             "log": "Initializing a V1 LLM engine (v0.19.0) with config: model='google/gemma-4-31B-it', "

@@ -49,6 +49,17 @@ def without_command(body: PlanBody) -> tuple[PlanBody, CommandReading | None]:
             resolve_release(reading.launch.release.version)
     except (UnreadableCommand, UnknownRelease) as error:
         raise InputFault(POINTER, error) from error
+    return with_reading(body, reading), reading
+
+
+def with_reading(body: PlanBody, reading: CommandReading) -> PlanBody:
+    """Return a body whose fields hold what a command says that was read.
+
+    Raises:
+        InputFault: it serves a folder of another machine.
+        RefusedCommand: the release's own parser refuses it.
+        InvalidRequest: a value in it is out of range, or it names no model.
+    """
     if reading.unknown or reading.faults:
         raise RefusedCommand(reading)
     changed: dict[str, Any] = {"command": None, "serve": _serve(body, reading)}
@@ -61,7 +72,7 @@ def without_command(body: PlanBody) -> tuple[PlanBody, CommandReading | None]:
         changed["revision"] = revision.value
     if body.engine.version is None and not body.engine.versions:
         changed["engine"] = body.engine.model_copy(update={"version": _version(reading)})
-    return body.model_copy(update=changed), reading
+    return body.model_copy(update=changed)
 
 
 def with_gpu_of_command(

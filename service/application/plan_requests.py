@@ -70,6 +70,7 @@ from service.hub.errors import (
 )
 from service.hub.fetched_config import CONFIG, FetchedConfig
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
+from service.speed.prices import Price, PriceKind, PriceList
 
 Place: TypeAlias = tuple[int | str, ...]
 """Keys and indices down to a value."""
@@ -239,10 +240,36 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         workload,
         Objective(body.objective),
         body.free_memory_bytes,
+        prices=_prices(body, services),
         with_levers="levers" in body.include,
         counts=counts,
         search=body.search,
     )
+
+
+def _prices(body: PlanBody, services: PlanServices) -> PriceList:
+    """Return the prices of a body, then those of the service.
+
+    Raises:
+        InvalidRequest: the cheapest tokens are asked for, and no tokens are put out.
+        InputFault: a price is of a GPU type that the catalog lacks.
+    """
+    if body.objective == "cost" and (body.workload is None or not body.workload.output_tokens):
+        words = "with `output_tokens` is needed where the objective is `cost`"
+        raise InvalidRequest([("/workload", words)])
+    kind = PriceKind(body.price_kind)
+    given = tuple(
+        Price(
+            gpu=_known_gpu(each.gpu, f"/prices/{index}/gpu", services.gpus).id,
+            usd_per_gpu_hour=each.usd_per_gpu_hour,
+            kind=PriceKind(each.kind or kind),
+            provider=each.provider,
+            as_of=each.as_of,
+            source="given",
+        )
+        for index, each in enumerate(body.prices)
+    )
+    return PriceList((given, services.prices), kind)
 
 
 def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:

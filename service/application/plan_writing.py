@@ -28,6 +28,7 @@ from service.application.schemas.parts import PLAIN, Parts, Texts
 from service.application.schemas.plain_values import plain
 from service.application.schemas.plan import EngineAnswer, GpuCountAnswer, PlanAnswer
 from service.application.schemas.refusal import ErrorAnswer
+from service.application.schemas.speed import CostAnswer, SpeedAnswer
 from service.application.schemas.upgrade import UpgradeAnswer
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.kv_cache import KvCache
@@ -152,6 +153,8 @@ def _candidate(candidate: Candidate, parts: Parts, sources: Texts) -> dict[str, 
         "memory": None if memory is None else _memory(memory, parts, sources),
         "kv_cache": None if cache is None else _cache(cache, parts),
         "admission": None if admission is None else _admission(admission, parts),
+        **({} if candidate.speed is None else {"speed": plain(SpeedAnswer, candidate.speed)}),
+        **({} if candidate.cost is None else {"cost": plain(CostAnswer, candidate.cost)}),
         "warnings": [words for words in candidate.warnings if words not in notes],
     }
     if parts.cache:

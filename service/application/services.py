@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from service.gpus.catalog import GpuCatalog
     from service.hub.model_source import ModelSource
     from service.hub.snapshot import BundledSnapshot
+    from service.speed.prices import Price
     from service.store.database import Database
     from service.store.jobs import JobStore
     from service.store.learned import LearnedCalibration
@@ -47,6 +48,8 @@ class PlanServices:
     snapshot: BundledSnapshot
     gpus: GpuCatalog
     recent_models: RecentModels = field(default_factory=RecentModels, kw_only=True)
+    prices: tuple[Price, ...] = field(default=(), kw_only=True)
+    """Prices of the operator's own file, which come before those of the package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +61,6 @@ class Services(PlanServices):
 
 def with_probes(planning: PlanServices, probes: Probes) -> Services:
     """Return the parts that a plan needs, together with the stores of probes."""
-    return Services(planning.plan, planning.models, planning.snapshot, planning.gpus, probes)
+    return Services(
+        planning.plan, planning.models, planning.snapshot, planning.gpus, probes, prices=planning.prices
+    )

@@ -1,16 +1,15 @@
 """The bundled facts on attention backends, parsed once."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from packaging.version import Version
 
 from service.backends.backend import EngineFailure, KernelBlockSizes
 from service.backends.conditions import AnyOf, OutcomeRule, rules_on
+from service.bundled_toml import read_toml
 from service.engines.dated import read_timeline
 from service.engines.refusal import Stage
 from service.engines.timeline import InvalidTimeline, Timeline
@@ -224,7 +223,7 @@ class _DatedBackend:
 def _bundled() -> Mapping[str, Any]:
     merged: dict[str, Any] = {"backends": {}}
     for name in _FILES:
-        raw = tomllib.loads(files("service.backends").joinpath(name).read_text("utf-8"))
+        raw = read_toml("service.backends", name)
         merged["backends"].update(raw.pop("backends", {}))
         merged.update(raw)
     return merged

@@ -3,18 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
 from service.application.plan_requests import invalid_request
-from service.application.problems.problem_of import HANDLED_ERRORS, problem_of
 from service.application.schemas.plan_body import PLACES
-from service.application.schemas.problem import Problem
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from service.application.schemas.problem import Problem
 
 ARGUMENTS: Final = frozenset({"model", "command"})
 """Values that are words of the command line and no options."""
@@ -39,18 +40,28 @@ def exits_on_bad_input() -> Iterator[None]:
     except OSError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None
-    except HANDLED_ERRORS as error:
+    except typer.Exit:
+        raise
+    except _handled_errors() as error:
         raise _exit(error) from None
 
 
+def _handled_errors() -> tuple[type[Exception], ...]:
+    from service.application.problems.problem_of import HANDLED_ERRORS  # noqa: PLC0415 - most commands fail not
+
+    return HANDLED_ERRORS
+
+
 def _exit(error: Exception) -> typer.Exit:
+    from service.application.problems.problem_of import problem_of  # noqa: PLC0415 - as above
+
     problem = problem_of(error)
     for line in _lines(error, problem):
         typer.echo(line, err=True)
     return typer.Exit(ExitCode.BAD_INPUT)
 
 
-def _lines(error: Exception, problem: Problem) -> Iterator[str]:
+def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
     """Yield what is wrong, each value by the name of its option."""
     if isinstance(error, InvalidRequest) and problem.errors:
         yield from (

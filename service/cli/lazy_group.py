@@ -94,6 +94,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "check_app",
         "Dry-run exactly the command given: `vllm serve MODEL` with these flags and the engine's defaults.",
     ),
+    "colocate": CommandEntry(
+        "service.cli.colocate",
+        "colocate_app",
+        "Plan the engines in FILE on the same GPUs, each with the memory that those before it left free.",
+    ),
     "probe": CommandEntry(
         "service.cli.probe",
         "probe_app",

@@ -15,7 +15,6 @@ from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.plan_body import MAX_COMMAND, Format
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
@@ -30,6 +29,7 @@ from service.hub.local_model import local_model
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.plan_services import build_plan_services
 from service.settings import Settings
+from service.store.stored_measurements import may_have_measurements
 
 WORDS: Final = typer.Argument(
     metavar="MODEL | -- COMMAND",
@@ -177,7 +177,9 @@ def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts
     """
     form = form or ("table" if sys.stdout.isatty() else "json")
     if form == "json":
-        typer.echo(PlanAnswer.of(answer, parts).model_dump_json())
+        from service.application.plan_writing import written_plan  # noqa: PLC0415 - people read tables
+
+        typer.echo(written_plan(answer, parts))
     elif form == "table":
         typer.echo(plan_text(answer, form, options), nl=False)
     else:
@@ -209,8 +211,9 @@ async def _answer(document: dict[str, Any], settings: Settings, local: FetchedCo
 
 
 async def _calibration(settings: Settings) -> Calibration:
-    """Return what this host's database teaches; without one, its libraries are not imported."""
-    if not settings.may_have_measurements:
+    """Return what this host's database teaches; without a measurement, its libraries are not imported."""
+    file = settings.database_file
+    if file is not None and not may_have_measurements(file):
         return NOTHING_LEARNED
     from service.logs import configure_service_logs  # noqa: PLC0415
     from service.probe_services import read_calibration  # noqa: PLC0415

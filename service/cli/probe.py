@@ -36,7 +36,8 @@ MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
 MODEL: Final = typer.Argument(help="Id on the Hub")
 NOT_MEASURED: Final = (
     *("search", "objective", "include", "compare"),
-    *("prompt_tokens", "output_tokens", "concurrent_requests"),
+    *("prompt_tokens", "output_tokens", "concurrent_requests", "request_rate", "shared_prefix_tokens"),
+    *("max_tpot_ms", "max_ttft_ms", "price", "price_kind"),
     *("model", "command"),
 )
 """What a probe has no use for, since it measures one start, and what its argument says."""

@@ -1,10 +1,10 @@
 """What a cache dtype costs in quality, as published: data with sources, none of it measured here."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final
+
+from service.bundled_toml import read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class CacheQuality:
 
 
 def _read(tables: str) -> Mapping[str, CacheQuality]:
-    text = files("service.engines").joinpath("cache_quality.toml").read_text("utf-8")
-    return {name: CacheQuality(**table) for name, table in tomllib.loads(text)[tables].items()}
+    found = read_toml("service.engines", "cache_quality.toml")[tables]
+    return {name: CacheQuality(**table) for name, table in found.items()}
 
 
 QUALITIES: Final = _read("dtypes")

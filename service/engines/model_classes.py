@@ -1,14 +1,13 @@
 """Which model classes each release can run."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.refusal import EngineRefusal, Stage
 
 
@@ -44,7 +43,7 @@ def _dropped(entry: Mapping[str, str]) -> Dropped:
 
 @cache
 def _bundled() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.engines").joinpath("model_classes.toml").read_text("utf-8"))
+    return read_toml("service.engines", "model_classes.toml")
 
 
 def check_model_class(class_name: str, release: Version) -> None:

@@ -1,16 +1,15 @@
 """Releases and patches that can be planned, how they were checked, and the rules each brings."""
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from datetime import date
 from enum import StrEnum
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any, Final, get_type_hints
 
 from packaging.version import InvalidVersion, Version
 
+from service.bundled_toml import read_toml
 from service.engines.dated import SUMMARY, parse_value, read_timeline, read_timelines, record_at
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -144,7 +143,7 @@ TOPICS: Final[Mapping[str, type]] = {
 
 
 def _load(name: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("service.engines").joinpath(name).read_text("utf-8"))
+    return read_toml("service.engines", name)
 
 
 def _read_rules(topic: str, tables: Mapping[str, Any]) -> Iterator[DatedRule]:

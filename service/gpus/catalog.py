@@ -1,14 +1,13 @@
 """The catalog of GPU types, read from the bundled gpus.toml."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Self
 
+from service.bundled_toml import read_toml
 from service.gpus.capability import ComputeCapability
 from service.gpus.derivation import Memory, memory_of
 from service.gpus.evidence import MemoryEvidence, Reader
@@ -167,10 +166,9 @@ def gpu_catalog() -> GpuCatalog:
     Raises:
         InvalidCatalog: the bundled data contradicts itself.
     """
-    data = files(__package__)
-    types = GpuCatalog.parse(tomllib.loads(data.joinpath("gpus.toml").read_text("utf-8"))).types
+    types = GpuCatalog.parse(read_toml("service.gpus", "gpus.toml")).types
     try:
-        slices = slices_of(types, tomllib.loads(data.joinpath("slices.toml").read_text("utf-8")))
+        slices = slices_of(types, read_toml("service.gpus", "slices.toml"))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidCatalog(f"bundled data of slices: {error!r}") from error
     return GpuCatalog(types, slices)

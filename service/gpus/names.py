@@ -1,12 +1,11 @@
 """Finds the GPU type that a person means by a name: an id, a product name, or what `nvidia-smi` prints."""
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
+from service.bundled_toml import read_toml
 from service.gpus.gpu_type import GpuType
 
 LONGEST_NAME: Final = 100
@@ -67,7 +66,7 @@ def gpus_named(text: str, types: Iterable[GpuType]) -> tuple[GpuType, ...]:
 @cache
 def common_names() -> Mapping[str, str]:
     """Return the ids of types by their short names, which are spelt as one word in lower case."""
-    raw = tomllib.loads(files(__package__).joinpath("common_names.toml").read_text("utf-8"))
+    raw = read_toml("service.gpus", "common_names.toml")
     return {_key(words_of(each["name"])): each["id"] for each in raw["name"]}
 
 

@@ -1,12 +1,12 @@
 """Replaces an incomplete ``hf_quant_config.json`` from ``repairs.toml`` when the snapshot is built."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
+
+from service.bundled_toml import read_toml
 
 DATA: Final = "repairs.toml"
 KINDS: Final = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
@@ -43,7 +43,7 @@ def repair(model_id: str, config: Mapping[str, Any], stored: Mapping[str, Any]) 
 
 @cache
 def _entries() -> Mapping[str, Mapping[str, Any]]:
-    data = tomllib.loads(files("service.hub").joinpath(DATA).read_text("utf-8"))
+    data = read_toml("service.hub", DATA)
     return {model_id: entry for entry in data["repairs"] for model_id in entry["models"]}
 
 

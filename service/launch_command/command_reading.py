@@ -1,8 +1,8 @@
 """What a plan takes from a start that somebody wrote down, and what that leaves in doubt."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
@@ -12,9 +12,11 @@ from service.engines.releases import RELEASES, resolve_release
 from service.gpus.capability import ComputeCapability
 from service.launch_command.carried_arguments import CarriedArguments, carried_arguments
 from service.launch_command.launch import Invocation, LaunchCommand
-from service.launch_command.launches import ReadLaunch, launch_of, read_launch
 from service.launch_command.releases import release_of
 from service.launch_command.sorting import SortedFlag, SortedFlags, sort_flags
+
+if TYPE_CHECKING:
+    from service.launch_command.launches import ReadLaunch
 
 MAX_DOUBTS: Final = 16
 """Flags that are named one by one as a reason for doubt."""
@@ -118,28 +120,44 @@ def read_command(command: str, version: str | None = None) -> CommandReading:
     Raises:
         UnreadableCommand: there is no start in it, or it cannot be read.
     """
-    read = read_launch(command, version)
+    first, *others = read_commands(command, version)
+    if not others:
+        return first
+    lines = ", ".join(f"line {each.launch.line}" for each in others)
+    note = (
+        f"The text starts the engine {len(others) + 1} times; also at {lines}. The first is planned; POST "
+        "/colocate (dryserve colocate) plans all of them on one GPU, in their order."
+    )
+    found = tuple((each.launch.line, each.launch.model) for each in others)
+    return replace(first, notes=(*first.notes, note), others=found)
+
+
+def read_commands(text: str, version: str | None = None) -> tuple[CommandReading, ...]:
+    """Return every start that a text gives, in its order; each as ``read_command`` reads a single one.
+
+    Raises:
+        UnreadableCommand: there is no start in it, or it cannot be read.
+    """
+    from service.launch_command.reading import read_invocations  # noqa: PLC0415 - many readers of many forms
+
+    return tuple(_reading(start, version) for start in read_invocations(text))
+
+
+def _reading(start: Invocation, version: str | None) -> CommandReading:
+    """Return one start as the release reads it that the caller or the text names, or the newest that can."""
+    from service.launch_command.launches import read_start  # noqa: PLC0415 - as above
+
+    read = read_start(start, version)
     notes = list(read.launch.notes)
     if version is None and read.launch.release.version is None and read.unknown:
         earlier = _release_with_all(read)
         if earlier is not None:
             names = ", ".join(error.spelling for error in read.unknown)
-            read = read_launch(command, str(earlier))
+            read = read_start(start, str(earlier))
             notes.append(f"vLLM {earlier} is the newest release that has all of its flags ({names}).")
-    if read.others:
-        lines = ", ".join(f"line {line}" for line, _ in read.others)
-        notes.append(
-            f"The text starts the engine {len(read.others) + 1} times; also at {lines}. The first is planned."
-        )
+    flags = sort_flags(read.launch, read.read_as)
     return CommandReading(
-        read.launch,
-        read.read_as,
-        sort_flags(read.launch, read.read_as),
-        read.unknown,
-        read.faults,
-        tuple(notes),
-        read.foreign,
-        read.others,
+        read.launch, read.read_as, flags, read.unknown, read.faults, tuple(notes), read.foreign
     )
 
 
@@ -149,13 +167,15 @@ def reading_of(start: Invocation, version: str | None) -> CommandReading:
     Raises:
         UnknownRelease: the version names no release that is modelled.
     """
+    from service.launch_command.launches import launch_of  # noqa: PLC0415 - as above
+
     release = resolve_release(version).release
     read = launch_of(start, release_of(start.image), arguments_of(release))
     flags = sort_flags(read.launch, release)
     return CommandReading(read.launch, release, flags, read.unknown, read.faults, start.notes, read.foreign)
 
 
-def _release_with_all(read: ReadLaunch) -> Version | None:
+def _release_with_all(read: "ReadLaunch") -> Version | None:
     """Return the newest release that has every flag of a start; ``None`` if no release has them all."""
     spellings = (*(error.spelling for error in read.unknown), *(flag.spelling for flag in read.launch.flags))
     return next((release for release in reversed(RELEASES) if _has_all(release, spellings)), None)

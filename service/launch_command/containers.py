@@ -10,7 +10,13 @@ from service.launch_command.documents import Text
 from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
 from service.launch_command.releases import is_engine_image
 from service.launch_command.shell_words import read_commands
-from service.launch_command.starts import argv_starts, entrypoint_start, shell_starts
+from service.launch_command.starts import (
+    argv_starts,
+    entrypoint_start,
+    seen_inside,
+    shell_starts,
+    visible_devices,
+)
 
 GPU_RESOURCE: Final = re.compile(r"(?:nvidia|amd|habana|gpu\.intel|aws\.amazon)\.(?:com|ai)/.{1,60}")
 _GPU_LABELS: Final = re.compile(
@@ -140,9 +146,7 @@ def compose_starts(document: Document) -> Iterator[Invocation]:
             else entrypoint_start(arguments, environment, LaunchForm.COMPOSE, image.text)
         )
         for start in found:
-            yield replace(
-                start, placement=_compose_placement(service, start.placement), notes=(*start.notes, *notes)
-            )
+            yield replace(start, placement=_compose_placement(service, start), notes=(*start.notes, *notes))
 
 
 def _compose_words(value: Any, environment: Mapping[str, Word]) -> list[Word]:  # noqa: ANN401
@@ -156,20 +160,29 @@ def _compose_words(value: Any, environment: Mapping[str, Word]) -> list[Word]:  
     return _words(value, {})
 
 
-def _compose_placement(service: Document, before: Placement) -> Placement:
+def _compose_placement(service: Document, start: Invocation) -> Placement:
+    before = start.placement
     deploy = _mapping(service.get("deploy"))
-    count: int | None = None
-    for key in ("reservations", "limits"):
-        for device in _list(_mapping(_mapping(deploy.get("resources")).get(key)).get("devices")):
-            ids = _list(_mapping(device).get("device_ids"))
-            count = count or len(ids) or _whole(_mapping(device).get("count"))
-    for device in _list(service.get("gpus")):
-        count = (
-            count or len(_list(_mapping(device).get("device_ids"))) or _whole(_mapping(device).get("count"))
-        )
+    resources = _mapping(deploy.get("resources"))
+    devices = [
+        _mapping(device)
+        for key in ("reservations", "limits")
+        for device in _list(_mapping(resources.get(key)).get("devices"))
+    ]
+    devices += map(_mapping, _list(service.get("gpus")))
+    ids = next((each for device in devices if (each := _list(device.get("device_ids")))), [])
+    seen = seen_inside(tuple(map(str, ids)), visible_devices(start.environment))
+    count = next(filter(None, map(_device_count, devices)), None)
     return replace(
-        before, gpus_per_node=count or before.gpus_per_node, replicas=_whole(deploy.get("replicas"))
+        before,
+        gpus_per_node=count or before.gpus_per_node or len(seen) or None,
+        replicas=_whole(deploy.get("replicas")),
+        devices=seen,
     )
+
+
+def _device_count(device: Document) -> int | None:
+    return len(_list(device.get("device_ids"))) or _whole(device.get("count"))
 
 
 # Kubernetes

@@ -55,6 +55,8 @@ class Placement:
     replicas: int | None = None
     gpu_name: str | None = None
     """Name of the GPU type that a scheduler is asked for."""
+    devices: tuple[str, ...] = ()
+    """GPUs that the start sees, by index or UUID, in their order; empty where the text does not name them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,16 +52,19 @@ def read_launch(command: str, version: str | None = None) -> ReadLaunch:
     Raises:
         UnreadableCommand: there is no start in it, or it cannot be read.
     """
-    found = read_invocations(command)
-    first = found[0]
-    release = release_of(first.image)
-    read_as = _table_release(version or release.version)
-    read = launch_of(first, release, arguments_of(read_as))
+    first, *rest = read_invocations(command)
+    read = read_start(first, version)
+    table = arguments_of(read.read_as)
     others = tuple(
-        (each.line, _model(each, read_options(each.words, each.settings, arguments_of(read_as)))[0])
-        for each in found[1:]
+        (each.line, _model(each, read_options(each.words, each.settings, table))[0]) for each in rest
     )
     return replace(read, others=others)
+
+
+def read_start(start: Invocation, version: str | None = None) -> ReadLaunch:
+    """Return one start; ``version`` as for ``read_launch``."""
+    release = release_of(start.image)
+    return launch_of(start, release, arguments_of(_table_release(version or release.version)))
 
 
 def _table_release(version: str | None) -> Version:

@@ -138,7 +138,7 @@ def _starts_of(command: SimpleCommand, form: LaunchForm, depth: int) -> Iterator
                 words[at + length :],
                 environment=environment,
                 image=_image_before(before),
-                placement=Placement(gpus_per_node=_visible(environment)),
+                placement=_seen(visible_devices(environment)),
             )
             return
         nested = _nested_text(words, at, word)
@@ -245,6 +245,7 @@ class _ContainerOptions:
     environment: dict[str, Word] = field(default_factory=dict)
     entrypoint: Word | None = None
     gpus: int | None = None
+    devices: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     def take(self, option: str, word: Word, outside: Shell) -> None:
@@ -255,7 +256,7 @@ class _ContainerOptions:
             case "--entrypoint":
                 self.entrypoint = word
             case "--gpus":
-                self.gpus = _gpus(word.text)
+                self.gpus, self.devices = _gpus(word.text), _listed_devices(word.text)
             case "--env-file":
                 self.notes.append(f"The variables in {_file(word.text)} are not known.")
             case _:
@@ -286,7 +287,8 @@ def _container_start(words: Sequence[Word], command: SimpleCommand, depth: int) 
     notes = list(options.notes)
     if image.missing:
         notes.append(f"The image is {image.text}, whose value the text does not give.")
-    gpus = options.gpus if options.gpus is not None else _visible(environment)
+    devices = seen_inside(options.devices, visible_devices(environment))
+    gpus = options.gpus if options.gpus is not None else len(devices) or None
     entrypoint = options.entrypoint
     if entrypoint is not None and entrypoint.text:
         program = (entrypoint, *arguments)
@@ -294,7 +296,11 @@ def _container_start(words: Sequence[Word], command: SimpleCommand, depth: int) 
     else:
         found = tuple(entrypoint_start(arguments, environment, LaunchForm.DOCKER, image.text))
     for start in found:
-        counted = replace(start.placement, gpus_per_node=gpus or start.placement.gpus_per_node)
+        counted = replace(
+            start.placement,
+            gpus_per_node=gpus or start.placement.gpus_per_node,
+            devices=devices or start.placement.devices,
+        )
         yield replace(start, line=command.line, placement=counted, notes=(*notes, *start.notes))
 
 
@@ -315,20 +321,36 @@ def _gpus(text: str) -> int | None:
     text = text.strip("'\"")
     if re.fullmatch(r"[0-9]{1,4}", text):
         return int(text)
-    found = _DEVICES.search(text)
     count = re.fullmatch(r"count=(\d{1,4})(?:,.*)?", text)
     if count is not None:
         return int(count[1])
-    return len([each for each in found[1].split(",") if each]) if found and "=all" not in text else None
+    return len(_listed_devices(text)) or None
 
 
-def _visible(environment: Shell) -> int | None:
-    """Return the number of GPUs that a variable leaves visible."""
+def _listed_devices(text: str) -> tuple[str, ...]:
+    """Return the devices that ``--gpus`` lists; none for a number of them, or all."""
+    found = _DEVICES.search(text.strip("'\""))
+    return tuple(filter(None, found[1].split(","))) if found and "=all" not in text else ()
+
+
+def _seen(devices: tuple[str, ...]) -> Placement:
+    return Placement(gpus_per_node=len(devices) or None, devices=devices)
+
+
+def seen_inside(outside: tuple[str, ...], inside: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the devices that a variable inside a container leaves of those that the container has."""
+    if not outside or not inside or not all(each.isdecimal() and int(each) < len(outside) for each in inside):
+        return inside or outside
+    return tuple(outside[int(each)] for each in inside)
+
+
+def visible_devices(environment: Shell) -> tuple[str, ...]:
+    """Return the GPUs that a variable leaves visible; none where it does not name them."""
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         word = environment.get(name)
         if word is not None and not word.missing and re.fullmatch(r"[\w-]+(,[\w-]+){0,127}", word.text):
-            return None if word.text in {"all", "void", "none", "-1"} else len(word.text.split(","))
-    return None
+            return () if word.text in {"all", "void", "none", "-1"} else tuple(word.text.split(","))
+    return ()
 
 
 def json_words(text: str) -> tuple[Word, ...] | None:

@@ -1,13 +1,12 @@
 """Reads groups of dated constants from the TOML files of this package."""
 
-import tomllib
 from collections.abc import Hashable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.dated import read_timelines, record_at
 from service.engines.timeline import Timeline
 
@@ -34,4 +33,4 @@ def _timelines(group: type, data: str, table: str | None) -> Mapping[str, Timeli
 
 @cache
 def _bundled(data: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("service.memory").joinpath(data).read_text("utf-8"))
+    return read_toml("service.memory", data)

@@ -1,12 +1,11 @@
 """How fast a GPU type reads memory, multiplies matrices and exchanges with its neighbours at best."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
+from service.bundled_toml import read_toml
 from service.gpus.gpu_type import GpuType
 from service.speed.step_work import Precision
 
@@ -35,7 +34,7 @@ class GpuSpeed:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.speed").joinpath("gpu_speed.toml").read_text("utf-8"))
+    return read_toml("service.speed", "gpu_speed.toml")
 
 
 @cache

@@ -27,6 +27,8 @@ class Load:
     output_tokens: float
     running: float
     """Requests that run at once."""
+    saturated: bool = False
+    """Whether no more can run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Speed:
     floor_tpot_ms: float
     """No step is faster: bytes by the peak bandwidth."""
     bound: Bound
+    saturated: bool
+    """Whether as many requests run as can; more would wait to be admitted."""
     basis: str
     """``calibrated``: GPUs like it have measured rows. ``assumed``: they have none."""
     source: str
@@ -99,6 +103,7 @@ def serving_speed(clock: StepClock, load: Load, *, capability: str, engines: int
         ),
         floor_tpot_ms=step.floor * MILLI,
         bound=step.bound,
+        saturated=load.saturated,
         basis=basis,
         source=SOURCES[basis].format(capability=capability),
     )

@@ -1,13 +1,13 @@
 """The constants of the time of one step, read once from ``speed.toml``, with a source for each."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from packaging.version import Version
+
+from service.bundled_toml import read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class SpeedConstants:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.speed").joinpath("speed.toml").read_text("utf-8"))
+    return read_toml("service.speed", "speed.toml")
 
 
 @cache

@@ -1,13 +1,12 @@
 """The engine's log messages and the known causes of failures, loaded once from the bundled TOML."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, Final
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.refusal import Stage
 from service.startup_log.templates import Template
 
@@ -53,7 +52,7 @@ class FailureCause:
 
 
 def _load(name: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("service.startup_log").joinpath(name).read_text("utf-8"))
+    return read_toml("service.startup_log", name)
 
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:

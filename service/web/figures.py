@@ -40,3 +40,8 @@ def percent(part: int, whole: int) -> str:
 def plain(text: str) -> str:
     """Return a text without characters that change how the text around them is shown."""
     return " ".join(printable(text).split())
+
+
+def plain_lines(text: str) -> str:
+    """Return a text of several lines without characters that change how the text around them is shown."""
+    return printable(text)

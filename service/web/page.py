@@ -10,15 +10,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from service import __version__
 from service.advisor.plan_types import Plan
 from service.application.schemas.problem import Problem
+from service.explanation.explanation_types import Explanation
 from service.units import gib_text
 from service.web.assets import asset_link
 from service.web.examples import EXAMPLES
-from service.web.figures import plain
+from service.web.figures import plain, plain_lines
+from service.web.log_screen import log_screen
 from service.web.page_question import PageQuestion
 from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import SCREENS, Screen
 
-PAGES: Final = (("Plan", "."),)
+PAGES: Final = (("Plan", "."), ("Log", "log"))
 """Pages that every page links to."""
 
 
@@ -81,6 +83,23 @@ def plan_page(plan: Plan, screen: Screen, question: PageQuestion, form: Question
     )
 
 
+def log_page(beside: PageQuestion, text: str = "", explanation: Explanation | None = None) -> str:
+    """Return the page of a log: the form alone, or with the explanation of a text."""
+    view = None if explanation is None else log_screen(explanation, text)
+    title = "Log · dryserve" if view is None else f"{view.headline} · dryserve"
+    return _render(
+        "log.html", title=title, page="Log", beside=beside, text=plain_lines(text), view=view, problem=None
+    )
+
+
+def log_problem_page(problem: Problem, beside: PageQuestion, text: str) -> str:
+    """Return the page that says why a log cannot be explained."""
+    title = f"{problem.title} · dryserve"
+    return _render(
+        "log.html", title=title, page="Log", beside=beside, text=plain_lines(text), view=None, problem=problem
+    )
+
+
 def problem_page(problem: Problem, question: PageQuestion, form: QuestionForm) -> str:
     """Return the page that says what is wrong with a question."""
     faults = tuple((parameter_at(each.pointer), each.detail) for each in problem.errors or ())
@@ -109,7 +128,7 @@ def _subject(plan: Plan) -> str:
 def _tabs(plan: Plan, question: PageQuestion) -> Iterator[ScreenLink]:
     one = len(plan.plans) == 1
     for screen in SCREENS.values():
-        if screen.one_gpu == one:
+        if screen.suits(len(plan.plans)):
             yield ScreenLink(screen.name, screen.label, question.changed(view=screen.name).link())
         elif one:
             everywhere = question.planned.changed(gpu=None, view=screen.name)

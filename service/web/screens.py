@@ -11,8 +11,10 @@ from service.advisor.plan_types import Plan
 from service.web.answer_screen import answer_screen
 from service.web.context_screen import context_screen
 from service.web.heat_map import gpus_screen
+from service.web.model_screen import model_screen
 from service.web.page_question import PageQuestion
 from service.web.pages_screen import pages_screen
+from service.web.releases_screen import releases_screen
 
 Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]
 View: TypeAlias = Callable[[Plan, PageQuestion], Any]
@@ -26,14 +28,18 @@ class Screen:
     label: str
     view: View
     """Returns the values that its template shows."""
-    one_gpu: bool = True
-    """Whether it shows the plan of one GPU type."""
+    one_gpu: bool | None = True
+    """Whether it shows the plan of one GPU type, or of several; ``None`` where that does not matter."""
     prepare: Prepare = lambda request: request
     """Adds to a request what the screen needs."""
     drawing: Callable[[Any], Markup] | None = None
     """Returns the drawing that can be exported, from the view."""
     rows: Callable[[Any], list[list[str]]] | None = None
     """Returns the table that can be exported, from the view; the first row has the names of columns."""
+
+    def suits(self, gpus: int) -> bool:
+        """Whether it can show the plan of so many GPU types."""
+        return self.one_gpu is None or self.one_gpu == (gpus == 1)
 
     @property
     def template(self) -> str:
@@ -67,12 +73,29 @@ CONTEXT: Final = Screen(
     drawing=lambda view: view.drawing,
     rows=lambda view: view.table,
 )
+RELEASES: Final = Screen(
+    "releases",
+    "Releases",
+    releases_screen,
+    drawing=lambda view: view.drawing,
+    rows=lambda view: view.table,
+)
+MODEL: Final = Screen(
+    "model",
+    "Model",
+    model_screen,
+    one_gpu=None,
+    drawing=lambda view: view.drawing,
+    rows=lambda view: view.table,
+)
 GPUS: Final = Screen("gpus", "GPU types", gpus_screen, one_gpu=False, rows=lambda view: view.table)
-SCREENS: Final[Mapping[str, Screen]] = {each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT)}
+SCREENS: Final[Mapping[str, Screen]] = {
+    each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT, RELEASES, MODEL)
+}
 
 
 def screen_for(question: PageQuestion, gpus: int) -> Screen:
     """Return the screen that a question names, or the first that suits a number of GPU types."""
-    fitting = [each for each in SCREENS.values() if each.one_gpu == (gpus == 1)]
+    fitting = [each for each in SCREENS.values() if each.suits(gpus)]
     named = SCREENS.get(question.value("view"))
     return named if named in fitting else (fitting or [ANSWER])[0]

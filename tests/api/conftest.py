@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.api.app import create_app
+from service.api.app_options import AppOptions
 from service.application.services import Services
 from service.bootstrap import build_services
 from service.settings import Settings
@@ -50,7 +51,7 @@ async def served(database_url: str) -> AsyncIterator[tuple[FastAPI, TokenStore]]
     database = Database(database_url)
     nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
     services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
-    yield create_app(services, open_reads=True), services.probes.tokens
+    yield create_app(services, AppOptions(open_reads=True)), services.probes.tokens
     await database.close()
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from service.api.caller_quota import CallerQuota
+from service.api.errors import Overloaded
 from service.api.examples import NODE
 from service.api.middleware.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
 from service.api.middleware.body_limit import MAX_BODY_BYTES
-from service.api.work_lanes import CallerQuota, TooBusy
 from service.store.measurements import BATCH_SIZE
 from service.store.tokens import Scope, TokenStore
 from tests.api.test_probes import (
@@ -62,7 +63,7 @@ async def test_bodies_together_have_a_bound(bearer: Bearer, size: int, together:
     held = [requested(held_body(size, until)) for _ in range(together // size)]
     await resolved(held)
     reply = await requested(b" " * size)
-    assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
+    assert (reply.status_code, reply.json()["type"]) == (503, "/problems/overloaded")
     assert reply.headers["retry-after"] == "5"
     # Bodies of the other size have a bound of their own.
     other = await requested(b" " * (SMALL_BYTES if size > SMALL_BYTES else MAX_BODY_BYTES))
@@ -75,7 +76,7 @@ async def test_bodies_together_have_a_bound(bearer: Bearer, size: int, together:
 def test_waiting_requests_are_counted_for_each_caller() -> None:
     quota = CallerQuota(1)
     with quota.hold("a"):
-        with pytest.raises(TooBusy), quota.hold("a"):
+        with pytest.raises(Overloaded), quota.hold("a"):
             pass
         with quota.hold("b"):
             pass
@@ -93,7 +94,7 @@ async def test_streams_of_one_token_have_a_bound(bearer: Bearer, served: Served)
         while not quota._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
         reply = await operator.get(path)
-        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
+        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/overloaded")
         await operator.delete(f"/probes/{probe['id']}")
         assert (await following).status_code == 200
         # Its place is free again.
@@ -109,7 +110,7 @@ async def test_polls_of_one_token_have_a_bound(bearer: Bearer, served: Served) -
         while not served[0].state.lanes.polls._taken:  # noqa: ASYNC110, SLF001 - it tells of no event
             await asyncio.sleep(0.01)
     refused = await worker.post("/leases", json=LEASE)
-    assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-busy")
+    assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
     assert int(refused.headers["retry-after"]) > 0
     assert (await other.post("/leases", json=LEASE)).status_code == 204
     assert (await waiting).status_code == 204

@@ -206,6 +206,32 @@ async def test_an_answer_that_is_not_read_is_cut_off(services: Services) -> None
         writer.close()
 
 
+async def test_answers_that_wait_to_be_read_have_a_limit_together(services: Services) -> None:
+    app = create_app(services)
+
+    @app.get("/long")
+    def long() -> Any:  # noqa: ANN401 - any response
+        return "x" * (16 << 20)
+
+    async with engine_config(app, ConnectionLimits(100, unread_bytes=40 << 20)) as port:
+        opening = b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        waiting = []
+        for _ in range(5):
+            waiting.append(await opened(port, opening))
+            assert (await waiting[-1][0].readline()).startswith(b"HTTP/1.1 200")
+        received = []
+        for reader, writer in waiting:
+            try:
+                received.append(len(await reader.read()) > 16 << 20)
+            except ConnectionResetError:
+                received.append(False)
+            writer.close()
+        # Those that waited longest were cut off.
+        assert received == sorted(received)
+        assert received[0] is False
+        assert received[-1] is True
+
+
 async def test_operators_are_answered_however_many_questions_are_asked(services: Services) -> None:
     gate = threading.Event()
 

@@ -51,7 +51,7 @@ PYDANTIC = (
         ),
         (
             {**GEMMA, "objective": "speed"},
-            "/objective must be 'accuracy', 'tokens' or 'balanced' (got 'speed')",
+            "/objective must be 'accuracy', 'tokens', 'balanced' or 'cost' (got 'speed')",
         ),
         ({**GEMMA, "modell": "x"}, "/modell is not known; the nearest name is model"),
         ({**GEMMA, "model": 3}, "/model must be text (got 3)"),

@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.app import create_app
+from service.api.app_options import AppOptions
 from service.api.examples import (
     EXAMPLES,
     H100,
@@ -345,7 +346,9 @@ async def test_plans_do_without_a_database(tmp_path_factory: pytest.TempPathFact
     file.write_text("no folder")
     database = Database(f"sqlite:///{file}/x.db")
     nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
-    app = create_app(build_services(Settings(HF_HUB_OFFLINE=True), nobody, database), open_reads=True)
+    app = create_app(
+        build_services(Settings(HF_HUB_OFFLINE=True), nobody, database), AppOptions(open_reads=True)
+    )
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 1))
     async with Client(transport=transport, base_url="http://localhost") as client:
         assert (await client.post("/plan", json=PROBE["plan"])).status_code == 200

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 
 from service.api.app import create_app
+from service.api.app_options import AppOptions
 from service.api.connections import OPERATORS_CONNECTIONS, ConnectionLimits, protocol_of
 from service.api.metrics import Metrics
 from service.api.refusals import LOG_SECONDS, ConnectionRefusal, RefusalLog
@@ -137,7 +138,8 @@ async def test_an_unusable_database_is_in_the_metrics() -> None:
     database = Database("postgresql://test@127.0.0.1:1/none")
     nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
     app = create_app(
-        services := build_services(Settings(HF_HUB_OFFLINE=True), nobody, database), open_reads=True
+        services := build_services(Settings(HF_HUB_OFFLINE=True), nobody, database),
+        AppOptions(open_reads=True),
     )
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 4711))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

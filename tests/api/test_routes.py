@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from service import __version__
 from service.api.app import create_app
+from service.api.app_options import AppOptions
 from service.application.services import Services
 from tests.api.plan_bodies import GEMMA
 
@@ -104,7 +105,7 @@ def test_no_web_page_may_ask_by_default(client: TestClient) -> None:
 
 
 def test_a_named_origin_may_ask(services: Services) -> None:
-    app: FastAPI = create_app(services, cors_origins=["https://page.test"])
+    app: FastAPI = create_app(services, AppOptions(cors_origins=("https://page.test",)))
     with TestClient(app) as client:
         allowed = client.get("/livez", headers={"Origin": "https://page.test"})
         other = client.get("/livez", headers={"Origin": "https://other.test"})

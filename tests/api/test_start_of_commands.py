@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import typer.main
 
 from service.cli.lazy_group import COMMANDS
 from service.cli.main import cli
+from service.store.stored_measurements import may_have_measurements
 
 SERVER = {"fastapi", "starlette", "uvicorn", "prometheus_client", "service.api", "service.worker"}
 DATABASE = {"sqlalchemy", "alembic", "aiosqlite", "asyncpg"}
@@ -74,3 +77,22 @@ def test_a_plan_reads_the_measurements_of_a_database_that_exists(tmp_path: Path)
     assert code == 0
     assert "sqlalchemy" in modules
     assert not modules & SERVER
+
+
+def test_a_database_without_measurements_is_not_read_by_its_libraries(tmp_path: Path) -> None:
+    database = tmp_path / ".local/share/dryserve/dryserve.db"
+    question = ("plan", "Qwen/Qwen3-8B", "--gpu", "h100-sxm-80gb")
+    assert not may_have_measurements(database)
+    code, _ = _imported(tmp_path, "database", "upgrade")
+    assert code == 0
+    assert not may_have_measurements(database)
+    code, modules = _imported(tmp_path, *question)
+    assert code == 0
+    assert not modules & DATABASE
+    with closing(sqlite3.connect(database)) as connection, connection:
+        columns = ("digest", "key", "measured_at", "stored_at", "document")
+        insert = f"INSERT INTO measurements ({', '.join(columns)}) VALUES ('d', 'k', 0, 0, '{{}}')"  # noqa: S608
+        connection.execute(insert)
+    assert may_have_measurements(database)
+    database.write_bytes(b"no database at all")
+    assert may_have_measurements(database), "whoever reads it says what is wrong"

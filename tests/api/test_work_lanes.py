@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,8 +17,13 @@ from starlette.requests import Request
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.api.app import create_app
-from service.api.work_lanes import CallerLeft, Durations, Lane, TooBusy, WorkLanes
+from service.api.app_options import AppOptions
+from service.api.durations import Durations
+from service.api.errors import CallerLeft, Overloaded
+from service.api.lane import Lane
+from service.api.work_lanes import WorkLanes, WorkLimits
 from service.application.services import Services
+from service.checkpoints import checkpoint
 from tests.api.conftest import Client
 
 PATIENCE = 30
@@ -51,7 +57,7 @@ def gate() -> Iterator[Gate]:
 @pytest.fixture
 def gated(services: Services, gate: Gate) -> FastAPI:
     held = replace(services, plan=lambda question: gate.plan(services.plan, question))
-    return create_app(held, queue_limit=2)
+    return create_app(held, AppOptions(work=WorkLimits(large_waiting=2)))
 
 
 def caller(app: FastAPI, peer: str = "10.0.0.1") -> Client:
@@ -87,7 +93,7 @@ async def test_a_full_queue_says_when_to_ask_again(gated: FastAPI, gate: Gate) -
         large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
         await waits(gated.state.lanes.large, 2)
         reply = await client.post("/plan", json=LARGE)
-        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/too-busy")
+        assert (reply.status_code, reply.json()["type"]) == (503, "/problems/overloaded")
         assert reply.headers["content-type"] == "application/problem+json"
         assert int(reply.headers["retry-after"]) == reply.json()["retry_after"] >= 1
         gate.opened.set()
@@ -150,7 +156,7 @@ def request_of(peer: str, left: asyncio.Event | None = None) -> Request:
 
 
 async def test_callers_are_served_in_rotation_and_each_in_its_order() -> None:
-    lane, opened, done = Lane(100), threading.Event(), list[str]()
+    lane, opened, done = Lane(100, 1000), threading.Event(), list[str]()
 
     def work(name: str) -> Callable[[], None]:
         return lambda: done.append(name)
@@ -169,7 +175,7 @@ async def test_callers_are_served_in_rotation_and_each_in_its_order() -> None:
 
 
 async def test_the_lane_goes_on_after_faults_and_after_those_who_leave() -> None:
-    lane, opened, left = Lane(100), threading.Event(), asyncio.Event()
+    lane, opened, left = Lane(100, 1000), threading.Event(), asyncio.Event()
 
     def fail() -> None:
         raise ValueError("x")
@@ -195,13 +201,74 @@ async def test_the_lane_goes_on_after_faults_and_after_those_who_leave() -> None
 
 
 async def test_who_is_alone_is_refused_at_the_bound() -> None:
-    lane, opened = Lane(0), threading.Event()
+    lane, opened = Lane(0, 1000), threading.Event()
     held = asyncio.create_task(lane.run(lambda: opened.wait(PATIENCE), request_of("a")))
     await asyncio.sleep(0.01)
-    with pytest.raises(TooBusy):
+    with pytest.raises(Overloaded):
         await lane.run(lambda: None, request_of("a"))
     opened.set()
     await held
+
+
+async def test_running_work_ends_when_its_caller_leaves() -> None:
+    lane, left, started = Lane(100, 1000), asyncio.Event(), threading.Event()
+
+    def endless() -> None:
+        started.set()
+        while True:
+            checkpoint()
+
+    leaving = asyncio.create_task(lane.run(endless, request_of("a", left)))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    left.set()
+    with pytest.raises(CallerLeft):
+        await asyncio.wait_for(leaving, PATIENCE)
+    assert await lane.run(lambda: 5, request_of("b")) == 5
+
+
+async def test_work_that_waited_as_long_as_it_may_is_refused() -> None:
+    lane, opened = Lane(100, 0.5), threading.Event()
+    held = asyncio.create_task(lane.run(lambda: opened.wait(PATIENCE), request_of("a")))
+    await asyncio.sleep(0.01)
+    with pytest.raises(Overloaded):
+        await asyncio.wait_for(lane.run(lambda: None, request_of("a")), PATIENCE)
+    opened.set()
+    assert await held
+    assert (lane.busy, lane.waiting) == (False, 0)
+
+
+def test_a_request_is_refused_before_it_is_read_where_its_work_would_be() -> None:
+    lane = Lane(2, 1000)
+    with ExitStack() as inside:
+        for _ in range(3):
+            inside.enter_context(lane.admit(request_of("a")))
+        with pytest.raises(Overloaded), lane.admit(request_of("a")):
+            pass
+        # Another caller may still displace one of the first caller's.
+        with lane.admit(request_of("b")):
+            pass
+    with lane.admit(request_of("a")):
+        pass
+
+
+def test_so_much_may_wait_as_gets_its_turn_in_time() -> None:
+    lane = Lane(1000, 10)
+    with ExitStack() as inside:
+        for _ in range(10):
+            inside.enter_context(lane.admit(request_of("a")))
+        with pytest.raises(Overloaded):
+            [inside.enter_context(lane.admit(request_of("a"))) for _ in range(100)]
+
+
+async def test_a_question_about_all_gpu_types_is_refused_unread(gated: FastAPI, gate: Gate) -> None:
+    async with caller(gated) as client, asyncio.timeout(PATIENCE):
+        large = [asyncio.create_task(client.post("/plan", json=LARGE)) for _ in range(3)]
+        await waits(gated.state.lanes.large, 2)
+        unreadable = b'{"model": '
+        assert (await client.post("/plan", content=unreadable)).status_code == 503
+        assert (await client.post("/plan", content=unreadable + b'"gpus"')).status_code == 415
+        gate.opened.set()
+        await asyncio.gather(*large)
 
 
 async def test_short_work_is_done_on_the_loop_once_it_is_known_to_be_short() -> None:

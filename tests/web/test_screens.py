@@ -113,3 +113,43 @@ def test_a_screen_for_one_gpu_type_falls_back(page: Page) -> None:
 def test_unknown_screens_show_the_first(client: TestClient, view: str) -> None:
     asked = {"model": "Qwen/Qwen3-8B", "gpu": "l40s-48gb", "view": view}
     assert "verdict-h" in client.get("/plan", params=asked, headers={"Accept": BROWSER}).text
+
+
+def test_releases_are_those_of_the_upgrades(client: TestClient, page: Page) -> None:
+    start: dict[str, Any] = {
+        "model": "google/gemma-4-31B-it",
+        "gpu": "rtx-3090-24gb",
+        "tensor_parallel_size": 2,
+        "max_model_len": 131072,
+        "max_num_batched_tokens": 2048,
+        "kv_cache_dtype": "auto",
+        "kv_cache_memory_bytes": 12390980648,
+    }
+    html = page(**start, engine_version="0.19.0", view="releases")
+    shown = words(html)
+    steps = [("0.20.0", "0.20.1"), ("0.25.1", "0.26.0")]
+    for before, after in steps:
+        answer = client.get("/plan", params={**start, "compare": [before, after]}).json()["upgrades"][0]
+        assert answer["changed"]
+        assert f"{before} to {after}" in shown
+        assert f"tokens: {answer['before']['tokens']:,} became {answer['after']['tokens']:,}" in shown
+        for cause in answer["causes"]:
+            assert cause["rule"] in shown
+            assert cause["source"] in shown
+
+
+def test_the_model_is_that_of_the_json(client: TestClient, page: Page) -> None:
+    for model in ("google/gemma-4-E4B-it", "Qwen/Qwen3.6-35B-A3B", "openai/gpt-oss-20b"):
+        known = client.get(f"/models/{model}").json()["architecture"]
+        html = page(model=model, gpu="l40s-48gb", view="model")
+        cells = re.findall(r"<title>layer (\d+): ([^<]+)</title>", html)
+        assert [int(number) for number, _ in cells] == list(range(known["num_layers"]))
+        for run in known["layers"]:
+            kind = known["attention"][run["attention"]]["kind"].replace("_", " ")
+            assert all(cells[number][1].startswith(kind) for number in range(run["first"], run["last"] + 1))
+        for dtype, each in known["cache_per_token"].items():
+            assert re.search(rf'<th scope="row">{dtype}</th><td class="num">{each["bytes"]:,}</td>', html)
+
+
+def test_the_model_is_shown_for_many_gpu_types_too(page: Page) -> None:
+    assert "Layers in order" in words(page(**CATALOG, view="model"))

@@ -68,7 +68,10 @@ class RequestLog:
         route = _route(scope)
         self._metrics.observe_request(scope["method"], route, status, seconds)
         fields: dict[str, Any] = {"method": scope["method"], "route": route, "status": status}
-        level = _log.error if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _log.info
+        level = _log.info
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # 503 is how a service that works refuses what is too much.
+            level = _log.warning if status == HTTPStatus.SERVICE_UNAVAILABLE else _log.error
         level("request", **fields, duration_ms=round(seconds * 1000, 3), request_id=request_id)
 
 

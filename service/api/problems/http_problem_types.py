@@ -9,12 +9,13 @@ from starlette.exceptions import HTTPException
 from service.api.errors import (
     Forbidden,
     MalformedJson,
+    Overloaded,
     ProblemTypeNotFound,
+    TimeLimitReached,
     TooManyConnections,
     Unauthorized,
     UnsupportedMediaType,
 )
-from service.api.work_lanes import TooBusy
 from service.application.problems import problem_types
 from service.application.problems.problem_type import ProblemType
 from service.application.problems.problem_types import INTERNAL_ERROR
@@ -82,14 +83,20 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "No such problem type",
         "GET /problems lists all problem types.",
     ),
-    TooBusy: ProblemType(
-        "too-busy",
+    Overloaded: ProblemType(
+        "overloaded",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Too many requests wait",
-        "Requests are answered one after another, and too many wait already. "
-        "`Retry-After` says when to repeat "
-        "the request; one for eight GPU types or fewer waits less. DRYSERVE_PLAN_QUEUE_LIMIT sets how many "
-        "large requests may wait.",
+        "Requests are answered one after another, and too many wait already. `Retry-After` says when to "
+        "repeat the request; one for fewer GPU types, or without `levers` and `details`, waits less. "
+        "DRYSERVE_PLAN_QUEUE_LIMIT sets how many large requests may wait.",
+    ),
+    TimeLimitReached: ProblemType(
+        "time-limit",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The request takes too long",
+        "The answer was not finished within the time limit of one request. Ask for fewer GPU types or "
+        "releases, or leave out `levers` and `details`. DRYSERVE_PLAN_SECONDS sets the limit.",
     ),
     TooManyConnections: ProblemType(
         "too-many-connections",
@@ -106,7 +113,7 @@ TYPE_BY_STATUS: Final[Mapping[int, ProblemType]] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: BODY_TOO_LARGE,
-    HTTPStatus.SERVICE_UNAVAILABLE: TYPE_BY_ERROR[TooBusy],
+    HTTPStatus.SERVICE_UNAVAILABLE: TYPE_BY_ERROR[Overloaded],
     HTTPStatus.REQUEST_URI_TOO_LONG: ADDRESS_TOO_LONG,
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: HEADERS_TOO_LARGE,
 }

@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from service.api.auth import Operator, Reader
 from service.api.dependencies import Accept, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
+from service.api.work_lanes import WorkSize
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
@@ -83,7 +84,7 @@ async def import_measurements(
     """Store measurements that another service exported, except those that are stored already."""
     del operator
     lines = await request.body()
-    measurements = await run(lambda: read_lines(lines), large=True)
+    measurements = await run(lambda: read_lines(lines), size=WorkSize.LARGE)
     new = await services.probes.measurements.add(measurements)
     await services.probes.learned.refresh()
     return ImportAnswer(measurements=len(measurements), new=new)

@@ -14,6 +14,7 @@ from service.api.responses import (
     text_response,
 )
 from service.api.routes.log_body import LogRoute, condensed_log
+from service.api.work_lanes import WorkSize
 from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
@@ -64,10 +65,11 @@ async def explain_log(
     """
     operator = operator_of(caller) if body.keep else None
     text = condensed_log(request) or body.log
-    large = not isinstance(text, str) or len(text) > LONG_LOG
-    log = await run(lambda: read_log(text), large=large)
+    long = not isinstance(text, str) or len(text) > LONG_LOG
+    size = WorkSize.MEDIUM if long else WorkSize.SMALL
+    log = await run(lambda: read_log(text), size=size)
     start = await log_request(log, body, services)
-    explanation = await run(lambda: start.explain(log), large=large)
+    explanation = await run(lambda: start.explain(log), size=size)
     stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers

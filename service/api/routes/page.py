@@ -3,8 +3,10 @@
 import csv
 from collections.abc import Callable, Iterable
 from io import StringIO
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qs
 
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,12 +15,23 @@ from starlette.types import Scope
 
 from service.advisor.plan_types import Plan
 from service.api.dependencies import runner_of, services_of
+from service.api.plan_size import work_size
 from service.api.problems.handlers import HANDLED_ERRORS, problem_of
 from service.api.responses import instance, prefers_page
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.api.routes.explain import LONG_LOG
+from service.api.work_lanes import WorkSize
+from service.application.log_requests import log_request
+from service.application.plan_requests import (
+    answer_plan_request,
+    invalid_request,
+    plan_request,
+    read_plan_body,
+)
+from service.application.schemas.explanation import ExplainBody, ExplainParameters
 from service.application.services import Services
+from service.startup_log.log import read_log
 from service.web.assets import FOLDER, MEDIA_TYPES, asset
-from service.web.page import plan_page, problem_page, start_page
+from service.web.page import log_page, log_problem_page, plan_page, problem_page, start_page
 from service.web.page_question import PageQuestion
 from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import Screen, screen_for
@@ -38,6 +51,8 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Vary": "Accept",
 }
+MOST_FIELDS: Final = 16
+"""Fields of a form that are read."""
 IMMUTABLE: Final = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
@@ -117,6 +132,40 @@ async def get_table(request: Request) -> Response:
     return await _planned(request, question, written)
 
 
+async def get_log(request: Request) -> Response:
+    """Return the form for a log."""
+    return _html(log_page(PageQuestion.of(request.query_params.multi_items())))
+
+
+async def explain_log_page(request: Request) -> Response:
+    """Explain the log of a form; nothing of it is stored."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    text = "".join(fields.pop("log", ()))
+    beside = PageQuestion.of((name, values[-1]) for name, values in fields.items())
+    services = await services_of(request)
+    run = await runner_of(request)
+    size = WorkSize.MEDIUM if len(text) > LONG_LOG else WorkSize.SMALL
+    try:
+        body = ExplainBody.model_validate({**_beside(beside), "log": text})
+        log = await run(lambda: read_log(text), size=size)
+        start = await log_request(log, body, services)
+        explanation = await run(lambda: start.explain(log), size=size)
+    except ValidationError as error:
+        return _log_problem(request, invalid_request(error.errors(include_url=False)), beside, text)
+    except HANDLED_ERRORS as error:
+        return _log_problem(request, error, beside, text)
+    return _html(await run(lambda: log_page(beside, text, explanation), size=size))
+
+
+def _beside(beside: PageQuestion) -> dict[str, Any]:
+    return ExplainParameters.model_validate(dict(beside.pairs)).document()
+
+
+def _log_problem(request: Request, error: Exception, beside: PageQuestion, text: str) -> Response:
+    problem = problem_of(error, instance(request))
+    return _html(log_problem_page(problem, beside, text), problem.status)
+
+
 async def get_asset(request: Request) -> Response:
     """Return a file of the page."""
     name = request.path_params["name"]
@@ -135,7 +184,7 @@ async def _planned(
     screen = screen_for(question, len(asked.gpus))
     prepared = screen.prepare(asked)
     return await run(
-        lambda: written(answer_plan_request(prepared, services), screen), large=len(asked.gpus) > 1
+        lambda: written(answer_plan_request(prepared, services), screen), size=work_size(prepared)
     )
 
 
@@ -150,6 +199,8 @@ def _html(text: str, status: int = 200) -> Response:
 ROUTES: Final = (
     PageRoute("/", get_start),
     PageRoute("/plan", get_plan_page),
+    FileRoute("/log", get_log, methods=["GET"]),
+    FileRoute("/log", explain_log_page, methods=["POST"]),
     FileRoute("/plan.svg", get_drawing),
     FileRoute("/plan.csv", get_table),
     FileRoute(f"/{FOLDER}/{{name}}", get_asset),

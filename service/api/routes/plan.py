@@ -13,6 +13,7 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
+from service.api.plan_size import work_size
 from service.api.responses import (
     JSON,
     TEXT,
@@ -85,9 +86,6 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
         "content": {TEXT: {"schema": {"type": "string"}}},
     }
 }
-
-LARGE_GPUS: Final = 8
-"""Requests for more GPU types wait in the lane of large work."""
 
 QueryFormat = Annotated[
     Format | None,
@@ -163,18 +161,15 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
             return text_response(plan_text(plan, form)), verdicts
         return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
-    response, verdicts = await run(answer, large=_is_large(request), kind=_kind(request, body, form))
+    response, verdicts = await run(
+        answer, size=work_size(request, body.include), kind=_kind(request, body, form)
+    )
     count_verdicts(verdicts, metrics)
     if body.model is not None and services.models.is_shared:
         key = ModelKey.of(body.model, body.revision, request.engine.rules.checkpoints)
         content, kind = bytes(response.body), response.media_type or JSON
         store_answer(asked, WrittenAnswer(key, request.model, calibration, content, kind, verdicts))
     return response
-
-
-def _is_large(request: PlanRequest) -> bool:
-    """Whether a request takes some tenths of a second or more of one core."""
-    return len(request.gpus) > LARGE_GPUS or len(request.engine.compared) > 1
 
 
 def _kind(request: PlanRequest, body: PlanBody, form: Format) -> Hashable | None:

@@ -13,6 +13,7 @@ from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswe
 from service.application.schemas.memory import MemoryAnswer
 from service.application.schemas.parts import Parts, Texts
 from service.application.schemas.refusal import ErrorAnswer
+from service.application.schemas.speed import CostAnswer, SpeedAnswer
 
 
 class QualityAnswer(Output):
@@ -90,6 +91,13 @@ class CandidateAnswer(Output):
         description="How many requests of the workload run at once; null without a workload or without a "
         "cache"
     )
+    speed: SpeedAnswer | SkipJsonSchema[None] = optional(
+        "How fast it serves the workload. Left out without a workload with output tokens, without a cache, "
+        "with draft tokens, and on GPU types whose peaks are not known"
+    )
+    cost: CostAnswer | SkipJsonSchema[None] = optional(
+        "What it costs at this speed. Left out without a speed, and where no price of the GPU type is known"
+    )
     warnings: list[str] = Field(
         description="What a person should know before using it, the most important first"
     )
@@ -143,6 +151,8 @@ class CandidateAnswer(Output):
             memory=None if memory is None else MemoryAnswer.of(memory, parts, sources),
             kv_cache=None if cache is None else KvCacheAnswer.of(cache, parts),
             admission=None if admission is None else AdmissionAnswer.of(admission, parts),
+            speed=None if candidate.speed is None else SpeedAnswer.model_validate(candidate.speed),
+            cost=None if candidate.cost is None else CostAnswer.model_validate(candidate.cost),
             warnings=[words for words in candidate.warnings if words not in notes],
             **(_cache_part(candidate) if parts.cache else {}),
             curve=_curve(candidate) if parts.curve else None,

@@ -90,13 +90,13 @@ class EngineRowAnswer(Output):
     )
     cache_bytes: list[int] = Field(description="Bytes that it allocates for its cache on each GPU")
     unused_bytes: int | None = Field(
-        description="Bytes of the cache that the longest single request does not use, on all GPUs together; null where "
-        "it does not start"
+        description="Bytes of the cache that the longest single request does not use, on all GPUs together; null "
+        "where it does not start"
     )
     unused: list[UnusedAnswer] = Field(description="The parts of `unused_bytes`")
     own_tokens: int | None = Field(
-        description="The engine's own count of its cache in tokens, which does not compare between engines; null "
-        "where it does not start"
+        description="The engine's own count of its cache in tokens, which does not compare between engines; "
+        "null where it does not start"
     )
     own_tokens_are: str = Field(description="What that count means")
     budget: IntervalAnswer = Field(description="Bytes of the fullest GPU that the cache may take")

@@ -75,8 +75,8 @@ class LlamaServeInput(EngineServeInput):
 
     ctx_size: Cells | None = Field(
         default=None,
-        description="`-c`: cells of the context, one a token, of all slots together; 0: the model's own; left "
-        "out: what `--fit` chooses",
+        description="`-c`: cells of the context, one a token, of all slots together; 0: the model's own; "
+        "left out: what `--fit` chooses",
     )
     parallel: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         default=None, description="`-np`: slots; left out: 4 that share one cache"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from service.application.errors import InputFault
+from service.application.errors import InputFault, InvalidRequest
 from service.application.schemas.base import Input
 from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name, as_written
 from service.application.schemas.flags import FlagsInput
@@ -18,6 +18,7 @@ from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import is_own_gpu, read_own_gpu
 from service.nearest_names import nearest, quoted
+from service.speed.prices import HIGHEST
 
 MAX_GPUS: Final = 256
 MAX_PATCHES: Final = 16
@@ -34,6 +35,7 @@ Revision = Annotated[str, Field(min_length=1, max_length=128)]
 GpuId = Annotated[str, Field(min_length=1, max_length=100)]
 GpuTexts = Annotated[str, Field(min_length=1, max_length=1000)]
 """Names of GPU types, separated by commas, or the text of a GPU of the caller's own."""
+PriceText = Annotated[str, Field(min_length=3, max_length=120)]
 
 
 GpuCount = Annotated[
@@ -130,6 +132,12 @@ class EngineInput(Input):
     )
 
 
+Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
+PriceKindName = Literal["on_demand", "spot", "reserved", "total_cost_of_ownership"]
+PRICE_KIND: Final = "on_demand"
+MAX_PRICES: Final = 256
+
+
 class WorkloadInput(Input):
     """The requests that the engine is to serve."""
 
@@ -140,11 +148,45 @@ class WorkloadInput(Input):
     concurrent_requests: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
         default=1, description="Requests at the same time"
     )
+    request_rate: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None,
+        description="Requests that arrive per second: as many run as then overlap. Left out: a new one "
+        "arrives when another ends",
+    )
+    max_tpot_ms: Milliseconds | None = Field(
+        default=None, description="Most milliseconds between two tokens of an answer; left out: no limit"
+    )
+    max_ttft_ms: Milliseconds | None = Field(
+        default=None, description="Most milliseconds to the first token; left out: no limit"
+    )
+    shared_prefix_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = Field(
+        default=0,
+        description="Tokens at the start of all prompts that are alike: they are found in the cache and not "
+        "computed again",
+    )
+
+
+class PriceInput(Input):
+    """What an hour of a GPU costs the caller."""
+
+    gpu: GpuId = Field(description="GPU type by id or name")
+    usd_per_gpu_hour: Annotated[float, Field(gt=0, le=HIGHEST)] = Field(
+        description="US dollars for an hour of each of the GPUs"
+    )
+    kind: PriceKindName | None = Field(
+        default=None, description="On what terms; left out: those of `price_kind`"
+    )
+    provider: Annotated[str, Field(min_length=1, max_length=100)] = Field(
+        default="given", description="Who asks it"
+    )
+    as_of: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$", max_length=10)] | None = Field(
+        default=None, description="Day on which it held, as YYYY-MM-DD; left out: not known"
+    )
 
 
 Part = Literal["memory", "cache", "candidates", "levers", "curve", "details"]
 MAX_PARTS: Final = 8
-ObjectiveName = Literal["accuracy", "tokens", "balanced"]
+ObjectiveName = Literal["accuracy", "tokens", "balanced", "cost"]
 CommandFormat = Literal["command", "docker", "kubernetes"]
 TextFormat = Literal["table", CommandFormat]
 Format = Literal["json", TextFormat]
@@ -208,7 +250,16 @@ class PlanBody(Input):
     objective: ObjectiveName = Field(
         default="balanced",
         description="What is best: `accuracy` takes no lossy cache while a lossless one starts, `tokens` "
-        "takes the most capacity, `balanced` takes the least lossy cache that serves the workload",
+        "takes the most capacity, `balanced` takes the least lossy cache that serves the workload, `cost` "
+        "takes the cheapest output tokens of what serves the workload within its limits",
+    )
+    prices: Annotated[list[PriceInput], Field(max_length=MAX_PRICES)] = Field(
+        default_factory=list,
+        description="What an hour of a GPU costs; they come before the prices of the service, a dated "
+        "snapshot",
+    )
+    price_kind: PriceKindName = Field(
+        default=PRICE_KIND, description="Which prices to reckon with: those of different kinds do not compare"
     )
     include: Annotated[list[Part], Field(max_length=MAX_PARTS)] = Field(
         default_factory=list,
@@ -300,7 +351,28 @@ class PlanParameters(FlagsInput):
         default=None, description="Workload: requests at the same time; left out: 1"
     )
     objective: ObjectiveName | None = Field(
-        default=None, description="What is best: accuracy, tokens or balanced; left out: balanced"
+        default=None, description="What is best: accuracy, tokens, balanced or cost; left out: balanced"
+    )
+    request_rate: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None,
+        description="Workload: requests that arrive per second; left out: the next comes when one ends",
+    )
+    max_tpot_ms: Milliseconds | None = Field(
+        default=None, description="Workload: most milliseconds between two tokens; left out: no limit"
+    )
+    max_ttft_ms: Milliseconds | None = Field(
+        default=None, description="Workload: most milliseconds to the first token; left out: no limit"
+    )
+    shared_prefix_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+        default=None, description="Workload: tokens at the start of all prompts that are alike; left out: 0"
+    )
+    price: Annotated[list[PriceText], Field(max_length=MAX_PRICES)] | None = Field(
+        default=None,
+        description="US dollars for an hour of one GPU of a type, repeatable, as in `l4-24gb=0.7`; left out: "
+        "the prices of the service",
+    )
+    price_kind: PriceKindName | None = Field(
+        default=None, description="Which prices to reckon with; left out: on_demand"
     )
     include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
         default=None,
@@ -360,9 +432,27 @@ def gpu_choices(texts: Iterable[str]) -> list[str | dict[str, Any]]:
     return choices
 
 
+def price_choices(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the prices that texts state, such as ``l4-24gb=0.7``, as the list of the body.
+
+    Raises:
+        InvalidRequest: a text is no GPU type with a number behind ``=``.
+    """
+    choices: list[dict[str, Any]] = []
+    for index, text in enumerate(texts):
+        gpu, _, price = text.rpartition("=")
+        try:
+            choices.append({"gpu": gpu.strip(), "usd_per_gpu_hour": float(price)})
+        except ValueError as error:
+            words = "is not a GPU type and a number, such as l4-24gb=0.7"
+            raise InvalidRequest([(f"/prices/{index}", words)]) from error
+    return choices
+
+
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(JSON_PARAMETERS, _parsed),
     "gpu": gpu_choices,
+    "price": price_choices,
 }
 """How the text of a flat parameter becomes a value of the body, where the two differ."""
 
@@ -379,6 +469,12 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt_tokens": ("workload", "prompt_tokens"),
     "output_tokens": ("workload", "output_tokens"),
     "concurrent_requests": ("workload", "concurrent_requests"),
+    "request_rate": ("workload", "request_rate"),
+    "max_tpot_ms": ("workload", "max_tpot_ms"),
+    "max_ttft_ms": ("workload", "max_ttft_ms"),
+    "shared_prefix_tokens": ("workload", "shared_prefix_tokens"),
+    "price": ("prices",),
+    "price_kind": ("price_kind",),
     "objective": ("objective",),
     "include": ("include",),
     "search": ("search",),

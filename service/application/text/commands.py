@@ -2,19 +2,17 @@
 
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from itertools import takewhile
 from typing import Any, Final
 
-import yaml
 from packaging.version import Version
 
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.application.schemas.plan_body import CommandFormat
 from service.application.text.words import printable, sizes, verdict_words
+from service.bundled_toml import read_toml
 from service.units import GIB, ceil_div
 
 IMAGE: Final = "vllm/vllm-openai"
@@ -37,9 +35,7 @@ RAY_PORT: Final = 6379
 
 
 def _since() -> Version:
-    folder = resources.files(__package__)
-    table = tomllib.loads((folder / "multi_node.toml").read_text("utf-8"))
-    return Version(table["nnodes"]["since"])
+    return Version(read_toml("service.application.text", "multi_node.toml")["nnodes"]["since"])
 
 
 NNODES_SINCE: Final = _since()
@@ -207,17 +203,19 @@ def _kubernetes(plan: Plan, best: Candidate) -> Block:
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
     comments = (*_patched(plan), f"{needs}; {secret}", *_left_out(best))
-    return Block(comments, yaml.dump(document, Dumper=_Plain, **YAML).rstrip("\n"))
+    return Block(comments, _as_yaml(document))
 
 
-class _Plain(yaml.SafeDumper):
-    """Writes equal parts in full: kubectl reads anchors, but people and other tools do not."""
+def _as_yaml(document: Mapping[str, Any]) -> str:
+    """Return a manifest with equal parts in full: kubectl reads anchors, but people do not."""
+    import yaml  # noqa: PLC0415 - only manifests need it
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of the base class
-        return True
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of the base class
+            return True
 
-
-YAML: Final[Mapping[str, Any]] = {"sort_keys": False, "width": 1 << 20, "allow_unicode": True}
+    text: str = yaml.dump(document, Dumper=Plain, sort_keys=False, width=1 << 20, allow_unicode=True)
+    return text.rstrip("\n")
 
 
 def _room(best: Candidate) -> str:

@@ -8,6 +8,7 @@ from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of
+from service.advisor.speed_words import number
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words
 from service.engines.refusal import Stage
@@ -22,6 +23,8 @@ COLUMNS: Final = (
     Column("cache dtype", left=True, spare=2),
     Column("verdict", left=True),
     Column("serves", left=True),
+    Column("tok/s", spare=1),
+    Column("$/M tokens", spare=1),
     Column("tokens", spare=1),
     Column("concurrency", spare=3),
     Column("KV GiB", spare=5),
@@ -79,6 +82,8 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
         "cache dtype": dtype_words(best) + _weights(best),
         "verdict": verdict_words(best.verdict),
         "serves": "" if workload is None else _served(best, workload),
+        "tok/s": "" if workload is None else _speed(best),
+        "$/M tokens": "" if workload is None else _cost(best),
         "tokens": "-" if best.all_tokens is None else f"{best.all_tokens:,}",
         "concurrency": "-" if best.all_requests is None else f"{best.all_requests:.2f}x",
         "KV GiB": gib_text(best.memory.available_kv.bytes) if best.memory else "-",
@@ -123,6 +128,17 @@ def _served(candidate: Candidate, workload: Workload) -> str:
             return f"{admission.completed_without_preemption:,} of {wanted:,} finish"
         case _:
             return f"{admission.admitted_at_once:,} of {wanted:,} run"
+
+
+def _speed(candidate: Candidate) -> str:
+    """Return the output tokens per second of all requests; the interval stands with the start."""
+    return "" if candidate.speed is None else f"~{number(candidate.speed.output_tokens_per_second.middle)}"
+
+
+def _cost(candidate: Candidate) -> str:
+    """Return the US dollars for a million output tokens."""
+    cost = candidate.cost
+    return "" if cost is None else f"~{number(cost.usd_per_million_output_tokens.middle)}"
 
 
 def why(candidate: Candidate) -> str:

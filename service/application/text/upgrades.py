@@ -12,7 +12,7 @@ def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
     if not step.changed:
         yield "  nothing changes for these flags"
     for field in step.changed:
-        before, after = (_shown(outcome, field) for outcome in (step.before, step.after))
+        before, after = (shown_field(outcome, field) for outcome in (step.before, step.after))
         yield from wrap(
             f"{field.replace('_', ' ')}: {before} became {after}",
             width,
@@ -24,7 +24,8 @@ def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
         yield from wrap(words, width, initial_indent="  ", subsequent_indent="    ")
 
 
-def _shown(outcome: UpgradeOutcome, field: str) -> str:
+def shown_field(outcome: UpgradeOutcome, field: str) -> str:
+    """Return the value of a field of an outcome in words."""
     value = getattr(outcome, field)
     if value is None:
         return "none"
@@ -34,4 +35,4 @@ def _shown(outcome: UpgradeOutcome, field: str) -> str:
         return f"{value:.2f}"
     if isinstance(value, Verdict):
         return value.replace("_", " ")
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    return ", ".join(value) or "none" if isinstance(value, tuple) else str(value)

@@ -4,14 +4,13 @@ A config.json may name a field in another way (``n_embd``) or omit it where the 
 `ConfigClass` returns the config under the usual names, so that readers need one name for each field.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import Any, Final, Self
 
 from service.architecture.config import Config
+from service.bundled_toml import read_toml
 
 DATA: Final = "config_classes.toml"
 
@@ -61,8 +60,8 @@ UNKNOWN: Final = ConfigClass({}, {})
 @cache
 def config_classes() -> Mapping[str, ConfigClass]:
     """Return the bundled classes by ``model_type``."""
-    text = resources.files("service.architecture.readers").joinpath(DATA).read_text("utf-8")
-    return {name: ConfigClass.parse(raw) for name, raw in tomllib.loads(text)["classes"].items()}
+    classes = read_toml("service.architecture.readers", DATA)["classes"]
+    return {name: ConfigClass.parse(raw) for name, raw in classes.items()}
 
 
 def class_of(config: Config) -> ConfigClass:

@@ -1,9 +1,7 @@
 """The reader of each architecture class, and why some of the engine's classes have none."""
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from service.architecture.readers import (
@@ -29,6 +27,7 @@ from service.architecture.readers import (
 )
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.wrappers import WRAPPERS
+from service.bundled_toml import read_toml
 
 FAMILIES: Final[Mapping[str, Family]] = {
     **block_sparse.FAMILIES,
@@ -57,8 +56,8 @@ KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 @cache
 def unmodelled_classes() -> Mapping[str, str]:
     """Return the engine's classes without a reader, each with the reason (``unmodelled.toml``)."""
-    text = resources.files("service.architecture.readers").joinpath("unmodelled.toml").read_text("utf-8")
-    return {name: entry["reason"] for entry in tomllib.loads(text)["unmodelled"] for name in entry["classes"]}
+    entries = read_toml("service.architecture.readers", "unmodelled.toml")["unmodelled"]
+    return {name: entry["reason"] for entry in entries for name in entry["classes"]}
 
 
 def unmodelled(class_name: str) -> str | None:
@@ -68,8 +67,8 @@ def unmodelled(class_name: str) -> str | None:
 
 @cache
 def _pooling() -> Mapping[str, tuple[str, ...]]:
-    text = resources.files("service.architecture.readers").joinpath("pooling.toml").read_text("utf-8")
-    return {name: tuple(words) for name, words in tomllib.loads(text).items()}
+    found = read_toml("service.architecture.readers", "pooling.toml")
+    return {name: tuple(words) for name, words in found.items()}
 
 
 def pools(class_name: str) -> bool:

@@ -5,16 +5,15 @@ of every release. They are read when they are first needed.
 """
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
-from importlib.resources import files
 from typing import Any, Final
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.releases import RELEASES
 from service.nearest_names import nearest
 
@@ -190,7 +189,7 @@ class ArgumentTable:
 
 
 def _read(name: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("service.engines.arguments").joinpath(name).read_text("utf-8"))
+    return read_toml("service.engines.arguments", name)
 
 
 @cache

@@ -1,16 +1,15 @@
 """What an argument or a variable can change in a plan: it is used, it has no effect, or it may have one."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.arguments.arguments import ArgumentKind, arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
@@ -97,7 +96,7 @@ def _tables() -> tuple[Mapping[str, str], Mapping[str, tuple[FlagEffect, ...]]]:
     Raises:
         ValueError: a name is listed in two groups that hold for the same release.
     """
-    data = tomllib.loads(files("service.engines.arguments").joinpath("effects.toml").read_text("utf-8"))
+    data = read_toml("service.engines.arguments", "effects.toml")
     found: dict[str, tuple[FlagEffect, ...]] = {}
     for group in data["group"]:
         effect = FlagEffect(

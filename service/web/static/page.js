@@ -45,6 +45,22 @@
     setTimeout(() => { for (const field of event.target.elements) field.disabled = false; });
   }, true);
 
+  // A log that is dropped on the text field is read here; it is sent only when the form is.
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(name, async (event) => {
+      const field = event.target.closest && event.target.closest("textarea[data-drop]");
+      if (!field) return;
+      event.preventDefault();
+      field.classList.toggle("dropping", name === "dragover");
+      const file = name === "drop" && event.dataTransfer.files[0];
+      if (file) field.value = await file.text();
+    });
+  }
+  document.addEventListener("change", async (event) => {
+    if (event.target.id !== "file" || !event.target.files[0]) return;
+    document.getElementById("log").value = await event.target.files[0].text();
+  });
+
   function asPng(address) {
     const image = new Image();
     image.onload = () => {

@@ -1,0 +1,82 @@
+"""What a speed and a price mean for a recommendation, in words with numbers."""
+
+from collections.abc import Iterable, Iterator
+
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import Candidate, GpuPlan
+from service.advisor.service_level import Service, service_of
+from service.advisor.speed_limits import Meets, has_limits, meets
+from service.speed.prices import Cost
+from service.speed.serving_speed import Between, Speed
+
+LIMIT_WORDS = {
+    Meets.YES: "It meets the limits of the workload.",
+    Meets.LIKELY: "It is expected to meet the limits of the workload; the interval reaches beyond them.",
+    Meets.UNKNOWN: "Whether it meets the limits of the workload is not known.",
+    Meets.UNLIKELY: "It is not expected to meet the limits of the workload; the interval reaches them.",
+    Meets.NO: "It does not meet the limits of the workload.",
+}
+
+
+def number(value: float) -> str:
+    """Return a figure with three significant digits."""
+    text = f"{value:.3g}"
+    return f"{float(text):,.0f}" if "e" in text or value >= 1000 else text  # noqa: PLR2004 - of 3 digits
+
+
+def between(figure: Between) -> str:
+    """Return a figure with its interval."""
+    return f"{number(figure.middle)} ({number(figure.low)} to {number(figure.high)})"
+
+
+def speed_sentence(speed: Speed) -> str:
+    """Say how fast a start serves the workload, and what binds it."""
+    requests = "one request" if speed.running_requests == 1 else f"{speed.running_requests:,} requests"
+    return (
+        f"{between(speed.output_tokens_per_second)} output tokens per second for {requests} at once, "
+        f"{between(speed.tpot_ms)} ms a token; {speed.bound.value} bind{_ending(speed)} it ({speed.basis})."
+    )
+
+
+def _ending(speed: Speed) -> str:
+    return "" if speed.bound.value.endswith("s") else "s"
+
+
+def cost_sentence(cost: Cost) -> str:
+    """Say what a million output tokens cost, with the terms of the price."""
+    price = cost.price
+    terms = ", ".join(filter(None, (price.kind.value.replace("_", " "), price.provider, price.as_of)))
+    return (
+        f"${between(cost.usd_per_million_output_tokens)} for a million output tokens at "
+        f"${price.usd_per_gpu_hour:.2f} for an hour of one GPU ({terms})."
+    )
+
+
+def speed_sentences(candidate: Candidate, workload: Workload) -> Iterator[str]:
+    """Yield what is known about the speed and the cost of a candidate, and whether it is fast enough."""
+    if candidate.speed is not None:
+        yield speed_sentence(candidate.speed)
+    if has_limits(workload):
+        yield LIMIT_WORDS[meets(candidate, workload)]
+    if candidate.cost is not None:
+        yield cost_sentence(candidate.cost)
+
+
+def cheapest_sentence(plans: Iterable[GpuPlan], workload: Workload) -> Iterator[str]:
+    """Yield on which GPU type the tokens are cheapest, and which others are within its interval."""
+    found = [
+        (cost, plan)
+        for plan in plans
+        if (best := plan.recommended) is not None
+        and (cost := best.cost) is not None
+        and service_of(best, workload) is Service.WHOLE
+        and meets(best, workload) <= Meets.LIKELY
+    ]
+    if len(found) < 2:  # noqa: PLR2004 - there is nothing to compare
+        return
+    cost, first = min(found, key=lambda each: each[0].usd_per_million_output_tokens.middle)
+    tokens = cost.usd_per_million_output_tokens
+    alike = sum(each.usd_per_million_output_tokens.low <= tokens.high for each, _ in found) - 1
+    others = f"; {alike} more GPU types may be as cheap" if alike else ""
+    kind = cost.price.kind.value.replace("_", " ")
+    yield f"Cheapest tokens: {first.gpu.id}, ${between(tokens)} a million ({kind}){others}."

@@ -1,0 +1,54 @@
+"""Full garbage collections at quiet moments.
+
+A full collection visits every object of the process while all threads stand still: 0.1 to 0.3 s once plans of
+many models are cached, which every request in progress waits for. Plans hold no cycles, so reference counts
+free nearly everything, and the two younger generations go on as ever; only full collections wait.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+NEVER: Final = 1_000_000_000
+LOOK_SECONDS: Final = 5.0
+"""Time between two looks for a quiet moment."""
+QUIET_SECONDS: Final = 60.0
+"""Least time between two full collections at quiet moments."""
+LONGEST_SECONDS: Final = 900.0
+"""Time after which a full collection is made although requests are in progress."""
+
+
+def postpone_full_collections() -> None:
+    """Take what is loaded by now out of garbage collection, since it stays, and start no full collections."""
+    gc.collect()
+    gc.freeze()
+    if sys.version_info < (3, 14):  # later ones collect in small steps
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, NEVER)
+
+
+class QuietCollections:
+    """Makes full collections while no request is in progress."""
+
+    def __init__(self, is_quiet: Callable[[], bool], clock: Callable[[], float] = monotonic) -> None:
+        self._is_quiet = is_quiet
+        self._clock = clock
+        self._last = clock()
+
+    def look(self) -> bool:
+        """Make a full collection if one is due; return whether it was made."""
+        since = self._clock() - self._last
+        if since < QUIET_SECONDS or (since < LONGEST_SECONDS and not self._is_quiet()):
+            return False
+        gc.collect()
+        self._last = self._clock()
+        return True
+
+    async def run(self) -> None:
+        """Look for quiet moments until this is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()

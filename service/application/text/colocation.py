@@ -1,0 +1,48 @@
+"""Several engines on the same GPUs as text for people."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from service.advisor.colocation import Colocation, SharedEngine
+from service.advisor.plan_types import Verdict
+from service.units import gib_text
+
+VERDICTS: Final = {
+    Verdict.STARTS: "starts",
+    Verdict.UNCERTAIN: "may start",
+    Verdict.REFUSED: "does not start",
+}
+
+
+def render_colocation(shared: Colocation) -> str:
+    """Return every engine with what it finds, holds and does, in the order of their starts."""
+    lines = [f"{len(shared.engines)} engines on {shared.gpu.name}, started one after another"]
+    for index, engine in enumerate(shared.engines, start=1):
+        lines += ["", *_engine(index, engine)]
+    if shared.warnings:
+        lines += ["", *shared.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
+    candidate, memory = shared.candidate, shared.candidate.memory
+    yield f"{index}. {shared.request.model.id}: {VERDICTS[candidate.verdict]}"
+    yield f"   GPU {', '.join(shared.devices)}, vLLM {shared.request.engine.version}"
+    if shared.free is not None and memory is not None:
+        beside = (
+            f", beside engine {', '.join(str(each + 1) for each in shared.beside)}" if shared.beside else ""
+        )
+        free = f"{gib_text(shared.free.low)} to {gib_text(shared.free.high)}"
+        yield f"   finds {free} GiB free{beside}; requests {gib_text(memory.requested.bytes)} GiB"
+    if shared.held is not None:
+        ready, most = gib_text(shared.held.bytes), gib_text(shared.held.high)
+        yield f"   holds {ready} GiB when it is ready, up to {most} GiB under load"
+    if candidate.kv_cache is not None:
+        cache = candidate.kv_cache
+        requests = f"{cache.max_concurrency:.2f} requests of the maximum length"
+        yield f"   cache of {cache.tokens:,} tokens, {requests}"
+    if candidate.error is not None:
+        yield f"   {candidate.error.type}: {candidate.error.message}"
+        yield from (f"   fix: {change}" for change in candidate.error.fix)
+    yield from (f"   {doubt}" for doubt in candidate.doubts)
+    yield f"   {candidate.command}"

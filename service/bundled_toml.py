@@ -1,0 +1,67 @@
+"""Reads the TOML files of the package. What was parsed is stored as Python stores its compiled modules.
+
+tomllib takes longer to parse the dated data of the engine than all modules take to load. The stored form is
+that of ``marshal``, in ``__pycache__``, for one version of Python and for one time and size of the file; a
+file that changed, or that cannot be stored, is parsed. `python -m service.bundled_toml` stores all files, for
+an installation that is not written to afterwards.
+"""
+
+import marshal
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import MAGIC_NUMBER, cache_from_source
+from pathlib import Path
+from typing import Any
+
+
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Return the table of a file of a package, ``name`` being its path in the folder of the package.
+
+    Raises:
+        FileNotFoundError: the package has no such file.
+        ValueError: it is not TOML.
+    """
+    return _read(Path(import_module(package).__path__[0], name))
+
+
+def _read(source: Path) -> dict[str, Any]:
+    state = source.stat()
+    mark = MAGIC_NUMBER + state.st_mtime_ns.to_bytes(12) + state.st_size.to_bytes(8)
+    stored = Path(cache_from_source(f"{source}.marshal"))
+    try:
+        content = stored.read_bytes()
+        if content.startswith(mark):
+            table: dict[str, Any] = marshal.loads(content[len(mark) :])  # noqa: S302 - beside our modules, like them
+            return table
+    except (OSError, ValueError, EOFError, TypeError):
+        pass
+    table = tomllib.loads(source.read_text("utf-8"))
+    if not sys.dont_write_bytecode:
+        _store(stored, mark, table)
+    return table
+
+
+def _store(stored: Path, mark: bytes, table: dict[str, Any]) -> None:
+    """Store a table; one that holds a date has no stored form, and a folder may be read-only."""
+    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - only the first start needs it
+
+    try:
+        content = mark + marshal.dumps(table)
+        stored.parent.mkdir(exist_ok=True)
+        with NamedTemporaryFile(dir=stored.parent, delete=False) as unfinished:
+            unfinished.write(content)
+        Path(unfinished.name).replace(stored)
+    except (OSError, ValueError):
+        return
+
+
+def bundled_files() -> Iterator[Path]:
+    """Yield every TOML file of the package."""
+    yield from sorted(Path(__file__).parent.rglob("*.toml"))
+
+
+if __name__ == "__main__":
+    for each in bundled_files():
+        _read(each)

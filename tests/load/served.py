@@ -1,0 +1,57 @@
+"""The service in processes of its own, and what they take of the machine."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.server import OFFLINE, free_port, wait_until_ready
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running service."""
+
+    port: int
+    pid: int
+
+    def _pids(self) -> list[int]:
+        """Return the process and its children."""
+        found = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, found)]
+
+    def memory(self, name: str = "VmRSS") -> int:
+        """Return bytes of resident memory of all processes; ``VmHWM``: the most that each ever had."""
+        total = 0
+        for pid in self._pids():
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            total += next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
+        return total
+
+    def processor_seconds(self) -> float:
+        """Return the processor time of all processes."""
+        stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids())
+        return sum(int(stat[11]) + int(stat[12]) for stat in stats) / TICKS_PER_SECOND
+
+
+@contextmanager
+def served(*options: str, **settings: str) -> Iterator[Served]:
+    """Start the service on a free port, and stop it afterwards.
+
+    Raises:
+        TimeoutError: it was not ready in time.
+    """
+    port = free_port()
+    environment = {**os.environ, **OFFLINE, "DRYSERVE_LOG_LEVEL": "error", **settings}
+    command = [sys.executable, "-m", "service", "serve", "--port", str(port), *options]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
+        try:
+            wait_until_ready(port)
+            yield Served(port, process.pid)
+        finally:
+            process.terminate()
