@@ -1,6 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final, TypeAlias

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
@@ -144,8 +145,8 @@ async def _answer_engines(body: EngineBody, services: Services, run: Runner, for
             return text_response(engines_text(compared, form))
         return json_response(engines_answer(compared, body))
 
-    large = len(question.request.gpus) * len(question.engines) > LARGE_GPUS
-    return await run(answer, large=large, kind=None)
+    size = work_size(replace(question.request, search=False), ())
+    return await run(answer, size=size)
 
 
 async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have

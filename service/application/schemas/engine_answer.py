@@ -14,7 +14,7 @@ from service.engines_compared.comparison import EnginesCompared, GpuComparison, 
 from service.memory.budget_types import Basis, Estimate
 
 
-class IntervalAnswer(Output):
+class BytesIntervalAnswer(Output):
     """Bytes with their interval."""
 
     bytes: int = Field(description="The middle of the interval, in bytes")
@@ -35,7 +35,7 @@ class IntervalAnswer(Output):
         )
 
 
-class TermAnswer(IntervalAnswer):
+class TermAnswer(BytesIntervalAnswer):
     """One term of a GPU's memory."""
 
     name: str = Field(description="The term, in the engine's own words")
@@ -43,7 +43,7 @@ class TermAnswer(IntervalAnswer):
     @classmethod
     def of_term(cls, term: BudgetTerm) -> Self:
         """Describe a term."""
-        return cls(name=term.name, **IntervalAnswer.of(term.estimate).model_dump())
+        return cls(name=term.name, **BytesIntervalAnswer.of(term.estimate).model_dump())
 
 
 class UnusedAnswer(Output):
@@ -90,8 +90,8 @@ class EngineRowAnswer(Output):
     )
     cache_bytes: list[int] = Field(description="Bytes that it allocates for its cache on each GPU")
     unused_bytes: int | None = Field(
-        description="Bytes of the cache that the longest single request does not use, on all GPUs together; null "
-        "where it does not start"
+        description="Bytes of the cache that the longest single request does not use, on all GPUs together; "
+        "null where it does not start"
     )
     unused: list[UnusedAnswer] = Field(description="The parts of `unused_bytes`")
     own_tokens: int | None = Field(
@@ -99,7 +99,7 @@ class EngineRowAnswer(Output):
         "null where it does not start"
     )
     own_tokens_are: str = Field(description="What that count means")
-    budget: IntervalAnswer = Field(description="Bytes of the fullest GPU that the cache may take")
+    budget: BytesIntervalAnswer = Field(description="Bytes of the fullest GPU that the cache may take")
     basis: Basis = Field(description="How the sizes of the cache were obtained, whatever the budget's basis")
     error: str | None = Field(description="Why it does not start, in its own words; null where it starts")
     notes: list[str] = Field(description="What else to know about the figures")
@@ -128,7 +128,7 @@ def _row(plan: EnginePlan) -> dict[str, object]:
         "unused": [] if figures is None else [UnusedAnswer.of(each) for each in figures.unused],
         "own_tokens": None if figures is None else figures.tokens,
         "own_tokens_are": "" if figures is None else figures.tokens_are,
-        "budget": IntervalAnswer.of(plan.budget),
+        "budget": BytesIntervalAnswer.of(plan.budget),
         "basis": plan.basis,
         "error": plan.refusal,
         "notes": list(plan.notes),
