@@ -113,8 +113,11 @@ def _served(request: PlanRequest, candidate: Candidate, gpu: GpuType) -> Candida
     candidate = _as_written(request, candidate)
     if request.workload is None:
         return candidate
-    speed, price = speed_of(candidate, gpu, request.workload), request.prices.price_of(gpu.id)
-    cost = None if speed is None or price is None else cost_of(speed, price, candidate.all_gpus)
+    speed = speed_of(candidate, gpu, request.workload)
+    if speed is None:
+        return candidate
+    price = request.prices.price_of(gpu.id)
+    cost = None if price is None else cost_of(speed, price, candidate.all_gpus)
     return replace(candidate, speed=speed, cost=cost)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Final
 
 from service.advisor.advice import FALLBACK_BACKENDS
-from service.advisor.budget_inputs import budget_inputs
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Admission, Candidate
 from service.engine_config.graph_modes import GraphMode
 from service.gpus.gpu_type import GpuType
+from service.memory.parallelism import Parallelism
 from service.speed.gpu_speed import gpu_speed
 from service.speed.serving_speed import Load, Speed, serving_speed
 from service.speed.speed_constants import speed_constants
@@ -93,8 +93,16 @@ def clock_of(candidate: Candidate, gpu: GpuType) -> StepClock | None:
     if peaks is None or start is None:
         return None
     config = start.engine_config
-    inputs = budget_inputs(candidate.model, start, candidate.flags, gpu, None)
-    work = step_work(start.architecture, inputs.deployment, config.release, start.layout.layers)
+    capability = config.compute_capability
+    parallelism = Parallelism(
+        tensor_parallel_size=config.tensor_parallel_size,
+        pipeline_parallel_size=config.pipeline_parallel_size,
+        data_parallel_size=candidate.data_parallel_size,
+        enable_expert_parallel=config.enable_expert_parallel,
+        compute_capability=(capability.major, capability.minor),
+        dtype=config.dtype,
+    )
+    work = step_work(start.architecture, parallelism, config.release, start.layout.layers)
     backends = candidate.attention_backends
     return StepClock(
         work=work,

@@ -21,8 +21,9 @@ from service.engines.releases import RELEASES, rules_for, unavailable_flags
 CHECKED_APART: Final = frozenset({"kv_cache_dtype", "moe_backend"})
 """Flags whose values have a table of their own, or are taken from builds between releases."""
 UNTOUCHED: Final = ServeFlags()
+WORD_TYPES: Final = (str, str | None)
 _WORDS: Final = tuple(
-    sorted({each.name for each in fields(ServeFlags) if str(each.type).startswith("str")} - CHECKED_APART)
+    sorted({each.name for each in fields(ServeFlags) if each.type in WORD_TYPES} - CHECKED_APART)
 )
 _words_of: Final = attrgetter(*_WORDS)
 

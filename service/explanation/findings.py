@@ -13,6 +13,7 @@ from service.explanation.comparison import (
 )
 from service.explanation.explanation_types import Finding
 from service.explanation.planned_start import PlannedStart, available_gib
+from service.explanation.speed_findings import speed_findings
 from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.startup_log.log import LogReading, StartupLog, read_log
@@ -74,6 +75,7 @@ def findings(log: StartupLog, run: PlannedStart) -> tuple[Finding, ...]:
         *_cache(log, run),
         *_shape(log, run),
         *_refusal(log, run),
+        *speed_findings(log, run),
     )
     return tuple(sorted(found, key=lambda finding: (finding.line, finding.name)))
 
@@ -125,6 +127,8 @@ def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
                 yield not_compared(reading, "--kv-cache-memory-bytes sets it")
             elif name == "cuda_graph_estimate_gib" and not term(budget).high:
                 yield not_compared(reading, "the release measures it and reserves nothing for it by default")
+            elif name == "cuda_graph_gib" and float(reading.value) < 0:
+                yield not_compared(reading, "the free memory grew while graphs were captured")
             elif name == "model_loading_gib" and (why := _unsized(log)) is not None:
                 yield not_compared(reading, why)
             else:

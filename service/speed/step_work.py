@@ -138,15 +138,6 @@ class StepWork:
         return sum(each.bytes_of(context) for each in self.caches)
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
-    """The part of the work that depends on the weights alone."""
-
-    dense_bytes: float
-    experts: tuple[ExpertReads, ...]
-    operations: tuple[tuple[Precision, float], ...]
-
-
 def step_work(
     architecture: ModelArchitecture,
     parallelism: Parallelism,
@@ -154,18 +145,39 @@ def step_work(
     caches: tuple[tuple[SpecLayers, ...], ...],
 ) -> StepWork:
     """Return the work of one rank; ``caches`` are the layers that own a cache, per pipeline stage."""
-    weights = _weights(architecture, parallelism, release)
-    shards = parallelism.shards
-    width = architecture.ends.embedding_size or architecture.hidden_size
-    head = shards.vocabulary(architecture.vocab_size) * width
-    layers = architecture.layers
+    weights = _without_caches(architecture, parallelism, release)
+    return replace(
+        weights, caches=tuple(_cache_reads(architecture, caches)), state_bytes=_state_bytes(caches)
+    )
+
+
+@lru_cache(maxsize=256)
+def _without_caches(architecture: ModelArchitecture, parallelism: Parallelism, release: Version) -> StepWork:
+    """Return the work that the weights and the layers alone decide."""
+    layers, shards = architecture.layers, parallelism.shards
+    passes = len(layers) / sum(not layer.repeats for layer in layers)
+    sizes = layer_tensors(architecture, parallelism, release)
+    modules = layer_modules_of(architecture, parallelism, release)
+    dense, operations = 0.0, Counter[Precision]()
+    experts: Counter[ExpertReads] = Counter()
+    for layer, built, named in zip(layers, modules, sizes, strict=False):
+        for module, (_, size) in zip(built, named, strict=True):
+            precision, repacked = _precision(module, size, architecture.quantization, parallelism)
+            if isinstance(module, Experts):
+                experts[_expert_reads(layer, module, size, precision, repacked=repacked)] += 1
+                continue
+            dense += size
+            operations[precision] += OPERATIONS_PER_ELEMENT * _elements(module)
+    head = shards.vocabulary(architecture.vocab_size) * (
+        architecture.ends.embedding_size or architecture.hidden_size
+    )
     return StepWork(
-        dense_bytes=weights.dense_bytes,
+        dense_bytes=dense * passes,
         head_bytes=head * parallelism.element_bytes(architecture),
-        experts=weights.experts,
-        caches=tuple(_cache_reads(architecture, caches)),
-        state_bytes=_state_bytes(caches),
-        operations=weights.operations,
+        experts=tuple(replace(each, layers=round(count * passes)) for each, count in experts.items()),
+        caches=(),
+        state_bytes=0,
+        operations=tuple((precision, count * passes) for precision, count in operations.items() if count),
         head_operations=OPERATIONS_PER_ELEMENT * head,
         attention=tuple(_attention(architecture, shards.tensor_parallel_size)),
         layers=len(layers),
@@ -176,27 +188,6 @@ def step_work(
         pipeline_parallel_size=parallelism.pipeline_parallel_size,
         data_parallel_size=parallelism.data_parallel_size,
         expert_parallel=parallelism.enable_expert_parallel,
-    )
-
-
-@lru_cache(maxsize=256)
-def _weights(architecture: ModelArchitecture, parallelism: Parallelism, release: Version) -> _Weights:
-    names = layer_tensors(architecture, parallelism, release)
-    modules = layer_modules_of(architecture, parallelism, release)
-    dense, operations = 0.0, Counter[Precision]()
-    experts: Counter[ExpertReads] = Counter()
-    for layer, built, sizes in zip(architecture.layers, modules, names, strict=False):
-        for module, (_, size) in zip(built, sizes, strict=True):
-            precision, repacked = _precision(module, size, architecture.quantization, parallelism)
-            if isinstance(module, Experts):
-                experts[_expert_reads(layer, module, size, precision, repacked=repacked)] += 1
-                continue
-            dense += size
-            operations[precision] += OPERATIONS_PER_ELEMENT * _elements(module)
-    return _Weights(
-        dense_bytes=dense,
-        experts=tuple(replace(each, layers=count) for each, count in experts.items()),
-        operations=tuple((precision, float(count)) for precision, count in operations.items() if count),
     )
 
 
@@ -267,23 +258,34 @@ def _cache_reads(
     architecture: ModelArchitecture, stages: tuple[tuple[SpecLayers, ...], ...]
 ) -> Iterator[CacheReads]:
     """Yield what a query reads of the caches, layers that read another layer's cache included."""
-    readers = Counter(
-        mixer.shares_cache_of
-        for _, mixer in architecture.attention_layers
-        if isinstance(mixer, Attention) and mixer.shares_cache_of is not None
-    )
-    found: Counter[CacheReads] = Counter()
+    readers, layers = _readers(architecture), architecture.layers
     for cache in (each for stage in stages for each in stage):
         spec = cache.spec
         if not isinstance(spec, AttentionSpec):
             continue
-        for index in cache.indices:
-            if index < len(architecture.layers):
-                mixer = architecture.layers[index].mixer
-                read = CacheReads(1, _token_bytes(spec), _most_tokens(spec, mixer))
-                found[read] += 1 + readers[index]
-    for read, count in found.items():
-        yield replace(read, layers=count)
+        size, own = _token_bytes(spec), tuple(index for index in cache.indices if index < len(layers))
+        alike = Counter(layers[index] for index in own) if _selects(architecture) else {}
+        if not alike:
+            count = len(own) + (sum(readers[index] for index in own) if readers else 0)
+            yield CacheReads(count, size, spec.sliding_window or spec.attention_chunk_size)
+        for layer, count in alike.items():
+            yield CacheReads(count, size, _most_tokens(spec, layer.mixer))
+
+
+@lru_cache(maxsize=64)
+def _readers(architecture: ModelArchitecture) -> Counter[int]:
+    """Return how many other layers read the cache of a layer, by its index."""
+    return Counter(
+        mixer.shares_cache_of
+        for _, mixer in architecture.attention_layers
+        if isinstance(mixer, Attention) and mixer.shares_cache_of is not None
+    )
+
+
+@lru_cache(maxsize=64)
+def _selects(architecture: ModelArchitecture) -> bool:
+    """Whether indexers select the tokens that some layers read."""
+    return any(getattr(mixer, "indexer", None) is not None for _, mixer in architecture.attention_layers)
 
 
 def _token_bytes(spec: AttentionSpec) -> float:

@@ -17,6 +17,13 @@ from service.startup_log.arguments import (
 from service.startup_log.failure import Failure
 from service.startup_log.lines import LogLine, read_lines
 from service.startup_log.long_logs import CondensedLog
+from service.startup_log.measured_service import (
+    MeasuredService,
+    ServedCache,
+    benchmark_results,
+    engine_metrics,
+    served_cache,
+)
 from service.startup_log.phrases import (
     CAUSES,
     OF_RANKS,
@@ -93,6 +100,10 @@ class StartupLog:
     """What the text says beside the engine's own lines."""
     stopped_on: int | None = None
     """Line on which the engine was asked to stop; ``None`` if it was not."""
+    measured: tuple[MeasuredService, ...] = ()
+    """Speeds that a benchmark or the engine's metrics state."""
+    served_cache: ServedCache | None = None
+    """The cache that the engine's metrics state."""
 
     def number(self, name: str) -> float | None:
         """Return the number of this name; ``None`` if the log has none."""
@@ -146,7 +157,15 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         around=around,
         server=any("API server" in line.text or "api_server" in line.text for line in lines[:MOST_OF_BANNER]),
         stopped_on=starts[which].stopped_on,
+        measured=(*benchmark_results(read), *_served(read)),
+        served_cache=served_cache(read),
     )
+
+
+def _served(lines: Sequence[LogLine]) -> Iterator[MeasuredService]:
+    found = engine_metrics(lines)
+    if found is not None:
+        yield found
 
 
 def _first(*places: Arguments | None) -> str | None:

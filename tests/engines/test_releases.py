@@ -122,8 +122,15 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Version]:
     facts = {**RELEASE_FACTS, added: ReleaseFacts(date(2026, 11, 20), frozenset())}
     monkeypatch.setattr(releases, "RELEASE_FACTS", facts)
     monkeypatch.setattr(releases, "RELEASES", (*RELEASES, added))
+    _forget_releases()
     yield added
-    releases._released.cache_clear()  # noqa: SLF001 - it knows the added release
+    _forget_releases()
+
+
+def _forget_releases() -> None:
+    """Clear what is remembered of releases, before and after one is added."""
+    for remembered in (releases.find_release, releases.resolve_release, releases._released):  # noqa: SLF001
+        remembered.cache_clear()
 
 
 def test_a_release_that_nobody_checked_is_planned_in_doubt(newer: Version) -> None:
