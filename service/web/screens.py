@@ -16,6 +16,7 @@ from service.web.page_question import PageQuestion
 from service.web.pages_screen import pages_screen
 from service.web.releases_screen import releases_screen
 from service.web.speed_screen import speed_screen
+from service.web.standalone import stacked
 
 Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]
 View: TypeAlias = Callable[[Plan, PageQuestion], Any]
@@ -64,7 +65,7 @@ PAGES: Final = Screen(
     "pages",
     "Pages and groups",
     pages_screen,
-    drawing=lambda view: view.blocks,
+    drawing=lambda view: stacked(view.blocks, view.request),
     rows=lambda view: view.table,
 )
 CONTEXT: Final = Screen(
@@ -78,7 +79,7 @@ SPEED: Final = Screen(
     "speed",
     "Speed and cost",
     speed_screen,
-    drawing=lambda view: view.speeds,
+    drawing=lambda view: stacked(view.speeds, view.costs),
     rows=lambda view: view.table,
 )
 RELEASES: Final = Screen(
