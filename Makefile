@@ -71,6 +71,12 @@ oracle-llamacpp: $(READY)  ## ask llama.cpp's own library for the caches of rand
 oracle-sglang: $(READY)  ## ask SGLang's own pool configurators about random shapes (fetches its wheels below .oracle)
 	$(BIN)/python -m tests.oracle.sglang .oracle/sglang $(ARGS)
 
+test-web: $(READY)  ## the page's tests, in Debian's chromium where there is one
+	$(BIN)/python -m pytest tests/web
+
+pictures: $(READY)  ## draw the pictures of the README into docs/pictures
+	$(BIN)/python -m tests.web.pictures
+
 test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test-engine RELEASE=0.32.0
 	$(BIN)/python -m tests.engine $(RELEASE) $(ARGS)
 

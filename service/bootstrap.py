@@ -11,6 +11,7 @@ from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.api.metrics import Metrics
 from service.api.work_lanes import LARGE_LIMIT, WorkLimits
+from service.application.announcements import Announcements
 from service.application.maintenance import run_maintenance
 from service.application.services import Services, with_probes
 from service.calibration.measurement import SECONDS_PER_DAY
@@ -19,6 +20,7 @@ from service.plan_services import build_plan_services
 from service.probe_services import build_database, build_probes
 from service.settings import Settings
 from service.store.database import Database
+from service.store.job_notifications import JobNotifications
 from service.worker.deploy.local_worker import LocalWorker
 from service.worker.deploy.local_worker import local_worker as run_local_worker
 
@@ -51,23 +53,32 @@ def build_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         services.snapshot.ids()  # read before the first request
-        keeping = asyncio.create_task(run_maintenance(database, services.probes, retention))
+        tasks = [asyncio.create_task(run_maintenance(database, services.probes, retention))]
+        if not database.embedded:
+            notifications = JobNotifications(database, announcements.receive)
+            announcements.carriers.append(notifications.announce)
+            tasks.append(asyncio.create_task(notifications.run()))
         async with http, AsyncExitStack() as stack:
             if local_worker is not None:
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
             yield
         await services.models.close()
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await database.close()
 
     services = build_services(settings, http, database)
+    announcements = Announcements(services.probes)
     options = AppOptions(
         cors_origins=settings.cors_origins,
         work=WorkLimits(settings.plan_queue_limit or LARGE_LIMIT, settings.plan_seconds),
+        root_path=settings.root_path,
+        has_admin=settings.admin_port is not None,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,
     )
     app = create_app(services, options, lifespan=lifespan)
+    app.state.announcements = announcements
     _count_hub_traffic(http, app.state.metrics)
     return app
 

@@ -7,6 +7,7 @@ pattern matches a bounded number of characters, so that the time is linear in th
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -18,88 +19,117 @@ _NAME: Final = (
 _QUOTE: Final = r"\\{0,3}['\"]"
 _SCHEME: Final = r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
 _BARE: Final = r"[^\s'\"\\,;&\]})]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """One form of a secret."""
+
+    needs: tuple[str, ...]
+    """Lower-case texts of which every text with this form contains one; other texts are not searched."""
+    pattern: re.Pattern[str]
+    """What stands before the secret is its first group."""
+
+
+_NAMES: Final = (
+    *("api", "access", "secret", "private", "account", "encryption", "license", "signing", "token", "passw"),
+    *("passphrase", "pwd", "credential", "authorization", "cookie", "signature"),
+)
+_OPTIONS: Final = ("-api", "-hf", "-token", "-password", "-secret")
+_PREFIXES: Final = (
+    *("hf_", "hf-", "sk_", "sk-", "gho", "ghp", "ghr", "ghs", "ghu", "_pat", "glpat", "xox", "nvapi", "dry_"),
+    *("dry-", "npm", "pypi", "aiza", "ya29", "akia", "asia", "eyj"),
+)
 _SECRETS: Final = (
     # A private key in PEM format: everything from its first line to the end of the text.
-    re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).{1,16384}"),
+    _Secret(("-----begin",), re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).{1,16384}")),
     # Several words after a flag such as `--api-key`; a word with a slash is a model, not a key.
-    re.compile(
-        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
-        rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}"
+    _Secret(
+        _OPTIONS,
+        re.compile(
+            r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
+            rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}"
+        ),
     ),
     # A quoted value after a flag, with its blanks.
-    re.compile(
-        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
-        r"(?:(?!(?P=quote)).){1,4096}"
+    _Secret(
+        _OPTIONS,
+        re.compile(
+            r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
+            r"(?:(?!(?P=quote)).){1,4096}"
+        ),
     ),
     # All values of a header that holds several.
-    re.compile(r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}"),
+    _Secret(("cookie",), re.compile(r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}")),
     # A quoted value, up to its closing quote; in a list, every quoted word.
-    re.compile(
-        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:,]\s{{0,4}}[\[(]\s{{0,4}})"
-        r"(?:b?['\"][^'\"]{1,4096}+['\"](?:\s{0,4},\s{0,4})?){1,64}"
+    _Secret(
+        _NAMES,
+        re.compile(
+            rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:,]\s{{0,4}}[\[(]\s{{0,4}})"
+            r"(?:b?['\"][^'\"]{1,4096}+['\"](?:\s{0,4},\s{0,4})?){1,64}"
+        ),
     ),
-    re.compile(
-        rf"(?i)({_NAME}(?:{_QUOTE}\s{{0,4}}[=:,]|\s{{0,4}}[=:])\s{{0,4}}b?(?P<quote>{_QUOTE}))"
-        r"(?:(?!(?P=quote)).){1,4096}"
+    _Secret(
+        _NAMES,
+        re.compile(
+            rf"(?i)({_NAME}(?:{_QUOTE}\s{{0,4}}[=:,]|\s{{0,4}}[=:])\s{{0,4}}b?(?P<quote>{_QUOTE}))"
+            r"(?:(?!(?P=quote)).){1,4096}"
+        ),
     ),
-    re.compile(rf"(?i)({_NAME}\s{{1,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote))\S){{4,4096}}"),
+    _Secret(_NAMES, re.compile(rf"(?i)({_NAME}\s{{1,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote))\S){{4,4096}}")),
     # A value without quotes.
-    re.compile(
-        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
-        rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}"
+    _Secret(
+        _NAMES,
+        re.compile(
+            rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
+            rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}"
+        ),
     ),
-    re.compile(r"(?i)((?:[?&](?:sig|key|auth|apikey)|\bsig)=)[^\s&'\"]{3,4096}"),
-    re.compile(r"(?i)((?<![a-z0-9])[a-z0-9]{2,40}_key\s{0,4}[=:]\s{0,4})[^\s'\",;]{8,4096}"),
+    _Secret(
+        ("sig=", "key=", "auth="),
+        re.compile(r"(?i)((?:[?&](?:sig|key|auth|apikey)|\bsig)=)[^\s&'\"]{3,4096}"),
+    ),
+    _Secret(
+        ("_key",), re.compile(r"(?i)((?<![a-z0-9])[a-z0-9]{2,40}_key\s{0,4}[=:]\s{0,4})[^\s'\",;]{8,4096}")
+    ),
     # In a sentence, or behind a wide sign: a word with a digit, since "the key is missing" hides nothing.
-    re.compile(
-        r"(?i)((?:password|passphrase|token|secret|key)\s{0,2}(?: is |\uff1d|\uff1a)\s{0,2})"
-        r"(?=\D{0,64}\d)[^\s'\",;]{4,4096}"
+    _Secret(
+        (" is ", "\uff1d", "\uff1a"),
+        re.compile(
+            r"(?i)((?:password|passphrase|token|secret|key)\s{0,2}(?: is |\uff1d|\uff1a)\s{0,2})"
+            r"(?=\D{0,64}\d)[^\s'\",;]{4,4096}"
+        ),
     ),
-    re.compile(r"(?i)(\bbasic\s{1,4})[A-Za-z0-9+/=_-]{16,4096}"),
-    re.compile(r"(hooks\.slack\.com/services/)[^\s'\"]{8,512}"),
-    re.compile(rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}"),
-    re.compile(r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}"),
+    _Secret(("basic",), re.compile(r"(?i)(\bbasic\s{1,4})[A-Za-z0-9+/=_-]{16,4096}")),
+    _Secret(("hooks.slack",), re.compile(r"(hooks\.slack\.com/services/)[^\s'\"]{8,512}")),
+    _Secret(
+        ("auth",),
+        re.compile(
+            rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}"
+        ),
+    ),
+    _Secret(("bearer",), re.compile(r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}")),
     # Tokens with a fixed pattern, anywhere in the text.
-    re.compile(
-        # A model's file is named like a token.
-        r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
-        r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
-        r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})"
+    _Secret(
+        _PREFIXES,
+        re.compile(
+            # A model's file is named like a token.
+            r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
+            r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
+            r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})"
+        ),
     ),
     # user:password@ in an address, up to the last @ before a slash.
-    re.compile(r"(://)[^/\s'\"]{1,512}(?=@)"),
+    _Secret(("://",), re.compile(r"(://)[^/\s'\"]{1,512}(?=@)")),
     # A password with a slash: a user and a colon stand before it, and only one @ follows.
-    re.compile(r"(://[^/\s:@'\"]{1,128}:)[^\s'\"@]{1,512}(?=@)"),
+    _Secret(("://",), re.compile(r"(://[^/\s:@'\"]{1,128}:)[^\s'\"@]{1,512}(?=@)")),
 )
-_MARKERS: Final = (
-    *("key", "token", "passw", "passphrase", "pwd", "secret", "credential", "authoriz", "auth", "cookie"),
-    *(
-        "hooks.slack",
-        "basic",
-        "signature",
-        "sig=",
-        "bearer",
-        "://",
-        "eyj",
-        "hf_",
-        "hf-",
-        "sk-",
-        "sk_",
-        "gho",
-        "ghp",
-        "ghr",
-        "ghs",
-    ),
-    *("ghu", "_pat_", "glpat", "xox", "nvapi", "dry_", "dry-", "npm", "pypi", "aiza", "ya29", "akia", "asia"),
-)
-"""Lower-case texts of which every recognized secret contains or follows one; other texts are not searched."""
 
 
 def hide_secrets(text: str) -> str:
     """Return a text in which `HIDDEN` replaces everything that looks like a secret."""
     lowered = text.lower()
-    if not any(marker in lowered for marker in _MARKERS):
-        return text
     for secret in _SECRETS:
-        text = secret.sub(rf"\1{HIDDEN}", text)
+        if any(each in lowered for each in secret.needs):
+            text = secret.pattern.sub(rf"\1{HIDDEN}", text)
     return text

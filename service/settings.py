@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_network
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
@@ -28,6 +29,7 @@ IN_MEMORY: Final = Path(":memory:")
 PREFIX: Final = "DRYSERVE_"
 _SECRET: Final = frozenset({"database_url", "hf_token"})
 """Settings whose values may hold a password or a token, and are never shown."""
+_PREFIX: Final = re.compile(r"(/[\w.~-]+)+/?", re.ASCII)
 _ORIGIN: Final = re.compile(r"\*|https?://[^/?#\s]+")
 
 
@@ -53,10 +55,18 @@ class Settings(BaseSettings):
     """Address to listen on; 0.0.0.0 and :: are all of the host's addresses."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one."""
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes that serve; each uses one core, and has its own caches in memory."""
     max_connections: Annotated[int, Field(ge=16, le=1_000_000)] = 4096
     """Most open connections, if the limit of open files allows it; above it only operators' routes work."""
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
+    admin_port: Annotated[int | None, Field(ge=0, le=65535)] = None
+    """Port on which only probes and metrics are answered, and `/metrics` nowhere else; none by default."""
+    root_path: str = ""
+    """Prefix of all paths behind a proxy, such as `/dryserve`; the proxy may leave it or take it off."""
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
     """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
     plan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
@@ -109,6 +119,12 @@ class Settings(BaseSettings):
     """Folder of caches, used where `HF_HOME` is not set."""
 
     @property
+    def of_one_process(self) -> "Settings":
+        """These settings for one of several processes: limits of a replica are shared out among them."""
+        shared = {"max_connections": self.max_connections, "database_pool_size": self.database_pool_size}
+        return self.model_copy(update={name: max(1, limit // self.workers) for name, limit in shared.items()})
+
+    @property
     def database_file(self) -> Path | None:
         """File of a database of SQLite; None where the address names another, or has parameters."""
         kind, _, path = self.database_url.partition(":///")
@@ -144,7 +160,7 @@ class Settings(BaseSettings):
     def _home(self) -> Path:
         return self.hf_home or self.xdg_cache_home / "huggingface"
 
-    @field_validator("cors_origins", "hub_storage_hosts", mode="before")
+    @field_validator("cors_origins", "hub_storage_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:  # noqa: ANN401 - any value of a variable
         if isinstance(given, str):
@@ -168,6 +184,23 @@ class Settings(BaseSettings):
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"{quoted(origin)} is no origin such as https://example.org, without a path")
         return given
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for each in given:
+            try:
+                ip_network(each, strict=False)
+            except ValueError:
+                raise ValueError(f"{quoted(each)} is no address or network such as 10.0.0.0/8") from None
+        return given
+
+    @field_validator("root_path")
+    @classmethod
+    def _is_prefix(cls, given: str) -> str:
+        if given and not _PREFIX.fullmatch(given):
+            raise ValueError(f"{quoted(given)} is no prefix such as /dryserve")
+        return given.rstrip("/")
 
     @field_validator("hf_endpoint")
     @classmethod
@@ -200,14 +233,14 @@ class Setting:
     meaning: str
 
 
-def read_settings() -> Settings:
-    """Return the settings of this process's environment.
+def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings of this process's environment; ``given`` ones by name stand in their place.
 
     Raises:
         InvalidSettings: a variable has a value that is no such setting.
     """
     try:
-        return Settings()
+        return Settings(**given or {})
     except ValidationError as error:
         lines = (_line(each) for each in error.errors(include_url=False))
         raise InvalidSettings("\n".join(dict.fromkeys(lines))) from None

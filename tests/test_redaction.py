@@ -1,8 +1,10 @@
 """Secrets in every shape in which logs, errors and requests hold them; none of these is a real one."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.redaction import HIDDEN, hide_secrets
+from service.redaction import _SECRETS, HIDDEN, hide_secrets
 from service.startup_log.lines import clean
 
 SECRET = "Zq7xW2vTn9Lk4Rb8"  # noqa: S105 - a made-up secret whose way is followed
@@ -63,6 +65,33 @@ SHAPES = [
     "https://account.blob.test/x?sv=1&sig=Zq7xW2vTn9Lk4Rb8",
     "AccountName=me;AccountKey=Zq7xW2vTn9Lk4Rb8;",
     "-----BEGIN RSA PRIVATE KEY----- Zq7xW2vTn9Lk4Rb8",
+    "redis://:Zq7xW2vTn9Lk4Rb8@host:6379/0",
+    "mongodb+srv://user:Zq7xW2vTn9Lk4Rb8@cluster.test/db",
+    "https://bucket.s3.test/x?X-Amz-Credential=me&X-Amz-Signature=Zq7xW2vTn9Lk4Rb8",
+    "https://account.blob.test/x?sv=1&se=2&sr=b&sig=Zq7xW2vTn9Lk4Rb8&sp=r",
+    # Clouds.
+    "aws_secret_access_key = Zq7xW2vTn9Lk4Rb8",
+    "AWS_SESSION_TOKEN=Zq7xW2vTn9Lk4Rb8",
+    '"SecretAccessKey": "Zq7xW2vTn9Lk4Rb8"',
+    "x-amz-security-token: Zq7xW2vTn9Lk4Rb8",
+    "DefaultEndpointsProtocol=https;AccountName=me;AccountKey=Zq7xW2vTn9Lk4Rb8==;EndpointSuffix=x",
+    "SharedAccessSignature=Zq7xW2vTn9Lk4Rb8",
+    '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\\nZq7xW2vTn9Lk4Rb8\\n"}',
+    '"client_secret": "Zq7xW2vTn9Lk4Rb8"',
+    "ya29.a0ARrdaMZq7xW2vTn9Lk4Rb8Zq7xW2vTn9Lk4Rb8",
+    "npm_Zq7xW2vTn9Lk4Rb8Zq7xW2vTn9Lk4Rb8",
+    "pypi-AgEIcHlwaZq7xW2vTn9Lk4Rb8",
+    # Services and tools.
+    "WANDB_API_KEY: Zq7xW2vTn9Lk4Rb8",
+    "PGPASSWORD=Zq7xW2vTn9Lk4Rb8 psql",
+    "curl -H 'Authorization: Bearer Zq7xW2vTn9Lk4Rb8' http://host",
+    "hf auth login --token Zq7xW2vTn9Lk4Rb8",
+    "pwd=Zq7xW2vTn9Lk4Rb8",
+    "ENCRYPTION_KEY=Zq7xW2vTn9Lk4Rb8",
+    "https://hooks.slack.com/services/T0/B0/Zq7xW2vTn9Lk4Rb8",
+    "xoxb-1234-Zq7xW2vTn9Lk4Rb8",
+    'password="a\'b Zq7xW2vTn9Lk4Rb8"',
+    "password\uff1dZq7xW2vTn9Lk4Rb8",
 ]
 
 
@@ -102,3 +131,18 @@ def test_the_model_beside_a_key_stays() -> None:
 @pytest.mark.parametrize("tail", ["", "'", '"', "\\", ")", ", 'model': 'm'}"])
 def test_a_secret_that_is_cut_off_is_hidden(tail: str) -> None:
     assert SECRET not in hide_secrets(f"{{'Authorization': 'Bearer {SECRET}{tail}")
+
+
+PIECES = st.one_of(
+    st.sampled_from([piece for shape in SHAPES for piece in shape.split(" ")]),
+    st.sampled_from(["'", '"', " ", "=", ": ", "[", "(", ",", "--", "://", "@", "_key", " is ", "\uff1d"]),
+    st.text(max_size=6),
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_a_text_without_what_a_form_needs_has_no_secret_of_that_form(text: str) -> None:
+    lowered = text.lower()
+    for secret in _SECRETS:
+        if not any(each in lowered for each in secret.needs):
+            assert secret.pattern.search(text) is None

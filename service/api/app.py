@@ -1,6 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -22,6 +22,7 @@ from service.api.middleware.body_limit import BodyLimit
 from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.representation import Representation
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
+from service.api.middleware.root_path import RootPath
 from service.api.middleware.versioned_paths import VersionedPaths
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import HANDLED_ERRORS, responses
@@ -83,7 +84,7 @@ def create_app(
         redoc_url=None,
         root_path_in_servers=False,
         dependencies=[Depends(known_parameters_only)],
-        servers=[{"url": "/", "description": "The service that sends this document"}],
+        servers=[{"url": options.root_path or "/", "description": "The service that sends this document"}],
     )
     lanes = WorkLanes(options.work)
     metrics = Metrics()
@@ -94,6 +95,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.lanes = lanes
     app.state.answers = WrittenAnswers()
+    app.state.root_path = options.root_path
     app.state.open_reads = options.open_reads
     public = (
         plan,
@@ -119,7 +121,7 @@ def create_app(
     app.add_exception_handler(NothingMore, _answer_nothing)
     app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
-    app.add_middleware(ConnectionGate)
+    app.add_middleware(ConnectionGate, has_admin=options.has_admin)
     app.add_middleware(Representation)
     if options.cors_origins:
         app.add_middleware(
@@ -131,6 +133,8 @@ def create_app(
         )
     app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=metrics)
+    if options.root_path:
+        app.add_middleware(RootPath, prefix=options.root_path)
     return app
 
 
@@ -147,6 +151,11 @@ async def _answer_nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
+def _is_whole_body(loc: Sequence[int | str]) -> bool:
+    """Whether an error is about the body itself, under whichever tag it was read."""
+    return loc[:1] == ("body",) and all(isinstance(part, str) and part.startswith("<") for part in loc[1:])
+
+
 async def _answer_nothing(request: Request, error: Exception) -> Response:
     del request, error
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -158,6 +167,6 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
         reasons = "; ".join(str(one.get("ctx", {}).get("error", "")) for one in found)
         return problem_response(request, MalformedJson(f"the body is not JSON: {reasons}"))
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
+    if any(_is_whole_body(one["loc"]) for one in found) and media_type != JSON:
         return problem_response(request, UnsupportedMediaType(media_type))
     return problem_response(request, invalid_request(found, body_schema(request)))

@@ -13,5 +13,9 @@ class AppOptions:
     """Origins whose web pages may call it."""
     work: WorkLimits = field(default_factory=WorkLimits)
     """Limits on the work of requests."""
+    root_path: str = ""
+    """Prefix of all paths behind a proxy; empty for none."""
+    has_admin: bool = False
+    """Whether operators have a listener of their own."""
     open_reads: bool = False
     """Whether callers on this machine read probes and measurements without a token."""

@@ -1,13 +1,14 @@
 """Metrics for Prometheus, in its base units."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from service import __version__
 from service.api.lane import Lane
+from service.api.metrics_sum import Samples, exposition
 from service.api.refusals import ConnectionRefusal
 from service.application.services import Probes
 from service.probes.job_state import State
@@ -23,6 +24,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.siblings: Callable[[], Awaitable[Samples]] | None = None
+        """Returns the sum of the metrics of the other processes that serve the same port."""
         self._requests = Histogram(
             "http_server_request_duration_seconds",
             "Duration of HTTP requests",
@@ -68,6 +71,10 @@ class Metrics:
         build = Info("dryserve_build", "What is running", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
+
+    async def exposition(self) -> bytes:
+        """Return all metrics in Prometheus' text format, with those of the other processes added."""
+        return exposition(self.registry, [] if self.siblings is None else await self.siblings())
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request."""

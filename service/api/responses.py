@@ -31,6 +31,8 @@ def text_response(text: str) -> Response:
 def problem_response(request: Request, error: Exception) -> Response:
     """Return an error as a problem."""
     problem = problem_of(error, instance(request))
+    if request.app.state.root_path:
+        problem = problem.model_copy(update={"type": f"{request.app.state.root_path}{problem.type}"})
     headers = {}
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = _allowed(request)

@@ -31,27 +31,44 @@ class SeenWorker:
 
 
 class WorkersSeen:
-    """The workers that this process has seen; another service at the same database sees its own."""
+    """The workers that asked this process for a job, and those that other processes announced."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._seen: dict[str, SeenWorker] = {}
+        self.on_seen: list[Callable[[SeenWorker], None]] = []
+        """Called with each worker that this process has just seen."""
         self.since: Final = clock()
         """When this process began to look."""
 
     def asks(self, offer: Offer) -> None:
         """Note that a worker asks for a job: it has none."""
-        now = self._clock()
-        known = self._seen.pop(offer.worker, None)
-        # The last that was seen is last, so the first may be forgotten.
-        self._seen[offer.worker] = SeenWorker(offer, now if known is None else known.first_seen, now)
-        if len(self._seen) > MOST_WORKERS:
-            del self._seen[next(iter(self._seen))]
+        now, known = self._clock(), self._seen.get(offer.worker)
+        self._saw(SeenWorker(offer, now if known is None else known.first_seen, now))
 
     def has(self, worker: str, job_id: str) -> None:
         """Note that a worker has a job, unless it asked for it before this process began."""
-        if (known := self._seen.pop(worker, None)) is not None:
-            self._seen[worker] = replace(known, last_seen=self._clock(), job_id=job_id)
+        if (known := self._seen.get(worker)) is not None:
+            self._saw(replace(known, last_seen=self._clock(), job_id=job_id))
+
+    def learn(self, worker: SeenWorker) -> None:
+        """Note a worker as another process saw it, unless this one saw it later."""
+        known = self._seen.get(worker.offer.worker)
+        if known is None or known.last_seen <= worker.last_seen:
+            first = worker.first_seen if known is None else min(known.first_seen, worker.first_seen)
+            self._note(replace(worker, first_seen=first))
+
+    def _saw(self, worker: SeenWorker) -> None:
+        self._note(worker)
+        for each in self.on_seen:
+            each(worker)
+
+    def _note(self, worker: SeenWorker) -> None:
+        self._seen.pop(worker.offer.worker, None)
+        # The last that was seen is last, so the first may be forgotten.
+        self._seen[worker.offer.worker] = worker
+        if len(self._seen) > MOST_WORKERS:
+            del self._seen[next(iter(self._seen))]
 
     def all(self) -> tuple[SeenWorker, ...]:
         """Return every worker, the one seen last first."""

@@ -1,160 +1,117 @@
-"""`dryserve serve`: run the HTTP service."""
+"""`dryserve serve`: run the HTTP service, in one process or in several."""
 
-import asyncio
-import errno
 import json
 import socket
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import uvicorn
 
 from service import __version__
-from service.api.connections import (
-    ConnectionLimits,
-    connections_allowed,
-    listens_on_loopback,
-    protocol_of,
-)
-from service.api.examples import EXAMPLES
-from service.api.garbage_collection import QuietCollections, postpone_full_collections
-from service.api.refusals import RefusalLog
-from service.application.job_events import JobEvents
-from service.bootstrap import build_app
 from service.cli.exit_codes import ExitCode
+from service.cli.listening import inherited, listening
 from service.cli.settings_of_host import host_settings, settings_help
 from service.logs import configure_logs
-from service.worker.deploy.local_worker import LocalWorker
+from service.settings import Settings
 
 serve_app: Final = typer.Typer()
 
-GRACE_SECONDS: Final = 6
-"""For requests that are being answered when the service stops; a local worker gets three more."""
-
-
-SWITCH_SECONDS: Final = 0.001
-"""Time for which a thread that plans keeps the interpreter while the event loop waits for it; Python's own
-default is 0.005, and the event loop waits again after each of its steps."""
-BACKLOG: Final = 2048
-"""Connections that may wait to be accepted, as in uvicorn."""
-
-
-class Server(uvicorn.Server):
-    """Ends the requests that wait for jobs before it waits for all other requests to end."""
-
-    def __init__(self, config: uvicorn.Config, job_events: JobEvents, greeting: str) -> None:
-        super().__init__(config)
-        self._job_events = job_events
-        self._greeting = greeting
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, say where, and put off full garbage collections."""
-        sys.setswitchinterval(SWITCH_SECONDS)
-        await super().startup(sockets)
-        if self.started:
-            typer.echo(self._greeting)
-        postpone_full_collections()
-        quiet = QuietCollections(lambda: not self.server_state.tasks)
-        self._collecting = asyncio.create_task(quiet.run())
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to serve."""
-        self._collecting.cancel()
-        self._job_events.close()
-        await super().shutdown(sockets)
+SEVERAL: Final = 2
 
 
 @serve_app.command(epilog=settings_help())
-def serve(
+def serve(  # noqa: PLR0913 - one for each option
     host: Annotated[str | None, typer.Option(help="Address to listen on [DRYSERVE_HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on [DRYSERVE_PORT].")] = None,
     *,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Port for probes and metrics alone [DRYSERVE_ADMIN_PORT].")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes that serve [DRYSERVE_WORKERS].")
+    ] = None,
+    root_path: Annotated[
+        str | None, typer.Option(help="Prefix of all paths behind a proxy [DRYSERVE_ROOT_PATH].")
+    ] = None,
     local_worker: Annotated[
         bool, typer.Option("--local-worker", help="Also run a worker for probes on this host.")
     ] = False,
     worker_python: Annotated[
         Path | None, typer.Option(help="Python that has torch or the engine, for the local worker.")
     ] = None,
+    inherited_sockets: Annotated[str | None, typer.Option("--inherited", hidden=True)] = None,
+    first: Annotated[bool, typer.Option("--first", hidden=True)] = False,
 ) -> None:
     """Run the HTTP service.
 
-    Exits with 2 when a setting is not valid, 6 when the address cannot be listened on, 3 when it cannot
+    With several workers SIGHUP replaces each of them by a new one, one after another, so that no request is
+    lost. Exits with 2 when a setting is not valid, 6 when the address cannot be listened on, 3 when it cannot
     start.
     """
-    settings = host_settings()
-    host, port = host or settings.host, settings.port if port is None else port
+    given = {"host": host, "port": port, "admin_port": admin_port, "workers": workers, "root_path": root_path}
+    settings = host_settings({name: value for name, value in given.items() if value is not None})
     configure_logs(settings.log_level)
-    listening = _listening(host, port)
-    port = listening[0].getsockname()[1]
-    worker = LocalWorker(f"http://127.0.0.1:{port}", worker_python) if local_worker else None
-    app = build_app(settings, local_worker=worker, open_reads=listens_on_loopback(host))
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        http=protocol_of(
-            ConnectionLimits(connections_allowed(settings.max_connections)),
-            app.state.metrics.count_refusal,
-            RefusalLog(),
-        ),
-        timeout_keep_alive=settings.keep_alive_seconds,
-        ws="none",
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
-    server = Server(config, app.state.services.probes.job_events, _greeting(host, port))
-    server.run(listening)
-    if not server.started:
+    if inherited_sockets is not None:
+        *opened, channel = inherited(inherited_sockets)
+        _serve(settings, opened, channel, local_worker=first and local_worker, python=worker_python)
+        return
+    opened = listening(settings.host, settings.port)
+    if settings.admin_port is not None:
+        opened += listening(settings.host, settings.admin_port)
+    if settings.workers < SEVERAL:
+        _serve(settings, opened, None, local_worker=local_worker, python=worker_python)
+        return
+    # Imported here: one process alone does not need it.
+    from service.cli.serving_processes import serve_in_processes  # noqa: PLC0415
+
+    options = [f"--host={settings.host}", f"--port={_port(opened)}", f"--workers={settings.workers}"]
+    options += [] if settings.admin_port is None else [f"--admin-port={settings.admin_port}"]
+    options += [f"--root-path={settings.root_path}"] if settings.root_path else []
+    options += ["--local-worker"] if local_worker else []
+    options += [] if worker_python is None else [f"--worker-python={worker_python}"]
+    serve_in_processes(options, opened, settings.workers, _greeting(settings.host, _port(opened)))
+
+
+def _serve(
+    settings: Settings,
+    opened: list[socket.socket],
+    channel: socket.socket | None,
+    *,
+    local_worker: bool,
+    python: Path | None,
+) -> None:
+    """Serve in this process; ``channel``: the line to the process that started this one.
+
+    Raises:
+        typer.Exit: it could not start.
+    """
+    # Imported here: the process that only starts others needs none of it.
+    from service.api.connections import listens_on_loopback  # noqa: PLC0415
+    from service.bootstrap import build_app  # noqa: PLC0415
+    from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
+    from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
+
+    shared = settings if channel is None else settings.of_one_process
+    count = len(opened) // 2 if settings.admin_port is not None else len(opened)
+    sockets = ServedSockets(opened[:count], opened[count:], channel)
+    worker = LocalWorker(f"http://127.0.0.1:{_port(opened)}", python) if local_worker else None
+    app = build_app(shared, local_worker=worker, open_reads=listens_on_loopback(settings.host))
+    greeting = _greeting(settings.host, _port(opened))
+    server = HttpServer(app, shared, sockets, lambda: None if channel else typer.echo(greeting))
+    if not server.serve_sockets():
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _listening(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on the addresses of a host: nothing is said before others can connect.
-
-    A name such as localhost may have an IPv6 address that this host lacks; one address is enough.
-
-    Raises:
-        typer.Exit: no address can be listened on, or the port of one is taken.
-    """
-    found: list[socket.socket] = []
-    try:
-        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            # With port 0 all addresses get the port that the first one got.
-            chosen = found[0].getsockname()[1] if found else port
-            try:
-                found.append(socket.create_server((str(address[0]), chosen), family=family, backlog=BACKLOG))
-            except OSError as error:
-                if error.errno != errno.EADDRNOTAVAIL:
-                    raise
-                missing = error
-        if not found:
-            raise missing
-    except (OSError, OverflowError) as error:
-        for each in found:
-            each.close()
-        typer.echo(_not_listening(host, port, error), err=True)
-        raise typer.Exit(ExitCode.PORT_TAKEN) from None
-    return found
-
-
-def _not_listening(host: str, port: int, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return (
-            f"Port {port} of {host} is taken by another program: choose another with --port or DRYSERVE_PORT "
-            "(0 takes a free one)."
-        )
-    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    # The socket module adds the address, which the message names already.
-    reason = reason.partition(" (while")[0]
-    return f"{host} port {port} cannot be listened on: {reason}"
+def _port(opened: list[socket.socket]) -> int:
+    port: int = opened[0].getsockname()[1]
+    return port
 
 
 def _greeting(host: str, port: int) -> str:
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    # Imported here: the examples are validated when they are read.
+    from service.api.examples import EXAMPLES  # noqa: PLC0415
+
     url = f"http://{name}:{port}"
     body = json.dumps(EXAMPLES["create_plan"].body, default=dict)
     curl = f"curl -H 'Accept: text/plain' -H 'Content-Type: application/json' -d '{body}' {url}/plan"

@@ -1,7 +1,8 @@
 """The settings of this host for a command, and the help on them."""
 
+from collections.abc import Mapping
 from textwrap import fill
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -12,14 +13,16 @@ WIDTH: Final = 100
 """Columns of the table in a help text."""
 
 
-def host_settings() -> Settings:
+def host_settings(given: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings of this process's environment; a bad one ends the command with one line for each.
+
+    ``given``: settings by name that a command's options set, in place of those of the environment.
 
     Raises:
         typer.Exit: a variable has a value that is no such setting.
     """
     try:
-        return read_settings()
+        return read_settings(given or {})
     except InvalidSettings as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None

@@ -127,6 +127,8 @@ def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
                 yield not_compared(reading, "--kv-cache-memory-bytes sets it")
             elif name == "cuda_graph_estimate_gib" and not term(budget).high:
                 yield not_compared(reading, "the release measures it and reserves nothing for it by default")
+            elif name == "cuda_graph_gib" and float(reading.value) < 0:
+                yield not_compared(reading, "the free memory grew while graphs were captured")
             elif name == "model_loading_gib" and (why := _unsized(log)) is not None:
                 yield not_compared(reading, why)
             else:

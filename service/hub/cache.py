@@ -16,6 +16,8 @@ from dataclasses import astuple, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from service.hub.retries import retry
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -208,6 +210,14 @@ class HubCache:
             self._connection = None
 
 
+def _is_locked(error: Exception) -> bool:
+    return (
+        isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    )
+
+
+# While another process makes the file, SQLite refuses the change to a write-ahead log without waiting.
+@retry(on=_is_locked, attempts=None, timeout=BUSY_SECONDS, wait_initial=0.01, wait_max=0.1)
 def _open(path: str) -> sqlite3.Connection:
     # One thread opens, uses and closes it, except at the end of the process.
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)

@@ -9,7 +9,6 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Final
 
 import httpx2
-import stamina
 from huggingface_hub.constants import HUGGINGFACE_HEADER_X_REPO_COMMIT
 
 from service import __version__
@@ -25,6 +24,7 @@ from service.hub.keyed_semaphore import KeyedSemaphore
 from service.hub.model_ids import commit_or_none
 from service.hub.redirects import Hop, Redirects
 from service.hub.response_errors import quota_wait, response_error, token_refused
+from service.hub.retries import retry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -43,9 +43,6 @@ CONNECTIONS_OF_AN_OWNER: Final = 8
 _RETRIED_STATUSES: Final = frozenset({None, 500, 502, 503, 504})
 """Statuses after which a request is retried: no response (None), or a server's fault."""
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", re.ASCII)
-
-# By default stamina logs each retry with all arguments, and these contain what a caller requested.
-stamina.instrumentation.set_on_retry_hooks(())
 
 
 SMALL_FILE_BYTES: Final = 2 << 20
@@ -114,7 +111,7 @@ class Transfer:
         async with self._owners.acquire(request.model_id.partition("/")[0]):
             return await self._try(request, credential)
 
-    @stamina.retry(
+    @retry(
         on=_is_transient,
         attempts=ATTEMPTS,
         timeout=None,

@@ -66,6 +66,10 @@ class ActivationConstants:
     """Added to the computed peak."""
     encodes_v2: bool
     """The V2 model runner runs the encoders before it profiles the decoder."""
+    compile_percent_v2: Range
+    """Percent of a rank's embedding by which compiling the model raises the peak; nothing where it was
+    compiled before.
+    """
     charges_counts_v2: bool
     """The profile run is charged for the table in which the V2 model runner's sampler counts tokens."""
     recurrent_mib: MibRange
@@ -102,6 +106,8 @@ def activation(
     if v2 and run.samples and constants.charges_counts_v2:
         counts = _token_counts(architecture, run)
         terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
+    if v2 and run.compiles_embedding:
+        terms.append(_compiled(architecture, constants, run))
     if run.encodes and (constants.encodes_v2 or not v2):
         base, *_ = constants.base_mib.bytes
         terms.extend(encoders(architecture, encoder_constants, run, peak + base))
@@ -112,6 +118,15 @@ def activation(
     others = (_gathered(architecture, run), kernel_work_spaces(architecture, run))
     terms.extend(each for each in others if each is not None)
     return total(terms, source)
+
+
+def _compiled(architecture: ModelArchitecture, constants: ActivationConstants, run: ProfileRun) -> Estimate:
+    """Return the copy of the embedding on which the compiler times the kernels that read it."""
+    share, source = constants.compile_percent_v2, constants.sources["compile_percent_v2"]
+    width = architecture.ends.embedding_size or architecture.hidden_size
+    one_percent = run.shards.vocabulary(architecture.vocab_size) * width * run.element_bytes / 100
+    bounds = (one_percent * share.low, one_percent * share.high)
+    return around(one_percent * share.middle, *bounds, Basis.CALIBRATED, source)
 
 
 def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:

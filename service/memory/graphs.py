@@ -8,8 +8,8 @@ from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.memory.budget_types import Basis, Estimate
-from service.memory.interval import around, exact
-from service.memory.ranges import Range
+from service.memory.interval import around, exact, from_range, total
+from service.memory.ranges import MibRange, Range
 from service.units import MIB
 
 EVERY_SMALL: Final = 32
@@ -22,11 +22,11 @@ DATA_CENTER_BLACKWELL: Final = 10
 class GraphEstimate:
     """MiB that graphs take, by what is captured."""
 
-    first: float
-    """The first graphs together."""
-    experts: float
+    first: MibRange
+    """The first graphs together, with work space that kernels allocate once."""
+    experts: MibRange
     """Added to the first graphs where layers have experts."""
-    recurrent: float
+    recurrent: MibRange
     """Added to the first graphs where layers are recurrent."""
     graph: float
     """Each further graph."""
@@ -56,7 +56,7 @@ class GraphConstants:
     """Tokens between the sizes of graphs above 256."""
     estimate_mib: GraphEstimate
     spread_percent: tuple[float, float]
-    """Bounds in percent of the estimate: low, high."""
+    """Bounds in percent of what each further graph takes: low, high."""
     captured_percent: Range
     """Percent of the same estimate that graphs take once they are captured."""
     sources: Mapping[str, str]
@@ -120,32 +120,43 @@ def cuda_graphs(architecture: ModelArchitecture, constants: GraphConstants, capt
     reserved = constants.reserved_v1 if capture.reserved is None else capture.reserved
     if not (constants.reserved_v2 if v2 else reserved):
         return exact(0, Basis.COMPUTED, constants.sources["reserved_v2" if v2 else "reserved_v1"])
-    middle = _mib(architecture, constants, capture) * MIB
-    low, high = constants.spread_percent
-    source = constants.sources["estimate_mib"]
-    return around(middle, middle * low / 100, middle * high / 100, Basis.CALIBRATED, source)
+    return _estimate(architecture, constants, capture)
 
 
 def captured_graphs(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> Estimate:
     """Return the bytes of a pipeline stage's graphs, which are captured after the cache is allocated."""
     if not capture.captures:
         return _NOTHING
-    one_percent = _mib(architecture, constants, capture) * MIB / 100
+    estimate = _estimate(architecture, constants, capture)
     share, source = constants.captured_percent, constants.sources["captured_percent"]
-    bounds = (one_percent * share.low, one_percent * share.high)
-    return around(one_percent * share.middle, *bounds, Basis.CALIBRATED, source)
+    size = estimate.bytes / 100
+    bounds = (size * share.low, max(size * share.high, estimate.high * share.middle / 100))
+    return around(size * share.middle, *bounds, Basis.CALIBRATED, source)
 
 
-def _mib(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> float:
-    """Return the estimate in MiB: much for the first graphs, and a little for each further graph."""
-    estimate, largest = constants.estimate_mib, constants.largest
+def _estimate(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> Estimate:
+    """Return what is set aside: much for the first graphs, and a little for each further graph."""
+    estimate, source = constants.estimate_mib, constants.sources["estimate_mib"]
+    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
+    cases = (
+        (estimate.first, True),
+        (estimate.experts, sparse),
+        (estimate.recurrent, architecture.is_recurrent),
+    )
+    terms = [from_range(size, Basis.CALIBRATED, source) for size, applies in cases if applies]
+    further = _further_graphs(constants, capture) * (estimate.graph + estimate.layer * capture.layers) * MIB
+    low, high = constants.spread_percent
+    terms.append(around(further, further * low / 100, further * high / 100, Basis.CALIBRATED, source))
+    return total(terms, source)
+
+
+def _further_graphs(constants: GraphConstants, capture: Capture) -> int:
+    """Return how many graphs are captured after the first of each mode."""
+    largest = constants.largest
     blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
     sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
     decoding = sum(size <= capture.sequences * capture.step_tokens for size in sizes)
     counts = [
         count for count, has in ((len(sizes), capture.mode.mixed), (decoding, capture.mode.decodes)) if has
     ]
-    graphs = max(0, capture.variants * sum(counts) - len(counts))
-    sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
-    first = estimate.first + estimate.experts * sparse + estimate.recurrent * architecture.is_recurrent
-    return first + graphs * (estimate.graph + estimate.layer * capture.layers)
+    return max(0, capture.variants * sum(counts) - len(counts))

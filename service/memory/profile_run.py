@@ -27,6 +27,8 @@ class ProfileRun:
     """The rank runs the towers."""
     v2_model_runner: bool
     """The V2 model runner runs it."""
+    compiles_embedding: bool
+    """The rank compiles code that reads the embedding."""
     draft_tokens: bool
     """The engine proposes draft tokens."""
     max_model_len: int | None

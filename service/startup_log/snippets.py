@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
+from itertools import chain, islice
 from typing import Final
 
 from service.launch_command.command_pairs import text_pairs
@@ -12,7 +13,10 @@ MAX_TEXT: Final = 1 << 18
 """Characters of a text in which snippets are looked for, from its beginning."""
 MAX_SNIPPET: Final = 1 << 13
 """Characters of one snippet; a manifest has some hundreds."""
+MAX_BLOCKS: Final = 64
+"""Blocks of lines that are looked at."""
 MAX_SNIPPETS: Final = 8
+"""Blocks that are read, of those that may start the engine."""
 MAX_LINES: Final = 200
 """Lines of one snippet."""
 _FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
@@ -32,9 +36,8 @@ _CLOSING: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 def snippet_arguments(text: str) -> Arguments | None:
     """Return the model and the flags of the first snippet that names a model; ``None`` without any."""
-    for at, snippet in enumerate(_snippets(text[:MAX_TEXT].replace("\r", "").split("\n"))):
-        if at == MAX_SNIPPETS:
-            return None
+    lines = text[:MAX_TEXT].replace("\r", "").split("\n")
+    for snippet in islice(_snippets(lines), MAX_SNIPPETS):
         pairs = text_pairs(snippet)
         if any(name == "model" for name, _ in pairs):
             return arguments_of_pairs(pairs)
@@ -43,7 +46,8 @@ def snippet_arguments(text: str) -> Arguments | None:
 
 def _snippets(lines: Sequence[str]) -> Iterator[str]:
     """Yield what may start the engine: fenced blocks first, since their ends are certain."""
-    for each in (*_fenced(lines), *_documents(lines), *_calls(lines), *_commands(lines)):
+    blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _commands(lines))
+    for each in islice(blocks, MAX_BLOCKS):
         snippet = unescape("\n".join(each[:MAX_LINES]))[:MAX_SNIPPET]
         if any(words in snippet for words in _SAYS):
             yield snippet

@@ -151,6 +151,10 @@ class Database:
         async with self._translated():
             return await self._upgrade()
 
+    async def dedicated_connection(self) -> Any:  # noqa: ANN401 - the driver has no types
+        """Return a new connection of the PostgreSQL driver, which the caller must close."""
+        return await self._driver_connection(self._options.timeout_seconds)
+
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
@@ -238,18 +242,18 @@ class Database:
         )
 
     def _connected(self, *, command_timeout: float | None, **pool: Any) -> AsyncEngine:  # noqa: ANN401 - passed on
-        address, connect_timeout = driver_address(self.url), self._options.timeout_seconds
+        return create_async_engine(
+            self.url, async_creator=lambda: self._driver_connection(command_timeout), **pool
+        )
 
-        async def connect() -> Any:  # noqa: ANN401 - the driver has no types
-            # Imported here because most processes use SQLite.
-            import asyncpg  # noqa: PLC0415
+    async def _driver_connection(self, command_timeout: float | None) -> Any:  # noqa: ANN401 - as above
+        # Imported here because most processes use SQLite.
+        import asyncpg  # noqa: PLC0415
 
-            made: Awaitable[Any] = asyncpg.connect(
-                address, timeout=connect_timeout, command_timeout=command_timeout
-            )
-            return await made
-
-        return create_async_engine(self.url, async_creator=connect, **pool)
+        made: Awaitable[Any] = asyncpg.connect(
+            driver_address(self.url), timeout=self._options.timeout_seconds, command_timeout=command_timeout
+        )
+        return await made
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

@@ -28,7 +28,15 @@ from tests.accuracy.startups_told import NotScored, Startup, read_startup
 WIDTH = 200
 """Columns that the tables need."""
 
-MEASURED = (Term.WEIGHTS, Term.AVAILABLE, Term.GIVEN, Term.GIVEN_CONCURRENCY, Term.TOKENS, Term.CONCURRENCY)
+MEASURED = (
+    Term.WEIGHTS,
+    Term.AVAILABLE,
+    Term.GRAPHS,
+    Term.GIVEN,
+    Term.GIVEN_CONCURRENCY,
+    Term.TOKENS,
+    Term.CONCURRENCY,
+)
 JUDGED = (Term.VERDICT, Term.GIVEN_REFUSAL)
 GROUPS: tuple[tuple[str, Callable[[Startup], str]], ...] = (
     ("release", summary.regime),
@@ -182,6 +190,7 @@ FIGURES: tuple[tuple[str, str, Figure], ...] = (
     ),
     ("tokens within rounding, memory given", ">= 95 %", _share(Term.GIVEN, lambda each: each.hit)),
     ("interval holds the logged weights", "75 to 90 %", _share(Term.WEIGHTS, lambda each: each.hit)),
+    ("interval holds the logged CUDA graphs", "75 to 90 %", _share(Term.GRAPHS, lambda each: each.hit)),
     ("interval holds the logged available KV", "75 to 90 %", _share(Term.AVAILABLE, lambda each: each.hit)),
     ("failures not called a start", ">= 95 %", _share(Term.VERDICT, lambda each: each.hit, 0)),
     ("  memory given", ">= 95 %", _share(Term.GIVEN_REFUSAL, lambda each: each.hit, 0)),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parents[1] / "data" / "startups"
-NAMES = ("startups.jsonl", "memory-rows.jsonl", "found.jsonl")
+NAMES = ("startups.jsonl", "memory-rows.jsonl", "found.jsonl", "unfitted.jsonl")
 
 Row = Mapping[str, Any]
 

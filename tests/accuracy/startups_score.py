@@ -26,6 +26,7 @@ SAME = 0.001
 
 SAME_WEIGHTS = 0.02
 SAME_MEMORY = 0.03
+SAME_GRAPHS_GIB = 0.3
 
 
 class Term(StrEnum):
@@ -35,6 +36,8 @@ class Term(StrEnum):
     """"Model loading took", in percent of itself."""
     AVAILABLE = "available KV"
     """"Available KV cache memory", in percent of the requested memory."""
+    GRAPHS = "CUDA graphs"
+    """"Graph capturing finished ... took", in percent of a GiB."""
     GIVEN = "tokens, memory given"
     """"GPU KV cache size" from the logged available memory."""
     GIVEN_CONCURRENCY = "concurrency, memory given"
@@ -97,6 +100,7 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
     steps: list[tuple[Term, object, Callable[[Startup], Score]]] = [
         (Term.WEIGHTS, logged.weights_gib, _weights),
         (Term.AVAILABLE, logged.available_gib, _available),
+        (Term.GRAPHS, logged.graphs_gib, _graphs),
         (Term.GIVEN, logged.available_gib and logged.tokens, _given_tokens),
         (Term.GIVEN_CONCURRENCY, logged.available_gib and logged.concurrency, _given_concurrency),
         (Term.GIVEN_REFUSAL, logged.available_gib, _given_refusal),
@@ -189,6 +193,20 @@ def _available(startup: Startup) -> Score:
         whole=requested,
         naive=naive and naive / GIB,
     )
+
+
+def _graphs(startup: Startup) -> Score:
+    """Compare what capturing took; a log states less than nothing where other processes freed memory."""
+    logged = startup.logged.graphs_gib or 0.0
+    if logged < 0:
+        raise _Open("the free memory grew while graphs were captured")
+    _needs_stage(startup)
+    budgets = [b for run in runs_of(startup, startup.flags) if (b := run.candidate.memory)]
+    graphs = [b.captured_graphs for b in budgets]
+    values = [(each.low / GIB, each.bytes / GIB, each.high / GIB) for each in graphs]
+    values.sort(key=lambda value: -abs(value[1] - logged))
+    value = _one(values, SAME_GRAPHS_GIB / SAME)
+    return _score(startup, Term.GRAPHS, logged, value, whole=1.0, naive=None)
 
 
 def _pinned(startup: Startup) -> list[tuple[Run, Run, Run]]:

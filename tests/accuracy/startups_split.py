@@ -17,7 +17,9 @@ CAMPAIGN: Final = "llm-d-incubation"
 
 
 FOUND: Final = "g"
-"""What the ids begin with of the rows that were gathered last, to judge alone."""
+"""What the ids begin with of the rows that were gathered to judge alone."""
+UNFITTED: Final = "h"
+"""The same of those that were gathered after them."""
 
 
 class Part(StrEnum):
@@ -30,13 +32,17 @@ class Part(StrEnum):
     """The fit sees the model in other labs."""
     OTHER = "held out: model and lab"
     FOUND = "held out: found"
-    """Gathered after the constants were fitted, from sources of their own."""
+    """Gathered after the first constants were fitted, from sources of their own."""
+    UNFITTED = "held out: unfitted"
+    """Gathered after all of these; two of them show what ``compile_percent_v2`` says."""
 
 
 def part(startup: Startup) -> Part:
     """Return the part of a start."""
     if startup.id.startswith(FOUND):
         return Part.FOUND
+    if startup.id.startswith(UNFITTED):
+        return Part.UNFITTED
     model = _is_drawn(f"model {startup.known.config}")
     own = lab(startup) == CAMPAIGN or _is_drawn(f"lab {lab(startup)}")
     if model:

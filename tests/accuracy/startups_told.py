@@ -45,6 +45,8 @@ class Logged:
     activation_gib: float | None
     non_torch_gib: float | None
     graph_estimate_gib: float | None
+    graphs_gib: float | None
+    """What capturing graphs took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ def _logged(row: Row) -> Logged:
         activation_gib=row.get("peak_activation_gib"),
         non_torch_gib=row.get("non_torch_gib"),
         graph_estimate_gib=row.get("cuda_graph_estimate_gib"),
+        graphs_gib=row.get("cuda_graph_gib"),
     )
 
 

@@ -70,11 +70,14 @@ def difference(before: Candidate, after: Candidate) -> tuple[float | None, ...]:
     )
 
 
-def test_levers_are_ranked_by_the_requests_they_let_in_and_then_by_concurrency() -> None:
+def test_levers_are_ranked_by_the_requests_they_let_through_and_then_by_concurrency() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto")
     workload = Workload(16_001, 200, 64)
     found = ask_all(GEMMA, "0.32.0", flags, gpu="h200-sxm-141gb", workload=workload, with_levers=True).levers
-    gains = [(lever.admitted_at_once or 0, lever.max_concurrency) for lever in found]
+    gains = [
+        (lever.completed_without_preemption or 0, lever.admitted_at_once or 0, lever.max_concurrency)
+        for lever in found
+    ]
     assert gains == sorted(gains, reverse=True)
 
 

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tests.bench.candidate import candidate_table
 from tests.bench.catalog import catalog_table
+from tests.bench.hostile_logs import hostile_table
 from tests.bench.load import Figures, Question, measure
 from tests.bench.server import running_server
 from tests.bench.start import start_table
@@ -67,6 +68,7 @@ def main() -> None:
         Console(width=150).print(start_table())
         Console(width=150).print(candidate_table())
         Console(width=150).print(catalog_table())
+        Console(width=150).print(hostile_table())
     with running_server() as port:
         rows = [
             (question, [measure(port, question, load, given.seconds) for load in loads])

@@ -177,6 +177,25 @@ async def test_several_processes_share_a_file(path: Path) -> None:
     await cache.close()
 
 
+async def test_a_file_that_another_process_makes_is_waited_for(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    released = asyncio.get_running_loop().call_later(0.3, other.rollback)
+    hub = hub_with_model()
+    client = hub.client(cache=HubCache(path))
+    fetched = await client.fetch(MODEL)
+    await client.close()
+    released.cancel()
+    other.close()
+
+    again = hub.client(cache=HubCache(path))
+    requested = len(hub.requests)
+    assert await again.fetch(MODEL) == fetched
+    assert len(hub.requests) == requested
+    await again.close()
+
+
 async def test_a_client_begun_anew_asks_nothing(path: Path) -> None:
     hub = hub_with_model()
     first = hub.client(cache=HubCache(path))

@@ -94,6 +94,7 @@ def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str
         samples=True,
         encodes=False,
         v2_model_runner=False,
+        compiles_embedding=False,
         draft_tokens=False,
         max_model_len=40_960,
     )

@@ -63,6 +63,7 @@ def _run(tokens: int, max_model_len: int, ranks: int = 1) -> ProfileRun:
         samples=True,
         encodes=True,
         v2_model_runner=False,
+        compiles_embedding=False,
         draft_tokens=False,
         max_model_len=max_model_len,
     )

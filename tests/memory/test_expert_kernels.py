@@ -23,6 +23,7 @@ RUN = ProfileRun(
     draft_tokens=False,
     max_model_len=8192,
     data_parallel_size=8,
+    compiles_embedding=False,
 )
 
 

@@ -52,6 +52,7 @@ def run(media: MediaChoices, tokens: int = 2048, length: int = 128_000, ranks: i
         samples=True,
         encodes=True,
         v2_model_runner=False,
+        compiles_embedding=False,
         draft_tokens=False,
         max_model_len=length,
         media=media,

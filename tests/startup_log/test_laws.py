@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from service.startup_log.lines import MAX_CHARACTERS
 from service.startup_log.log import read_log
-from service.startup_log.phrases import CAUSES, TEMPLATES
+from tests.startup_log.hostile import SENTENCES, UNITS, hostile_log
 
-SENTENCES = [each.start for each in TEMPLATES] + [each.start for cause in CAUSES for each in cause.templates]
 PIECES = st.one_of(
     st.sampled_from(SENTENCES),
     st.sampled_from(
@@ -75,55 +74,10 @@ def test_a_secret_is_in_nothing_that_is_read(name: str, secret: str, around: str
     assert secret not in repr(log)
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *(
-            "\\\n",
-            '"',
-            "{",
-            '"Authorization": ',
-            "token=['a', ",
-            "--api-key a ",
-            "cookie: ",
-            "bearer a",
-            "-eyJ",
-            "sig=",
-            "-----BEGIN PRIVATE KEY-----",
-            "\x00",
-            "Traceback (most recent call last):\nValueError: a\n",
-            "A=A= vllm serve ",
-            "\u2028",
-        ),
-        *(
-            "[",
-            "'",
-            "a.",
-            "(",
-            "api_key=",
-            "token ",
-            "://a",
-            "1,",
-            "vllm serve ",
-            "\n",
-            "\r",
-            "\x1b[",
-            "[a.py:1",
-        ),
-        *(
-            "A.ValueError: ",
-            "eyJaaaaaaaaaaa.",
-            "sk-",
-            "vllm serve a \\\n",
-            "Free memory on device (1/1",
-            "hf_a",
-        ),
-        *("non-default args: {'a': ", "Maximum concurrency for 1", "GPU KV cache size: 1,\n", "bearer "),
-    ],
-)
+@pytest.mark.parametrize("unit", UNITS)
 def test_a_hostile_log_costs_no_more_than_its_length(unit: str) -> None:
     """A log of the greatest size takes seconds at most, so that no expression backtracks without bound."""
-    text = (unit * (MAX_CHARACTERS // len(unit) + 1))[:MAX_CHARACTERS]
+    text = hostile_log(unit, MAX_CHARACTERS)
     started = time.process_time()
     read_log(text)
 

@@ -51,14 +51,15 @@ async def get_openapi_yaml(request: Request) -> Response:
 
 
 @router.get("/docs")
-async def get_docs() -> HTMLResponse:
+async def get_docs(request: Request) -> HTMLResponse:
     """Return a page on which every route can be tried; it loads nothing from elsewhere."""
+    root = request.app.state.root_path
     return get_swagger_ui_html(
-        openapi_url="/openapi.json",
+        openapi_url=f"{root}/openapi.json",
         title="dryserve",
-        swagger_js_url="/docs/swagger-ui-bundle.js",
-        swagger_css_url="/docs/swagger-ui.css",
-        swagger_favicon_url="/docs/favicon-32x32.png",
+        swagger_js_url=f"{root}/docs/swagger-ui-bundle.js",
+        swagger_css_url=f"{root}/docs/swagger-ui.css",
+        swagger_favicon_url=f"{root}/docs/favicon-32x32.png",
     )
 
 

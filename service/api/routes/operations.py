@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fastapi import APIRouter
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from service import __version__
@@ -49,7 +49,7 @@ async def health(services: Parts) -> Health:
 @router.get("/metrics", response_class=Response, responses=METRICS, summary="Counters for Prometheus")
 async def get_metrics(metrics: Counts) -> Response:
     """Return all metrics."""
-    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(await metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _healthy(services: Services) -> Health:

@@ -54,7 +54,7 @@ async def create_probe(  # noqa: PLR0913, PLR0917 - one for each parameter
 ) -> ProbeAnswer:
     """Queue a probe for a worker on a node that has the GPU."""
     job = await probe_jobs.queue_probe(body, key, operator, services)
-    response.headers["Location"] = f"{request.url.path}/{job.id}"
+    response.headers["Location"] = f"{request.app.state.root_path}{request.url.path}/{job.id}"
     return _answer(job, services)
 
 
