@@ -14,7 +14,7 @@ from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.lease import STATES, ResultInput
 from service.application.schemas.members import Writing
 from service.application.schemas.parts import Parts
-from service.application.schemas.plain_values import as_answer, plain
+from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services
@@ -214,7 +214,7 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
         words = candidate.error.message if candidate.error else "; ".join(candidate.warnings)
         raise InputFault("/plan", NotProbeable(f"the plan does not start: {words}"))
     writing = Writing(Parts(memory=True, cache=True))
-    answer = as_answer(CandidateAnswer, plain(CandidateAnswer, candidate, writing))
+    answer = answer_of(CandidateAnswer, candidate, writing)
     predicted = answer.model_dump(mode="json", include={"memory", "kv_cache", "block_size"})
     texts = writing.texts.by_id()
     memory = predicted["memory"]

@@ -9,8 +9,7 @@ from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
 from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.hardware import PlannedGpuAnswer
-from service.application.schemas.members import Writing
-from service.application.schemas.plain_values import as_answer, plain
+from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan import EngineAnswer
 from service.application.schemas.plan_body import MAX_COMMAND, GpuChoice, PlanBody
 from service.memory.budget_types import Estimate
@@ -101,6 +100,6 @@ def _engine(shared: SharedEngine) -> SharedEngineAnswer:
         beside=list(shared.beside),
         free=IntervalAnswer.of(shared.free),
         held=IntervalAnswer.of(shared.held),
-        candidate=as_answer(CandidateAnswer, plain(CandidateAnswer, shared.candidate, Writing())),
+        candidate=answer_of(CandidateAnswer, shared.candidate),
         notes=[] if command is None else list(command.notes),
     )

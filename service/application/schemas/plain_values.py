@@ -70,6 +70,11 @@ def as_answer(schema: type[Answer], tree: object) -> Answer:
     return schema.model_validate_json(json.dumps(tree, default=_document))
 
 
+def answer_of(schema: type[Answer], value: object, writing: Writing | None = None) -> Answer:
+    """Return the model of a schema, with the members that are found in a value."""
+    return as_answer(schema, plain(schema, value, writing or Writing()))
+
+
 def _fragment(value: object) -> orjson.Fragment:
     if isinstance(value, Written):
         return orjson.Fragment(value.json)
