@@ -3,7 +3,7 @@
 import orjson
 
 from service.advisor.plan_types import Plan
-from service.application.schemas.members import Writing, Written
+from service.application.schemas.members import Writing, WrittenMember
 from service.application.schemas.parts import PLAIN, Parts
 from service.application.schemas.plain_values import as_answer, as_json, plain
 from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
@@ -13,7 +13,7 @@ def written_plan(plan: Plan, parts: Parts = PLAIN) -> bytes:
     """Return the JSON of a plan, one GPU type at a time: other threads run between two of them."""
     writing = Writing(parts)
     try:
-        gpus = [Written(as_json(plain(GpuPlanAnswer, gpu, writing))) for gpu in plan.plans]
+        gpus = [WrittenMember(as_json(plain(GpuPlanAnswer, gpu, writing))) for gpu in plan.plans]
         # The texts are known once all that has them is written.
         given = {"plans": gpus, "sources": writing.texts.by_id()}
         return as_json(plain(PlanAnswer, plan, writing, given))

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 from pydantic import Field
 
 from service.application.schemas.base import Output
-from service.application.schemas.members import Written
+from service.application.schemas.members import WrittenMember
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import FeedForward, Mixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
@@ -135,9 +135,9 @@ class ArchitectureAnswer(Output):
 
 
 @lru_cache(maxsize=ARCHITECTURES)
-def written_architecture(architecture: ModelArchitecture) -> Written:
+def written_architecture(architecture: ModelArchitecture) -> WrittenMember:
     """Return what the config says about a model as JSON, once for all its answers."""
-    return Written(ArchitectureAnswer.of(architecture).model_dump_json())
+    return WrittenMember(ArchitectureAnswer.of(architecture).model_dump_json())
 
 
 class ExplainedArchitecture(ArchitectureAnswer):

@@ -43,7 +43,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenMember:
     """A member that was written before, as JSON."""
 
     json: str | bytes

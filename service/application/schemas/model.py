@@ -13,11 +13,11 @@ from service.application.schemas.architecture import (
     written_architecture,
 )
 from service.application.schemas.base import Output
-from service.application.schemas.members import From, Written
+from service.application.schemas.members import From, WrittenMember
 from service.hub.checkpoint_weights import Weights
 
 
-def _architecture(model: Model) -> Written:
+def _architecture(model: Model) -> WrittenMember:
     return written_architecture(model.architecture)
 
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from service.application.schemas.base import Output
-from service.application.schemas.members import From, In, Numbered, Writing, Written
+from service.application.schemas.members import From, In, Numbered, Writing, WrittenMember
 from service.application.schemas.parts import Parts
 
 Read: TypeAlias = Callable[[Any, Writing], Any]
@@ -76,13 +76,13 @@ def answer_of(schema: type[Answer], value: object, writing: Writing | None = Non
 
 
 def _fragment(value: object) -> orjson.Fragment:
-    if isinstance(value, Written):
+    if isinstance(value, WrittenMember):
         return orjson.Fragment(value.json)
     raise TypeError(f"{value!r} has no form in JSON")
 
 
 def _document(value: object) -> object:
-    if isinstance(value, Written):
+    if isinstance(value, WrittenMember):
         return json.loads(value.json)
     raise TypeError(f"{value!r} has no form in JSON")
 
@@ -137,7 +137,7 @@ def _of_type(annotation: Any) -> Read | None:  # noqa: ANN401 - any annotation; 
 
 
 def _part(schema: type[Output], value: object, writing: Writing) -> Any:  # noqa: ANN401 - as read
-    return value if isinstance(value, Written) else plain(schema, value, writing)
+    return value if isinstance(value, WrittenMember) else plain(schema, value, writing)
 
 
 def _each(read: Read, values: Iterable[object], writing: Writing) -> list[Any]:
