@@ -11,7 +11,7 @@ from service.advisor.workload_admission import admission_of
 from service.application.errors import InputFault, NotProbeable
 from service.application.schemas.speed import rounded
 from service.gpus.gpu_type import GpuType
-from service.probes.job_spec import Engine, SpeedPoint
+from service.probes.job_spec import Engine, TimingPoint
 
 BATCHES: Final = (1, 8, 32, 128)
 CONTEXTS: Final = (256, 2048, 8192)
@@ -22,15 +22,15 @@ ANSWER: Final = 256
 MILLI: Final = 1e3
 
 
-def speed_points(candidate: Candidate) -> tuple[SpeedPoint, ...]:
+def speed_points(candidate: Candidate) -> tuple[TimingPoint, ...]:
     """Return the points that the planned start has room for.
 
     Raises:
         InputFault: there is none.
     """
     points = (
-        *(SpeedPoint(batch=batch, context=context) for context in CONTEXTS for batch in BATCHES),
-        *(SpeedPoint(prefill=tokens) for tokens in PROMPTS),
+        *(TimingPoint(batch=batch, context=context) for context in CONTEXTS for batch in BATCHES),
+        *(TimingPoint(prefill=tokens) for tokens in PROMPTS),
     )
     found = tuple(point for point in points if _fits(candidate, point))
     if not found:
@@ -38,7 +38,7 @@ def speed_points(candidate: Candidate) -> tuple[SpeedPoint, ...]:
     return found
 
 
-def with_points(engine: Engine, candidate: Candidate, points: tuple[SpeedPoint, ...]) -> Engine:
+def with_points(engine: Engine, candidate: Candidate, points: tuple[TimingPoint, ...]) -> Engine:
     """Return an engine probe that times points too, with the blocks that the largest of them takes."""
     if candidate.kv_cache is None:
         raise ValueError("a candidate without a cache is not probed")
@@ -48,7 +48,7 @@ def with_points(engine: Engine, candidate: Candidate, points: tuple[SpeedPoint, 
 
 
 def planned_times(
-    candidate: Candidate, gpu: GpuType, points: tuple[SpeedPoint, ...]
+    candidate: Candidate, gpu: GpuType, points: tuple[TimingPoint, ...]
 ) -> Iterator[dict[str, Any]]:
     """Yield the planned time of each point; nothing on a GPU type whose peaks are not known."""
     clock = clock_of(candidate, gpu)
@@ -69,7 +69,7 @@ def planned_times(
         }
 
 
-def _fits(candidate: Candidate, point: SpeedPoint) -> bool:
+def _fits(candidate: Candidate, point: TimingPoint) -> bool:
     if candidate.start is None or candidate.kv_cache is None:
         return False
     config = candidate.start.engine_config
@@ -81,7 +81,7 @@ def _fits(candidate: Candidate, point: SpeedPoint) -> bool:
     )
 
 
-def _blocks(candidate: Candidate, point: SpeedPoint) -> int:
+def _blocks(candidate: Candidate, point: TimingPoint) -> int:
     """Return the blocks that all requests of a point hold together."""
     if candidate.start is None or candidate.kv_cache is None:
         raise ValueError("a candidate without a cache is not probed")
@@ -90,5 +90,5 @@ def _blocks(candidate: Candidate, point: SpeedPoint) -> int:
     return requests * max(admission.peak_decode_blocks, admission.peak_prefill_blocks, admission.blocks)
 
 
-def _tokens(point: SpeedPoint) -> int:
+def _tokens(point: TimingPoint) -> int:
     return point.context or point.prefill

@@ -92,7 +92,7 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedPoint:
+class TimingPoint:
     """What an engine is timed at: a decode step of a batch, or a prompt alone."""
 
     batch: int = 0
@@ -117,7 +117,7 @@ class Engine:
     """The number of cache blocks is limited to this. The engine measures the available memory before that."""
     bytes: int
     """Upper bound of the bytes that one rank is expected to use, to check in advance whether it fits."""
-    points: tuple[SpeedPoint, ...] = ()
+    points: tuple[TimingPoint, ...] = ()
     """What is timed once the engine has started; none for a probe of its memory alone."""
     kind: Literal[ProbeKind.ENGINE] = ProbeKind.ENGINE
 

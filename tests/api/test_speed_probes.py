@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.api.examples import NODE
-from service.probes.job_spec import Engine, JobSpec, SpeedPoint
+from service.probes.job_spec import Engine, JobSpec, TimingPoint
 from service.serialization import SPEC
 from service.store.tokens import Scope
 from tests.api.test_probes import GIB, LEASE, MEASURED, PROBE, queued
@@ -87,6 +87,6 @@ def test_jobs_of_older_services_have_no_points() -> None:
     spec: JobSpec = SPEC.validate_python(old)
     assert spec.asked_kind == "engine"
     assert isinstance(spec.work, Engine)
-    timed = replace(spec, work=replace(spec.work, points=(SpeedPoint(batch=1, context=256),)))
+    timed = replace(spec, work=replace(spec.work, points=(TimingPoint(batch=1, context=256),)))
     assert timed.asked_kind == "speed"
     assert SPEC.validate_json(SPEC.dump_json(timed)) == timed
