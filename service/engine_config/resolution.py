@@ -35,6 +35,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import AsyncScheduling, BatchRules
 from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.kernels import KernelRules
+from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
 from service.gpus.capability import ComputeCapability
@@ -131,7 +132,7 @@ def configure(
     expert_checks.check_balancing(flags, rules.parallelism)
     graph_mode = resolve_graph_mode(flags)
     sizes = graph_sizes(flags, batched, graph_mode)
-    _check_ranks(architecture, flags, rules)
+    _check_ranks(architecture, flags, rules.parallelism)
     if device.unloadable is not None:
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)
@@ -206,14 +207,14 @@ def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: Engi
     adapter_checks.check_flags(flags, rules.adapters)
 
 
-def _check_ranks(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
+def _check_ranks(architecture: ModelArchitecture, flags: ServeFlags, rules: ParallelismRules) -> None:
     """Refuse parallel sizes that do not divide the model."""
     tensor_parallel = flags.tensor_parallel_size or 1
     parallel_checks.check_heads(architecture, tensor_parallel)
     parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
-    parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules.parallelism)
+    parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     parallel_checks.check_context_parallel(
-        architecture, tensor_parallel, flags.decode_context_parallel_size, rules.parallelism
+        architecture, tensor_parallel, flags.decode_context_parallel_size, rules
     )
 
 
