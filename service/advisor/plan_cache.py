@@ -42,6 +42,7 @@ SIZES: Final = frozenset(
     {
         "max_num_batched_tokens",
         "max_num_seqs",
+        "encoder_request_tokens",
         "encoder_tokens",
         "gpu_memory_utilization",
         "num_gpu_blocks_override",

@@ -22,9 +22,10 @@ def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candida
 
     Candidates that cannot serve come last. ``balanced`` then follows the order of ``advice.toml``: the
     steps of the candidates, and the number of GPUs between steps of one group. With a workload, candidates
-    that serve more of it come first; an unusual cache comes last in any case. A start that is uncertain
-    counts as one group later. ``accuracy`` takes the least lossy cache, on any number of GPUs; ``tokens`` the
-    most tokens; ``cost`` the fewest GPU hours for a token within the limits of the workload.
+    that serve more of it come first, then those that are expected to meet its limits; an unusual cache comes
+    last in any case. A start that is uncertain counts as one group later. ``accuracy`` takes the least lossy
+    cache, on any number of GPUs; ``tokens`` the most tokens; ``cost`` the fewest GPU hours for a token within
+    the limits of the workload.
 
     Between equal candidates, attention backends that the engine tries last come after the others.
     """
@@ -55,6 +56,7 @@ def _unfit(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
         VERDICTS.index(candidate.verdict),
         not candidate.may_serve,
         service_of(candidate, asked.workload),
+        _limits(candidate, asked),
         candidate.flags.quantization != asked.specified.quantization,
     )
 
@@ -65,6 +67,7 @@ def _balanced(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
     return (
         step is Step.OTHER_CACHE,
         service,
+        _limits(candidate, asked),
         0 if service is Service.WHOLE else -completed_of(candidate),
         STEPS[step].group + uncertain,
         uncertain,
@@ -110,8 +113,13 @@ def _serves(candidate: Candidate, asked: Asked) -> tuple[int, ...]:
         not candidate.may_serve,
         step_of(candidate, asked) is Step.OTHER_CACHE,
         service_of(candidate, asked.workload),
-        max(Meets.LIKELY, meets(candidate, asked.workload)),
+        _limits(candidate, asked),
     )
+
+
+def _limits(candidate: Candidate, asked: Asked) -> Meets:
+    """Return whether a candidate meets the limits of the workload, by the expected figures."""
+    return max(Meets.LIKELY, meets(candidate, asked.workload))
 
 
 def _gpu_seconds(candidate: Candidate) -> float:

@@ -8,7 +8,8 @@ from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, completed_of, service_of
-from service.advisor.speed_words import speed_sentences
+from service.advisor.speed_limits import meets
+from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
 from service.advisor.steps_of_advice import Asked, is_fp8, length_of, step_of, uses_fallback
 
 FINE_BITS = 8
@@ -45,6 +46,7 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         *_latent(best),
         *_denser(candidates, best, asked),
         *(() if asked.workload is None else speed_sentences(best, asked.workload)),
+        *faster_sentence(candidates, best),
     ]
     return " ".join(parts)
 
@@ -160,6 +162,8 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
             f"{_gpus(other)} would finish only {completed_of(other):,} of {workload.concurrent_requests:,} "
             "requests without preemption."
         )
+    elif meets(other, workload) > meets(best, workload) and other.speed is not None:
+        yield f"{_gpus(other)} would take {between(other.speed.tpot_ms)} ms a token."
     elif other.verdict is Verdict.UNCERTAIN:
         yield f"Whether {_gpus(other, starts_sentence=False)} would start is uncertain."
     elif other.kv_cache is not None:
@@ -262,5 +266,8 @@ def _denser(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> I
             ratio = other.kv_cache.max_concurrency / cache.max_concurrency
             first = asked.workload is None and asked.objective is Objective.BALANCED
             why = "; a workload would weigh it" if first else ""
-            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many{why}."
+            faster = ""
+            if other.speed is not None and best.speed is not None:
+                faster = f" and give {compared(other.speed, best.speed)}"
+            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many{faster}{why}."
             return

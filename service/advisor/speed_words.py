@@ -80,3 +80,33 @@ def cheapest_sentence(plans: Iterable[GpuPlan], workload: Workload) -> Iterator[
     others = f"; {alike} more GPU types may be as cheap" if alike else ""
     kind = cost.price.kind.value.replace("_", " ")
     yield f"Cheapest tokens: {first.gpu.id}, ${between(tokens)} a million ({kind}){others}."
+
+
+def compared(one: Speed, other: Speed) -> str:
+    """Say how many times the tokens per second of one are those of another, and whether that is certain."""
+    rate, least = one.output_tokens_per_second, other.output_tokens_per_second
+    alike = " (the intervals overlap)" if rate.overlaps(least) else ""
+    return f"{rate.middle / least.middle:.2f} times the tokens per second{alike}"
+
+
+def faster_sentence(candidates: Iterable[Candidate], best: Candidate) -> Iterator[str]:
+    """Yield what the next larger number of GPUs would give, and what its tokens would take."""
+    larger = [
+        each
+        for each in candidates
+        if each.may_serve
+        and each.speed is not None
+        and each.all_gpus > best.all_gpus
+        and each.resolved_kv_cache_dtype == best.resolved_kv_cache_dtype
+        and each.flags.quantization == best.flags.quantization
+    ]
+    if best.speed is None or not larger:
+        return
+    other = min(larger, key=lambda each: each.all_gpus)
+    if other.speed is not None:
+        ratio = other.speed.output_tokens_per_second.middle / best.speed.output_tokens_per_second.middle
+        hours = other.all_gpus / best.all_gpus / ratio
+        yield (
+            f"{other.all_gpus} GPUs would give {compared(other.speed, best.speed)}, at {hours:.2f} times the "
+            "GPU hours for a token."
+        )

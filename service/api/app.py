@@ -1,6 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -153,6 +153,11 @@ async def _answer_nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
+def _is_whole_body(loc: Sequence[int | str]) -> bool:
+    """Whether an error is about the body itself, under whichever tag it was read."""
+    return loc[:1] == ("body",) and all(isinstance(part, str) and part.startswith("<") for part in loc[1:])
+
+
 async def _answer_nothing(request: Request, error: Exception) -> Response:
     del request, error
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -164,6 +169,6 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
         reasons = "; ".join(str(one.get("ctx", {}).get("error", "")) for one in found)
         return problem_response(request, MalformedJson(f"the body is not JSON: {reasons}"))
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if any(one["loc"] == ("body",) for one in found) and media_type != JSON:
+    if any(_is_whole_body(one["loc"]) for one in found) and media_type != JSON:
         return problem_response(request, UnsupportedMediaType(media_type))
     return problem_response(request, invalid_request(found, body_schema(request)))

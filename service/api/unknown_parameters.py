@@ -1,7 +1,7 @@
 """Refuses query parameters that a route does not have: one that is passed over would go unnoticed."""
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Annotated, get_args, get_origin
 
 from fastapi._compat import ModelField
 from fastapi.dependencies.models import Dependant
@@ -40,8 +40,13 @@ def body_schema(request: Request) -> type[Input] | None:
     if not isinstance(route, APIRoute) or route.body_field is None:
         return None
     annotation = route.body_field.field_info.annotation
-    kinds = (annotation, *get_args(annotation))
+    kinds = (annotation, *map(_untagged, get_args(annotation)))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Input)), None)
+
+
+def _untagged(kind: object) -> object:
+    """Return a member of a tagged union without its tag."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _known(route: APIRoute) -> tuple[str, ...] | None:

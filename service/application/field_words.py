@@ -16,6 +16,8 @@ SHOWN: Final = 40
 GROUPED_FROM: Final = 10_000
 """Numbers from here on are written with separators."""
 BOUNDS: Final = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
+SAID: Final = frozenset({"unknown_argument", "unknown_engine", "unknown_quantization"})
+"""Errors of our own schemas, which say themselves what is wrong."""
 OBJECTS: Final = frozenset(
     {"dict_type", "model_type", "model_attributes_type", "dataclass_type", "mapping_type"}
 )
@@ -52,6 +54,8 @@ def field_words(error: ErrorDetails) -> str:
     kind = error["type"]
     if kind in BOUNDS:
         return f"must be {_range(error)} {_got(error, is_number=True)}"
+    if kind in SAID:
+        return error["msg"]
     if kind in KINDS:
         return f"must be {KINDS[kind]} {_got(error)}"
     if kind in OBJECTS:

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import Tag
 
 from service.application.schemas.base import Input
-from service.application.schemas.plan_body import PLACES, PlanBody, PlanQuery
+from service.application.schemas.engine_parameters import PlanQuery
+from service.application.schemas.plan_body import PLACES, PlanBody
 from service.nearest_names import nearest
 
 Step: TypeAlias = int | str

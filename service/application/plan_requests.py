@@ -43,6 +43,7 @@ from service.architecture.overrides import overridden
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.backends.backend_rules import UnknownBackend
 from service.engine_config.config_format import read_files
+from service.engine_plans.engine_plan import ENGINES
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -88,6 +89,7 @@ MAX_COMPARED: Final = 640
 """Most GPU types times releases of one request: every known type, for eight releases."""
 MAX_DETAILED_GPUS: Final = 80
 """Most GPU types of one request with details or levers: every known type."""
+BODY_TAGS: Final = frozenset({*(f"<{name}>" for name in ENGINES), "<engines>"})
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)
 """Errors of the Hub that another draft model, or its config in the request, would avoid."""
@@ -157,7 +159,9 @@ def _advice(place: Place, error: ErrorDetails, schema: type[Input] | None) -> st
     if schema is None:
         return ""
     inside = error["loc"] if error["type"] == UNKNOWN_NAMES else error["loc"][:-1]
-    return meant_in_body(schema, inside[1:] if inside and inside[0] == "body" else inside, name)
+    inside = inside[1:] if inside and inside[0] == "body" else inside
+    # The tag says which body was read; its own members are at the root.
+    return meant_in_body(schema, inside[1:] if inside and inside[0] in BODY_TAGS else inside, name)
 
 
 def _places(error: ErrorDetails) -> Iterator[tuple[Place, ErrorDetails]]:

@@ -13,8 +13,9 @@ import typer
 from service.advisor.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan_body import MAX_COMMAND, Format, PlanParameters
+from service.application.schemas.plan_body import MAX_COMMAND, Format
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.application.text.plan_text import plan_text
@@ -68,7 +69,7 @@ def plan(  # noqa: PLR0913 - one for each option
     every: Annotated[bool, EVERY] = False,
     sort: Annotated[Literal["gpus", "tokens", "memory", "name"] | None, SORT] = None,
     only: Annotated[Literal["starting", "serving"] | None, ONLY] = None,
-    **flags: Any,  # noqa: ANN401 - checked by PlanParameters
+    **flags: Any,  # noqa: ANN401 - checked by EngineParameters
 ) -> None:
     """Find the best way to serve MODEL on each GPU type. Cache dtypes and GPU counts left out are searched.
 
@@ -79,9 +80,14 @@ def plan(  # noqa: PLR0913 - one for each option
     bad input.
     """
     with exits_on_bad_input():
-        document = with_config(PlanParameters(**flags).document(), config)
+        document = with_config(EngineParameters(**flags).document(), config)
         document |= _asked(words or [], command_file)
         local = None if config or "model" not in document else _local(document["model"])
+        if "engines" in document or "name" in document.get("engine", {}):
+            # Most plans are of vLLM and need none of the other engines' modules.
+            from service.cli.engines import print_engines  # noqa: PLC0415
+
+            print_engines(document, local, format, TextOptions(width()))
         answer = asyncio.run(_answer(document, host_settings(), local))
     options = TextOptions(width(), every=every, order=sort, only=only, more=MORE)
     parts = Parts.of(document.get("include", ()))
@@ -98,7 +104,7 @@ def check(  # noqa: PLR0913 - one for each option
     every: Annotated[bool, EVERY] = False,
     sort: Annotated[Literal["gpus", "tokens", "memory", "name"] | None, SORT] = None,
     only: Annotated[Literal["starting", "serving"] | None, ONLY] = None,
-    **flags: Any,  # noqa: ANN401 - checked by PlanParameters
+    **flags: Any,  # noqa: ANN401 - checked by EngineParameters
 ) -> None:
     """Dry-run exactly the command given: `vllm serve MODEL` with these flags and the engine's defaults.
 
@@ -120,12 +126,12 @@ def check(  # noqa: PLR0913 - one for each option
 
 
 plan_app: Final = typer.Typer()
-plan_app.command()(with_options(plan, PlanParameters, Format, *COMMAND, without=("search", *IN_WORDS)))
+plan_app.command()(with_options(plan, EngineParameters, Format, *COMMAND, without=("search", *IN_WORDS)))
 check_app: Final = typer.Typer()
 check_app.command()(
     with_options(
         check,
-        PlanParameters,
+        EngineParameters,
         Format,
         *COMMAND,
         without=("search", "objective", *IN_WORDS),

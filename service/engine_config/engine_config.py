@@ -65,6 +65,8 @@ class EngineConfig:
     bidirectional_media: bool
     encoder_tokens: int = 0
     """Tokens that a request may bring to the encoder which the decoder attends across to; 0 without one."""
+    encoder_request_tokens: int = 0
+    """Tokens of that encoder for which a running request holds blocks."""
     cache_method: str | None = None
     """Method by which weights are quantized, where it brings scales for the cache."""
     passes_cache_dtype: bool = True

@@ -196,7 +196,10 @@ def configure(
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules.states, conv_state),
         bidirectional_media=bidirectional,
-        encoder_tokens=_encoder_tokens(architecture, rules.batches, batched),
+        encoder_tokens=_encoder_tokens(architecture, batched, is_batch=rules.batches.encoder_budget_is_batch),
+        encoder_request_tokens=_encoder_tokens(
+            architecture, batched, is_batch=rules.batches.encoder_request_is_batch
+        ),
         cache_method=cache_dtype.cache_method(
             device.quantization if rules.dtypes.online_cache_scales else architecture.quantization
         ),
@@ -223,11 +226,11 @@ def _attention_backend(requested: str | None, rules: KernelRules) -> str | None:
     return None if name == "AUTO" and rules.auto_backend else name
 
 
-def _encoder_tokens(architecture: ModelArchitecture, rules: BatchRules, batched: int) -> int:
-    """Return the tokens of an encoder that the engine makes room for in the cache of one request."""
+def _encoder_tokens(architecture: ModelArchitecture, batched: int, *, is_batch: bool) -> int:
+    """Return the tokens of an encoder that the cache has room for: a batch's, or else the model's most."""
     if architecture.encoder_tokens is None:
         return 0
-    return batched if rules.encoder_budget_is_batch else architecture.encoder_tokens
+    return batched if is_batch else architecture.encoder_tokens
 
 
 def architecture_dtype(requested: str | None, dtype: str) -> str:

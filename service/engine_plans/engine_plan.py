@@ -79,12 +79,26 @@ class EnginePlan:
     """With the high end."""
     refusal: str | None = None
     """Why it does not start, in the engine's own words."""
+    is_modelled: bool = True
+    """Whether the engine's caches for the model are known here; ``notes`` say why not."""
+    is_doubtful: bool = False
+    """Whether something beside the budget may keep it from starting; ``notes`` say what."""
     basis: Basis = Basis.COMPUTED
     """How the sizes of the cache were obtained, whatever the budget's basis."""
     notes: tuple[str, ...] = ()
+
+
+def not_modelled(engine: str, version: str, gpus: int, command: str, why: str) -> EnginePlan:
+    """Return the plan of a model whose caches are not modelled for an engine."""
+    nothing = Estimate(0, 0, 0, Basis.ASSUMED, "not modelled")
+    return EnginePlan(
+        engine, version, gpus, command, nothing, (), None, None, None, is_modelled=False, notes=(why,)
+    )
 
 
 LLAMA_CPP: Final = "llama.cpp"
 SGLANG: Final = "sglang"
 TENSORRT_LLM: Final = "tensorrt-llm"
 VLLM: Final = "vllm"
+ENGINES: Final = (VLLM, LLAMA_CPP, SGLANG, TENSORRT_LLM)
+"""Names of the engines."""

@@ -226,7 +226,7 @@ class _Use:
         """Return the tokens of the prompt that the gate counts."""
         spec, engine_config = self.spec, self.engine_config
         if spec.kind is CacheKind.CROSS_ATTENTION:
-            return engine_config.encoder_tokens
+            return engine_config.encoder_request_tokens
         gate, batch = engine_config.rules.admission.gate, engine_config.max_num_batched_tokens
         counted = self.prompt_tokens
         if gate is AdmissionGate.CHUNK_BY_CHUNK:
@@ -252,7 +252,7 @@ class _Use:
         if self.spec.kind is CacheKind.CIRCULAR_BUFFER:
             return 1
         if self.spec.kind is CacheKind.CROSS_ATTENTION:
-            tokens = self.engine_config.encoder_tokens
+            tokens = self.engine_config.encoder_request_tokens
         drafted = self.spec.speculative_pages if isinstance(self.spec, StateSpec) else 0
         return ceil_div(tokens, self.block) + drafted
 

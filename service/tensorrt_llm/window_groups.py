@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.architecture.layers.attention import Attention
+from service.architecture.layers.attention import Attention, NoAttention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.model import ModelArchitecture
@@ -75,11 +75,6 @@ def mixes_head_sizes(model: ModelArchitecture) -> bool:
     return len(heads) > 1
 
 
-def has_states(model: ModelArchitecture) -> bool:
-    """Whether some layers have a recurrent state, whose pool is not modelled."""
-    return model.is_recurrent
-
-
 def _layers(model: ModelArchitecture, args: TensorrtArgs) -> Iterator[tuple[int | None, tuple[int, ...]]]:
     for layer in model.layers:
         mixer = layer.mixer
@@ -90,7 +85,7 @@ def _layers(model: ModelArchitecture, args: TensorrtArgs) -> Iterator[tuple[int 
                 yield mixer.sliding_window, tuple(_stored(size, model, args) for size in sizes)
         elif isinstance(mixer, MultiHeadLatentAttention):
             yield mixer.sliding_window, (_stored(mixer.head_size, model, args),)
-        elif not isinstance(mixer, Recurrence):
+        elif isinstance(mixer, Recurrence) or not isinstance(mixer, NoAttention):
             raise UnmodelledBlocks(f"caches of {type(mixer).__name__} are not modelled for TensorRT-LLM")
 
 

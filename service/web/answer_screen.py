@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup
 
@@ -14,6 +15,9 @@ from service.web.figures import gib, grouped, interval, plain, times
 from service.web.memory_bar import MemoryBar, memory_drawing
 from service.web.page_question import PageQuestion
 from service.web.starts import fix_question, lever_question, start_question
+
+MOST_LEVERS: Final = 8
+MOST_ROWS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,14 @@ class AnswerScreen:
     memory: tuple[MemoryRow, ...]
     commands: tuple[CommandText, ...]
     levers: tuple[LeverBar, ...]
-    """Those that gain requests, the largest gain first."""
+    """Those that gain most requests, the largest gain first."""
     losses: tuple[LeverBar, ...]
-    """The others."""
+    """The others, in the same order."""
     lever_unit: str
     others: tuple[CandidateRow, ...]
+    """The best of those that may start."""
+    more: tuple[CandidateRow, ...]
+    """The rest of them."""
     refused: tuple[RefusedStarts, ...]
 
     @property
@@ -152,8 +159,10 @@ def answer_screen(plan: Plan, question: PageQuestion) -> AnswerScreen:
     shown = shown_candidate(gpu_plan)
     others = [each for each in gpu_plan.candidates if each is not shown]
     alive = (each for each in others if each.verdict is not Verdict.REFUSED)
+    rows = tuple(_candidate_row(each, question, gpu_plan) for each in alive)
     bars = tuple(_lever_bars(gpu_plan, shown, question))
     bar = None if shown.memory is None else MemoryBar.of(shown.memory)
+    gaining = tuple(each for each in bars if each.percent > 0)
     return AnswerScreen(
         verdict=verdict_words(shown.verdict),
         headline=plain(plan.verdict),
@@ -168,12 +177,13 @@ def answer_screen(plan: Plan, question: PageQuestion) -> AnswerScreen:
         bar=Markup() if bar is None else memory_drawing(bar),
         memory=() if bar is None else tuple(_memory_rows(bar)),
         commands=tuple(_commands(plan)),
-        levers=tuple(each for each in bars if each.percent > 0),
-        losses=tuple(each for each in bars if each.percent <= 0),
+        levers=gaining[:MOST_LEVERS],
+        losses=(*gaining[MOST_LEVERS:], *(each for each in bars if each.percent <= 0)),
         lever_unit="Requests of the maximum length"
         if shown.admission is None
         else "Requests of the workload",
-        others=tuple(_candidate_row(each, question, gpu_plan) for each in alive),
+        others=rows[:MOST_ROWS],
+        more=rows[MOST_ROWS:],
         refused=_refused(others, question, gpu_plan),
     )
 
@@ -193,6 +203,18 @@ def _figures(shown: Candidate) -> Iterator[Figure]:
         yield Figure("Workload", grouped(completed), words, basis, source)
     longest = grouped(cache.estimated_max_model_len)
     yield Figure("Longest request", longest, "tokens", basis, source)
+    if shown.speed is not None:
+        speed, rate = shown.speed, shown.speed.per_request
+        words = f"tokens/s of a request, {rate.low:,.3g} to {rate.high:,.3g}"
+        yield Figure("Speed", f"{rate.middle:,.3g}", words, speed.basis, speed.source)
+    if shown.cost is not None:
+        cost, price = shown.cost.usd_per_million_output_tokens, shown.cost.price
+        words = (
+            f"a million output tokens, {cost.low:,.2f} to {cost.high:,.2f}; price {price.as_of or 'undated'}"
+        )
+        source = f"{price.usd_per_gpu_hour:,.2f} US dollars an hour, {price.provider}: {price.source}"
+        known = "assumed" if shown.speed is None else shown.speed.basis
+        yield Figure("Cost", f"${cost.middle:,.2f}", words, known, source)
     yield Figure("GPUs", str(shown.all_gpus), gpus_words(shown), "given", "of this start")
 
 

@@ -15,6 +15,7 @@ from service.gpus.gpu_type import GpuType
 from service.units import gib_text
 from service.web.figures import DASH, grouped, plain, times
 from service.web.page_question import PageQuestion
+from service.web.speed_screen import figure_words, interval_words
 
 SHADES: Final = 5
 REASON_CHARACTERS: Final = 90
@@ -50,6 +51,20 @@ METRICS: Final = (
 )
 WORKLOAD: Final = Metric(
     "workload", "requests of the workload, none preempted", completed_of, lambda value: grouped(int(value))
+)
+
+SPEED: Final = Metric(
+    "speed",
+    "output tokens per second, expected",
+    lambda each: None if each.speed is None else each.speed.output_tokens_per_second.middle,
+    figure_words,
+)
+COST: Final = Metric(
+    "cost",
+    "US dollars for a million output tokens, expected",
+    lambda each: None if each.cost is None else each.cost.usd_per_million_output_tokens.middle,
+    lambda value: f"{value:,.2f}",
+    few_are_best=True,
 )
 
 
@@ -155,7 +170,7 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
     alive = sorted(
         (name for name in names if any(each.starts(name) for each in found)), key=_dtype_order(plan)
     )
-    metrics = METRICS if plan.workload is None else (WORKLOAD, *METRICS)
+    metrics = METRICS if plan.workload is None else (WORKLOAD, *METRICS, SPEED, COST)
     metric = next((each for each in metrics if each.name == question.value("metric")), metrics[0])
     shown = [each for each in found if _is_shown(each, question, plan.workload)]
     ordered = _ordered(shown, question.value("sort"), metric)
@@ -237,7 +252,8 @@ class CellWriter:
     ) -> "CellWriter":
         """Return the writer for some rows."""
         starts = (each.starts(dtype) for each in found for dtype in dtypes)
-        values = sorted({metric.value(each) or 0.0 for each in starts if each is not None})
+        found_values = (metric.value(each) for each in starts if each is not None)
+        values = sorted({value for value in found_values if value is not None})
         bounds = [values[len(values) * shade // SHADES] for shade in range(1, SHADES)] if values else []
         return cls(dtypes, metric, bounds, question.planned.changed(gpu=None, search=None).query)
 
@@ -256,8 +272,8 @@ class CellWriter:
         if start.verdict is Verdict.REFUSED:
             return Cell("", "", _reason(start), f"{link}{_sizes(start)}", "no")
         value = self.metric.value(start)
-        shade = bisect_right(self.bounds, value or 0.0)
-        shade = SHADES - 1 - shade if self.metric.few_are_best else shade
+        shade = 0 if value is None else bisect_right(self.bounds, value)
+        shade = SHADES - 1 - shade if self.metric.few_are_best and value is not None else shade
         words = DASH if value is None else self.metric.written(value)
         css = f"q{shade} may" if start.verdict is Verdict.UNCERTAIN else f"q{shade}"
         return Cell(
@@ -312,6 +328,12 @@ PROPERTIES: Final[Mapping[str, Callable[[Candidate], str]]] = {
     "tokens": lambda each: grouped(each.all_tokens),
     "requests of the maximum length": lambda each: times(each.all_requests),
     "requests of the workload": lambda each: DASH if each.admission is None else grouped(completed_of(each)),
+    "output tokens per second": lambda each: (
+        DASH if each.speed is None else interval_words(each.speed.output_tokens_per_second)
+    ),
+    "US dollars for a million output tokens": lambda each: (
+        DASH if each.cost is None else interval_words(each.cost.usd_per_million_output_tokens)
+    ),
     "tokens of a block": lambda each: grouped(each.block_size),
     "cache, GiB of one rank": lambda each: _memory(each, "available_kv"),
     "weights, GiB of one rank": lambda each: _memory(each, "weights"),

@@ -10,8 +10,9 @@ from service.memory.budget_types import Estimate, MemoryBudget
 from service.units import gib_text
 from service.web.svg import drawing, element, fits, text
 
-WIDTH, HEIGHT, TOP, BAR, LEFT = 760, 118, 34, 40, 8
+WIDTH, HEIGHT, TOP, BAR, LEFT = 760, 134, 34, 40, 8
 STRIP: Final = 8
+LATE: Final = "CUDA graphs, later"
 NARROWEST_NUMBER: Final = 12
 
 
@@ -97,20 +98,37 @@ def memory_drawing(bar: MemoryBar) -> Markup:
 
     parts = [part for term in bar.terms for part in _term(term, place(term.start), unit)]
     if bar.beyond:
-        parts += _block(place(bar.end), bar.beyond * unit, "late", "6", "CUDA graphs, later")
+        parts += _block(place(bar.end), bar.beyond * unit, "late", "6", LATE)
     if bar.outside > 0:
         start = bar.end + bar.beyond
         name = f"unused {gib_text(bar.outside)} GiB"
         parts += _block(place(start), bar.outside * unit, "outside", "", name)
     parts += _tick(place(bar.requested.bytes), f"share {gib_text(bar.requested.bytes)} GiB", above=True)
     parts += _tick(place(bar.total.bytes), f"device {gib_text(bar.total.bytes)} GiB", above=False)
+    parts.append(text(LEFT, HEIGHT - 6, _legend(bar, unit), class_="label"))
     described = "; ".join(f"{term.name} {gib_text(term.estimate.bytes)} GiB" for term in bar.terms)
     return drawing(parts, WIDTH, HEIGHT, "Memory of one rank", described)
 
 
+def _legend(bar: MemoryBar, unit: float) -> str:
+    """Name the parts that are too narrow for their names."""
+    named = [(str(term.number), _words(term), term.drawn) for term in bar.terms]
+    if bar.beyond:
+        named.append(("6", LATE, bar.beyond))
+    return ", ".join(
+        f"{number} {words}"
+        for number, words, size in named
+        if size and not fits(f"{number} {words}", size * unit)
+    )
+
+
+def _words(term: MemoryTerm) -> str:
+    return f"{term.name} {gib_text(term.estimate.bytes)}"
+
+
 def _term(term: MemoryTerm, x: float, unit: float) -> Iterator[Markup]:
     width = term.drawn * unit
-    yield from _block(x, width, term.css, str(term.number), f"{term.name} {gib_text(term.estimate.bytes)}")
+    yield from _block(x, width, term.css, str(term.number), _words(term))
     low, high = max(0, term.estimate.low), max(0, term.estimate.high)
     if high > low:
         y, width = TOP + BAR + 3, (high - low) * unit

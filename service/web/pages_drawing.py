@@ -32,7 +32,9 @@ class BlockRow:
     used: int
     """Bytes of a page without padding."""
     size: int
-    """Bytes of the block id, room for more layers included."""
+    """Bytes of the block id, room for more layers included; or of the largest page, for one page alone."""
+    misfits: bool = False
+    """Whether a whole number of such pages should be as large as ``size``, and is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,7 @@ def blocks_drawing(rows: Sequence[BlockRow], size: int) -> Markup:
 
 def _block(row: BlockRow, y: float, unit: float) -> Iterator[Markup]:
     padding = row.page - row.used
-    wasted = f", padding {padding:,} B ({percent(padding, row.page)})" if padding else ", no padding"
-    yield text(LEFT, y + 12, f"{row.name}: page {row.page:,} B{wasted}", class_="strong")
+    yield text(LEFT, y + 12, f"{row.name}: page {row.page:,} B{_misfit_words(row, padding)}", class_="strong")
     top, css = y + 18, f"part kind-{row.place % KINDS}"
     cuts = row.pages if row.pages <= MOST_CUTS else 1
     width = row.pages * row.page * unit / cuts
@@ -76,17 +77,31 @@ def _block(row: BlockRow, y: float, unit: float) -> Iterator[Markup]:
         if padding:
             yield element("rect", x=x + filled, y=top, width=width - filled, height=BAR, class_="padding")
     idle = row.size - row.pages * row.page
-    if idle > 0:
+    if row.misfits:
+        yield from _copies(row, top, unit)
+    elif idle > 0:
         x = LEFT + row.pages * row.page * unit
-        yield element(
-            "rect",
-            element("title", f"{idle:,} B for no layer"),
-            x=x,
-            y=top,
-            width=idle * unit,
-            height=BAR,
-            class_="none",
-        )
+        title = element("title", f"{idle:,} B for no layer")
+        yield element("rect", title, x=x, y=top, width=idle * unit, height=BAR, class_="none")
+
+
+def _misfit_words(row: BlockRow, padding: int) -> str:
+    if row.misfits:
+        times = row.size // row.page
+        return f"; {times} x this leaves {row.size - times * row.page:,} B over"
+    return f", padding {padding:,} B ({percent(padding, row.page)})" if padding else ", no padding"
+
+
+def _copies(row: BlockRow, top: float, unit: float) -> Iterator[Markup]:
+    """Yield the page as often as it goes into the largest one, and what is left over."""
+    times = row.size // row.page
+    for number in range(1, times):
+        x = LEFT + number * row.page * unit
+        yield element("rect", x=x, y=top, width=row.page * unit, height=BAR, class_="none")
+    x = LEFT + times * row.page * unit
+    yield element(
+        "rect", x=x, y=top, width=(row.size - times * row.page) * unit, height=BAR, class_="padding"
+    )
 
 
 def request_drawing(rows: Sequence[RequestRow], length: int) -> Markup:

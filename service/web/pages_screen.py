@@ -215,10 +215,12 @@ def _ungrouped(plan: Plan, shown: Candidate, links: tuple[tuple[str, str], ...])
         (*engines, *page_sentences(caches)) if error is None or error.stage is Stage.PAGE_SIZE else engines
     )
     return PagesScreen(
-        words="The start ends before there are groups. These are the pages of one layer of each kind."
+        words="The start ends before there are groups. This is one page of each kind of layer."
         if caches
         else "The start ends before the layers have pages.",
-        blocks=blocks_drawing([_layer_row(place, cache) for place, cache in enumerate(caches)], largest),
+        blocks=blocks_drawing(
+            [_layer_row(place, cache, largest) for place, cache in enumerate(caches)], largest
+        ),
         request=Markup(),
         rows=tuple(_cache_row(cache) for cache in caches),
         sum="",
@@ -228,10 +230,12 @@ def _ungrouped(plan: Plan, shown: Candidate, links: tuple[tuple[str, str], ...])
     )
 
 
-def _layer_row(place: int, cache: SpecLayers) -> BlockRow:
+def _layer_row(place: int, cache: SpecLayers, largest: int) -> BlockRow:
     spec = cache.spec
-    name = f"{cache.count} {_kind_words(spec.kind)} layers: {made_of(spec)}"
-    return BlockRow(name, place, 1, spec.page_size, spec.unpadded_page_size, spec.page_size)
+    misfits = largest % spec.page_size != 0
+    size = largest if misfits else spec.page_size
+    name = f"{cache.count} {_kind_words(spec.kind)} layers"
+    return BlockRow(name, place, 1, spec.page_size, spec.unpadded_page_size, size, misfits)
 
 
 def _cache_row(cache: SpecLayers) -> GroupRow:

@@ -15,6 +15,8 @@ from service.web.model_screen import model_screen
 from service.web.page_question import PageQuestion
 from service.web.pages_screen import pages_screen
 from service.web.releases_screen import releases_screen
+from service.web.speed_screen import speed_screen
+from service.web.standalone import stacked
 
 Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]
 View: TypeAlias = Callable[[Plan, PageQuestion], Any]
@@ -63,7 +65,7 @@ PAGES: Final = Screen(
     "pages",
     "Pages and groups",
     pages_screen,
-    drawing=lambda view: view.blocks,
+    drawing=lambda view: stacked(view.blocks, view.request),
     rows=lambda view: view.table,
 )
 CONTEXT: Final = Screen(
@@ -71,6 +73,13 @@ CONTEXT: Final = Screen(
     "Context",
     context_screen,
     drawing=lambda view: view.drawing,
+    rows=lambda view: view.table,
+)
+SPEED: Final = Screen(
+    "speed",
+    "Speed and cost",
+    speed_screen,
+    drawing=lambda view: stacked(view.speeds, view.costs),
     rows=lambda view: view.table,
 )
 RELEASES: Final = Screen(
@@ -90,7 +99,7 @@ MODEL: Final = Screen(
 )
 GPUS: Final = Screen("gpus", "GPU types", gpus_screen, one_gpu=False, rows=lambda view: view.table)
 SCREENS: Final[Mapping[str, Screen]] = {
-    each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT, RELEASES, MODEL)
+    each.name: each for each in (GPUS, ANSWER, PAGES, CONTEXT, SPEED, RELEASES, MODEL)
 }
 
 

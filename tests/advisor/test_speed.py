@@ -7,7 +7,9 @@ import pytest
 from service.advisor.plan import plan
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
+from service.advisor.service_level import service_of
 from service.advisor.speed_limits import Meets, meets
+from service.advisor.steps_of_advice import uses_fallback
 from service.engines.flags import ServeFlags
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu
@@ -138,3 +140,37 @@ def test_equal_costs_are_ordered_by_loss() -> None:
     found = best(replace(asked(Workload(1024, 1024, 64), "openai/gpt-oss-120b"), objective=Objective.COST))
     # An fp8 cache saves 3 % of the time of a step, which no plan can tell.
     assert found.quality.loss == 0
+
+
+CARDS = ("a100-sxm-80gb", "l40s-48gb", "rtx-3090-24gb", "rtx-4090-24gb", "rtx-5090-32gb")
+GPUS = (*CARDS, "h100-sxm-80gb", "b200-180gb")
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize(
+    "model", ["Qwen/Qwen3-8B", "openai/gpt-oss-120b", "nvidia/Llama-3.1-70B-Instruct-FP8"]
+)
+@pytest.mark.parametrize("objective", [Objective.BALANCED, Objective.COST])
+def test_a_slower_backend_is_not_put_above_a_native_one(gpu: str, model: str, objective: Objective) -> None:
+    workload = Workload(1024, 512, 32)
+    found = plan(replace(asked(workload, model), gpus=(find_gpu(gpu),), objective=objective)).plans[0]
+    best = found.recommended
+    if best is None or not uses_fallback(best):
+        return
+    level = service_of(best, workload)
+    for other in found.candidates:
+        same = other.gpus == best.gpus and other.quality.loss <= best.quality.loss
+        alike = other.may_serve and service_of(other, workload) <= level and other.verdict is best.verdict
+        assert not (same and alike and not uses_fallback(other)), other.command
+
+
+def test_limits_come_before_the_fewest_gpus() -> None:
+    slow = best(asked(Workload(1024, 512, 32), "meta-llama/Llama-3.1-70B"))
+    assert slow.speed is not None
+    limit = slow.speed.tpot_ms.middle * 0.7
+    request = asked(Workload(1024, 512, 32, max_tpot_ms=limit), "meta-llama/Llama-3.1-70B")
+    fast = best(request)
+    assert fast.speed is not None
+    assert fast.speed.tpot_ms.middle <= limit
+    assert fast.gpus > slow.gpus
+    assert "ms a token" in plan(request).plans[0].reason

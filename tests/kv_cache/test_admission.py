@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -195,6 +196,20 @@ def test_an_encoders_tokens_are_there_from_the_first_step_to_the_last() -> None:
     assert (across.blocks, across.blocks_after_prefill, across.peak_decode_blocks) == (256, 256, 256)
     # 4 + 200 tokens but the last, which is never written.
     assert (own.blocks, own.peak_decode_blocks) == (1, 13)
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens"),
+    [("0.12.0", 1500), ("0.13.0", 4096), ("0.14.0", 1500), ("0.17.0", 1500), ("0.33.0", 1500)],
+)
+def test_a_request_holds_its_own_audio_and_not_the_batch_kept_for_it(release: str, tokens: int) -> None:
+    """vLLM 0.33.0, Scheduler.schedule: get_num_encoder_embeds, and Whisper pads to max_source_positions."""
+    start = whisper(WHISPER, release, max_num_batched_tokens=4096)
+
+    _, across = admit(start.layout.groups, start.engine_config, 448, 4, 200).groups
+
+    assert across.counted_tokens == tokens
+    assert across.blocks == across.blocks_after_prefill == across.peak_decode_blocks == -(-tokens // 16)
 
 
 def test_a_ring_is_one_block_whatever_the_prompt() -> None:

@@ -25,6 +25,7 @@ SCREENS: dict[str, tuple[str, dict[str, Any]]] = {
     "pages": ("plan", {**TURBOQUANT, "view": "pages"}),
     "pages-refused": ("plan", {**INT8, "view": "pages"}),
     "context": ("plan", {**BFLOAT16, **WORKLOAD, "view": "context"}),
+    "speed": ("plan", {"model": "Qwen/Qwen3-32B", "gpu": "h100-sxm-80gb", **WORKLOAD, "view": "speed"}),
     "releases": ("plan", {**BFLOAT16, "view": "releases"}),
     "model": ("plan", {"model": "google/gemma-4-E4B-it", "gpu": "l40s-48gb", "view": "model"}),
     "gpus": ("plan", {"model": "Qwen/Qwen3-32B", "find": "h", **WORKLOAD}),

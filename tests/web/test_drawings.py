@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from service.advisor.concurrency_curve import CurvePoint
 from service.memory.budget_types import Basis, Estimate
+from service.speed.serving_speed import Between
 from service.web.context_drawing import Mark, context_drawing
 from service.web.memory_bar import MemoryBar, MemoryTerm, memory_drawing
 from service.web.model_drawing import LayerCell, layers_drawing
 from service.web.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
 from service.web.releases_drawing import ReleaseColumn, releases_drawing
+from service.web.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
 from service.web.standalone import standalone
 from service.web.svg import element, text
 
@@ -128,6 +130,31 @@ def test_releases_stay_in_their_frame(found: list[tuple[int | None, bool, int]])
         for place, (tokens, starts, mark) in enumerate(found)
     ]
     is_inside(releases_drawing(columns))
+
+
+FIGURES = st.floats(1e-3, 1e6)
+
+
+@given(
+    st.lists(st.tuples(FIGURES, FIGURES), min_size=1, max_size=10),
+    st.lists(st.tuples(st.integers(1, 99), FIGURES, FIGURES), max_size=8),
+)
+def test_speeds_stay_in_their_frame(
+    found: list[tuple[float, float]], curve: list[tuple[int, float, float]]
+) -> None:
+    points = [
+        SpeedPoint(number, Between(user / 2, user, user * 2), Between(gpu / 2, gpu, gpu * 2))
+        for number, (user, gpu) in enumerate(found, start=1)
+    ]
+    is_inside(speeds_drawing(points, curve))
+    bars = [CostBar(each.number, "a start", each.per_gpu) for each in points]
+    drawn = costs_drawing(bars)
+    is_inside(drawn)
+    widths = [each["width"] for each in rects(drawn, "kv")]
+    dearest = max(bars, key=lambda bar: bar.cost.middle)
+    for bar, width in zip(bars, widths, strict=True):
+        expected = max(widths) * bar.cost.middle / dearest.cost.middle
+        assert width == pytest.approx(expected, abs=0.02)
 
 
 @given(st.integers(1, 200))

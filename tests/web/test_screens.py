@@ -153,3 +153,29 @@ def test_the_model_is_that_of_the_json(client: TestClient, page: Page) -> None:
 
 def test_the_model_is_shown_for_many_gpu_types_too(page: Page) -> None:
     assert "Layers in order" in words(page(**CATALOG, view="model"))
+
+
+def test_speed_and_cost_are_those_of_the_json(client: TestClient, page: Page) -> None:
+    asked = {"model": "Qwen/Qwen3-32B", "gpu": "h100-sxm-80gb", "engine_version": "0.24.0", **WORKLOAD}
+    plan = client.get("/plan", params={**asked, "include": "candidates"}).json()["plans"][0]
+    html = page(**asked, view="speed")
+    shown = words(html)
+    starts = [each for each in plan["candidates"] if "speed" in each]
+    assert starts[0] == plan["recommended"]
+    rows = re.findall(r'<th scope="row">(\d+)\. <a', html)
+    assert rows == [str(number) for number in range(1, min(10, len(starts)) + 1)]
+    speed, cost = starts[0]["speed"], starts[0]["cost"]
+    for figure in (speed["per_request"], speed["output_tokens_per_second"], speed["tpot_ms"]):
+        assert any(f"{figure['middle']:.{digits}g} (" in shown for digits in (3, 2))
+    assert f"{cost['price']['usd_per_gpu_hour']:,.2f} US dollars for an hour of a GPU" in shown
+    assert cost["price"]["as_of"] in shown
+    drawn = re.findall(r"<title>([0-9,]+) requests: ", html)
+    assert drawn == ["1", "2", "4", "8", "16"]
+    cells = page(**{**asked, "gpu": "h100-sxm-80gb,h200-sxm-141gb"}, metric="cost")
+    assert f"{cost['usd_per_million_output_tokens']['middle']:,.2f}" in cells
+
+
+def test_without_a_workload_there_is_no_speed(page: Page) -> None:
+    asked = {"model": "Qwen/Qwen3-32B", "gpu": "h100-sxm-80gb", "view": "speed"}
+    assert "A speed needs a workload" in words(page(**asked))
+    assert "A speed needs answers" in words(page(**asked, prompt_tokens=1000))

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
@@ -17,6 +18,7 @@ from service.api.plan_size import work_size
 from service.api.responses import (
     JSON,
     TEXT,
+    json_response,
     negotiated_format,
     text_response,
 )
@@ -28,14 +30,20 @@ from service.api.written_answers import (
     count_verdicts,
     store_answer,
 )
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.engine_requests import engines_answer, engines_question, read_any_body
+from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
+from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
+from service.application.schemas.engine_body import AnyBody, EngineBody
+from service.application.schemas.engine_parameters import PlanQuery
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.plan_body import Format, PlanBody, PlanQuery
+from service.application.schemas.plan_body import Format, PlanBody
 from service.application.services import Services
+from service.application.text.engines_table import engines_text
 from service.application.text.plan_text import plan_text
+from service.engines_compared.comparison import compare_engines
 
 
 class PlanRoute(AnsweredBefore):
@@ -68,6 +76,9 @@ def _body_alone(request: Request, content: bytes) -> PlanBody | None:
 
 router = APIRouter(tags=["plan"], route_class=PlanRoute)
 
+AnyAnswer = PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer
+"""vLLM alone, another engine alone, or several."""
+
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "What the engine would do; `text/plain` is a table for people, or with `format` "
@@ -83,9 +94,9 @@ QueryFormat = Annotated[
 ]
 
 
-@router.post("/plan", response_model=PlanAnswer, responses=ANSWER, summary="Dry-run the engine")
+@router.post("/plan", response_model=AnyAnswer, responses=ANSWER, summary="Dry-run the engine")
 async def create_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
-    body: PlanBody,
+    body: AnyBody,
     asked: Request,
     services: CallersParts,
     metrics: Counts,
@@ -93,14 +104,19 @@ async def create_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     format: QueryFormat = None,  # noqa: A002 - the parameter's own name
     accept: Accept = "",
 ) -> Response:
-    """Say what `vllm serve` would do with a model on each GPU type. Nothing is started or changed."""
+    """Say what an engine would do with a model on each GPU type. Nothing is started or changed.
+
+    The engine is vLLM unless `engine.name` says another; `engines` asks several, side by side.
+    """
     form = format or body.format or negotiated_format(accept)
+    if not isinstance(body, PlanBody):
+        return await _answer_engines(body, services, run, form)
     return await _answer(body, asked, services, metrics, run, form)
 
 
 @router.get(
     "/plan",
-    response_model=PlanAnswer,
+    response_model=AnyAnswer,
     responses=ANSWER,
     summary="Dry-run the engine, by query",
 )
@@ -113,8 +129,24 @@ async def get_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     accept: Accept = "",
 ) -> Response:
     """Answer as POST does, by flat parameters; left out, each means what it means left out of the body."""
-    body = read_plan_body(query.document())
-    return await _answer(body, asked, services, metrics, run, query.format or negotiated_format(accept))
+    body = read_any_body(query.document())
+    form = query.format or negotiated_format(accept)
+    if not isinstance(body, PlanBody):
+        return await _answer_engines(body, services, run, form)
+    return await _answer(body, asked, services, metrics, run, form)
+
+
+async def _answer_engines(body: EngineBody, services: Services, run: Runner, form: Format) -> Response:
+    question = await engines_question(body, services)
+
+    def answer() -> Response:
+        compared = compare_engines(question)
+        if form != "json":
+            return text_response(engines_text(compared, form))
+        return json_response(engines_answer(compared, body))
+
+    size = work_size(replace(question.request, search=False), ())
+    return await run(answer, size=size)
 
 
 async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have

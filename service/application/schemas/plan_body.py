@@ -4,17 +4,20 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from service.application.errors import InputFault, InvalidRequest
 from service.application.schemas.base import Input
 from service.application.schemas.flag_types import MAX_BYTES, MAX_TOKENS, Name, as_written
 from service.application.schemas.flags import FlagsInput
 from service.application.schemas.serve import OBJECTS, ServeInput
+from service.engine_plans.engine_plan import ENGINES
 from service.engines.flag_values import read_count
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import is_own_gpu, read_own_gpu
+from service.nearest_names import nearest, quoted
 from service.speed.prices import HIGHEST
 
 MAX_GPUS: Final = 256
@@ -97,10 +100,25 @@ GpuChoice = Annotated[
 ]
 
 
+def engine_name(name: Any) -> Any:  # noqa: ANN401 - whatever was sent
+    """Refuse a name that no engine has, with the most similar ones."""
+    if isinstance(name, str) and name not in ENGINES:
+        near = nearest(name.lower(), ENGINES, cutoff=0.4)
+        words = f"; nearest: {', '.join(near)}" if near else f": one of {', '.join(ENGINES)}"
+        raise PydanticCustomError(
+            "unknown_engine", "{name} is no engine{words}", {"name": quoted(name), "words": words}
+        )
+    return name
+
+
 class EngineInput(Input):
     """An engine release, with unreleased patches on top."""
 
-    name: Literal["vllm"] = Field(default="vllm", description="Name of the engine")
+    name: Annotated[Literal["vllm"], BeforeValidator(engine_name)] = Field(
+        default="vllm",
+        description="Name of the engine: `vllm`; with `llama.cpp`, `sglang` or `tensorrt-llm` a body is "
+        "that engine's",
+    )
     version: Name | None = Field(
         default=None, description="Release to plan, such as `0.19.0`; left out: the newest that is modelled"
     )
@@ -463,11 +481,3 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     **{flag: ("serve", flag) for flag in ServeInput.model_fields},
 }
 """Place of each flat parameter in the body."""
-
-
-class PlanQuery(PlanParameters):
-    """The query string of a plan."""
-
-    format: Format | None = Field(
-        default=None, description="How to write the plan; left out: as the Accept header says"
-    )

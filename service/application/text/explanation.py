@@ -89,6 +89,8 @@ def _without_failure(explanation: Explanation) -> str:
     log = explanation.log
     if not understood(explanation):
         return "Nothing in this text was understood: no line of it is one of vLLM's log."
+    if not log.milestone and (log.measured or log.served_cache):
+        return "The text holds measurements of a running engine."
     if log.milestone == "serving":
         return "The engine started and serves; the log shows no failure."
     if log.milestone:
@@ -100,7 +102,8 @@ def understood(explanation: Explanation) -> bool:
     """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
     log = explanation.log
     said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release)
-    return explanation.ending is not None or any(said)
+    measured = (log.measured, log.served_cache)
+    return explanation.ending is not None or any(said) or any(measured)
 
 
 def _log_in_words(explanation: Explanation) -> str:

@@ -38,6 +38,8 @@ class BatchRules:
     """Whether cross attention keeps room for a whole batch of encoder tokens, not for the model's longest
     input.
     """
+    encoder_request_is_batch: bool
+    """Whether a running request holds a whole batch of encoder tokens, not those of its own input."""
     encoders_batch_whole_prompts: bool
     """Whether a decoder with cross attention has batches of its maximum length at least, as it cannot
     chunk prompts.

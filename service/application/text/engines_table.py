@@ -1,0 +1,103 @@
+"""Writes the answers of engines as a table, or as the commands that start them."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Final
+
+from service.application.schemas.plan_body import TextFormat
+from service.application.text.engine_commands import docker_command, kubernetes_manifest
+from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
+from service.application.text.words import verdict_words
+from service.engine_plans.engine_plan import EnginePlan
+from service.engines_compared.comparison import EnginesCompared, GpuComparison, verdict_of
+from service.units import GIB
+
+COLUMNS: Final = (
+    Column("engine", left=True),
+    Column("verdict", left=True),
+    Column("GPUs"),
+    Column("longest request"),
+    Column("interval", spare=2),
+    Column("at once"),
+    Column("KiB/token", spare=1),
+    Column("cache GiB"),
+    Column("unused GiB"),
+    Column("own count", spare=3),
+)
+LEGEND: Final = (
+    "longest request: tokens of one request, prompt and answer; interval: with the least and the most memory",
+    "at once: requests of the asked length that fit; cache: on all GPUs; unused: by the longest request",
+    "own count: the engine's own figure, which means another thing in each engine",
+)
+KIB: Final = 1024
+
+
+def engines_text(compared: EnginesCompared, form: TextFormat, options: TextOptions = DEFAULT_TEXT) -> str:
+    """Return engines side by side as a table, or the commands that start them."""
+    if form == "table":
+        return "\n".join(_tables(compared, options)) + "\n"
+    plans = [plan for gpu in compared.gpus for plan in gpu.plans if plan.figures is not None]
+    if form == "kubernetes":
+        return "---\n".join(map(kubernetes_manifest, plans))
+    return "".join(f"{plan.command if form == 'command' else docker_command(plan)}\n" for plan in plans)
+
+
+def _tables(compared: EnginesCompared, options: TextOptions) -> Iterator[str]:
+    question = compared.question
+    yield f"{question.request.model.id}: {_budget(question.cache_bytes)}{_length(question.request_tokens)}"
+    for gpu in compared.gpus:
+        yield ""
+        yield f"{gpu.gpu.name} ({gpu.gpu.id}){'' if gpu.count is None else f', {gpu.count} of it'}"
+        yield from drawn(COLUMNS, [_row(plan) for plan in gpu.plans], options.width)
+        yield from _remarks(gpu, options.width)
+    yield ""
+    for line in LEGEND:
+        yield from wrap(line, options.width)
+
+
+def _budget(cache_bytes: int | None) -> str:
+    return (
+        "each engine's own budget"
+        if cache_bytes is None
+        else f"{cache_bytes / GIB:.2f} GiB of cache on each GPU"
+    )
+
+
+def _length(tokens: int | None) -> str:
+    return "" if tokens is None else f", requests of {tokens:,} tokens"
+
+
+def _row(plan: EnginePlan) -> dict[str, str]:
+    figures = plan.figures
+    row = dict.fromkeys((column.name for column in COLUMNS), "")
+    row |= {
+        "engine": f"{plan.engine} {plan.version}",
+        "verdict": verdict_words(verdict_of(plan)),
+        "GPUs": str(plan.gpus),
+    }
+    if figures is None:
+        return row
+    low = 0 if plan.least is None else plan.least.longest_request
+    high = figures.longest_request if plan.most is None else plan.most.longest_request
+    return row | {
+        "longest request": f"{figures.longest_request:,}",
+        "interval": "" if low == high else f"{low:,} to {high:,}",
+        "at once": "" if figures.requests is None else f"{figures.requests:,}",
+        "KiB/token": f"{figures.bytes_per_token / KIB:.1f}",
+        "cache GiB": f"{sum(figures.cache_bytes) / GIB:.2f}",
+        "unused GiB": f"{figures.wasted_bytes / GIB:.2f}",
+        "own count": f"{figures.tokens:,}",
+    }
+
+
+def _remarks(gpu: GpuComparison, width: int) -> Iterator[str]:
+    for plan in gpu.plans:
+        said = [] if plan.refusal is None else [plan.refusal]
+        said += (
+            [f"unused: {each.why} ({each.bytes / GIB:.2f} GiB)" for each in plan.figures.unused]
+            if plan.figures
+            else []
+        )
+        for text in (*said, *plan.notes):
+            yield from wrap(f"{plan.engine}: {text}", width, subsequent_indent="  ")
+        yield from wrap(f"$ {plan.command}", max(width, len(plan.command) + 2))

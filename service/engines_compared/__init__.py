@@ -1,0 +1,1 @@
+"""One question to several engines, and their answers side by side."""

@@ -1,0 +1,160 @@
+"""Gemma 4 31B on two GPUs with 11.54 GiB of cache each: every engine's figures in the same terms.
+
+The figures are those of each engine alone: llama.cpp's library, SGLang's configurators, TensorRT-LLM's code.
+"""
+
+import pytest
+
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_types import Verdict
+from service.engines.flags import ServeFlags
+from service.engines_compared.comparison import GpuComparison, compare_engines, verdict_of
+from service.engines_compared.engine_choice import (
+    EngineAsked,
+    EnginesQuestion,
+    LlamaAsked,
+    SglangAsked,
+    TensorrtAsked,
+    VllmAsked,
+)
+from service.gpus.catalog import find_gpu
+from service.llama_cpp.builds import build_named
+from service.llama_cpp.server_flags import FlashAttention, ServerFlags
+from service.memory.budget_types import Basis
+from service.sglang.releases import release_named
+from service.sglang.server_args import SglangArgs
+from service.tensorrt_llm.llm_args import TensorrtArgs
+from service.tensorrt_llm.releases import release_of
+from tests.accuracy.oracle import bundled_architecture
+
+BUDGET = int(11.54 * 2**30)
+GEMMA4 = "google/gemma-4-31B-it"
+
+
+def llama(**flags: object) -> EngineAsked:
+    name, build = build_named(None)
+    return LlamaAsked(name, build, ServerFlags(**flags), "Q4_K_M")  # type: ignore[arg-type]
+
+
+def sglang(**args: object) -> EngineAsked:
+    name, rules = release_named(None)
+    return SglangAsked(name, rules, SglangArgs(**args))  # type: ignore[arg-type]
+
+
+def tensorrt(**args: object) -> EngineAsked:
+    name, rules = release_of(None)
+    return TensorrtAsked(name, rules, TensorrtArgs(**args))  # type: ignore[arg-type]
+
+
+def compared(
+    *engines: EngineAsked,
+    model: str = GEMMA4,
+    gpu: str = "h100-sxm-80gb",
+    count: int | None = 2,
+    cache_bytes: int | None = BUDGET,
+    tokens: int | None = None,
+    release: str | None = None,
+) -> GpuComparison:
+    request = PlanRequest(
+        Model(model, None, "bundled", bundled_architecture(model)),
+        (find_gpu(gpu),),
+        EngineChoice.of(release),
+        ServeFlags(),
+        counts=(count,),
+    )
+    (found,) = compare_engines(EnginesQuestion(request, engines, cache_bytes, tokens)).gpus
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "tokens", "prompt"),
+    [
+        (llama(parallel=1), 262_144, 262_143),
+        (llama(), 254_464, 254_463),
+        (llama(parallel=4), 238_592, 59_647),
+        (llama(parallel=1, swa_full=True), 26_368, 26_367),
+        (sglang(), 33_612, 33_606),
+        (
+            sglang(disable_radix_cache=True, max_running_requests=1, chunked_prefill_size=4096),
+            209_044,
+            209_038,
+        ),
+        (tensorrt(), 49_728, 49_727),
+        (tensorrt(avg_seq_len=8192, max_batch_size=8), 90_368, 90_367),
+    ],
+)
+def test_the_figures_of_one_engine(engine: EngineAsked, tokens: int, prompt: int) -> None:
+    (plan,) = compared(engine).plans
+    assert plan.figures is not None
+    assert verdict_of(plan) is Verdict.STARTS
+    count = plan.figures.tokens if plan.engine != "tensorrt-llm" else plan.figures.longest_request
+    assert (count, plan.figures.longest_prompt) == (tokens, prompt)
+
+
+def test_one_more_token_costs_the_same_in_every_engine() -> None:
+    """10 global layers of 4 heads, keys and values of 512 elements, 2 bytes: 81,920 on both GPUs together."""
+    found = compared(VllmAsked(), llama(), sglang(), tensorrt(), tokens=8192)
+    assert [plan.figures.bytes_per_token for plan in found.plans if plan.figures] == [81_920] * 4
+
+
+def test_requests_at_once() -> None:
+    """8192 tokens: 4 slots; 33,612 // 8192; 1554 pages // 256; llama.cpp alone has slots."""
+    found = compared(llama(), sglang(), tensorrt(), tokens=8192)
+    assert [plan.figures.requests for plan in found.plans if plan.figures] == [4, 4, 1554 // 256]
+    longer = compared(llama(), sglang(), tensorrt(), tokens=100_000)
+    assert [plan.figures.requests for plan in longer.plans if plan.figures] == [2, 0, 0]
+
+
+def test_what_the_longest_request_leaves_unused() -> None:
+    """SGLang: 26,889 tokens of windows of 409,600 bytes; one request holds 1024 + 128 + 1."""
+    (plan,) = compared(sglang()).plans
+    assert plan.figures is not None
+    windows = plan.figures.unused[0]
+    assert windows.bytes == (26_889 - 1153) * 409_600 * 2
+
+
+def test_vllm_is_shortened_as_the_others_are() -> None:
+    """vLLM 0.33.0 needs 16.65 GiB for 262,144 tokens and says that 128,224 fit."""
+    (plan,) = compared(VllmAsked(), release="0.33.0").plans
+    assert plan.figures is not None
+    assert plan.figures.longest_request == 128_224
+    assert "--max-model-len 128224" in plan.command
+
+
+def test_refusals_are_in_the_engines_words() -> None:
+    (plan,) = compared(llama(cache_type_v="q8_0", flash_attn=FlashAttention.OFF)).plans
+    assert plan.refusal == "quantized V cache requires flash_attn to be enabled"
+    assert verdict_of(plan) is Verdict.REFUSED
+    (plan,) = compared(sglang(), cache_bytes=200_000_000).plans
+    assert plan.refusal is not None
+    assert "cannot hold even one request" in plan.refusal
+
+
+def test_an_interval_that_reaches_below_nothing_is_uncertain() -> None:
+    """Two ranks of Llama 3.1 8B on a T4: what TensorRT-LLM's peak takes decides."""
+    (plan,) = compared(tensorrt(), model="meta-llama/Llama-3.1-8B", gpu="t4-16gb", cache_bytes=None).plans
+    assert plan.least is None
+    assert plan.most is not None
+    assert verdict_of(plan) is Verdict.UNCERTAIN
+
+
+def test_terms_add_up_to_the_budget() -> None:
+    found = compared(
+        sglang(mem_fraction_static=0.8), cache_bytes=None, model="meta-llama/Llama-3.1-8B", count=1
+    )
+    free, weights, loading, outside = (term.estimate.bytes for term in found.plans[0].terms)
+    assert found.plans[0].budget.bytes == free - weights - loading - outside
+    assert outside == round(free * 0.2)
+    assert weights == pytest.approx(16_060_522_496, rel=1e-3)
+
+
+def test_a_model_that_is_not_modelled_is_uncertain_and_says_why() -> None:
+    (plan,) = compared(tensorrt(), model="Qwen/Qwen3-Next-80B-A3B-Instruct").plans
+    assert verdict_of(plan) is Verdict.UNCERTAIN
+    assert plan.notes == ("caches of GatedDeltaNet are not modelled for TensorRT-LLM",)
+
+
+def test_the_fewest_gpus_where_none_are_counted() -> None:
+    (plan,) = compared(llama(), model="meta-llama/Llama-3.1-8B", count=None, cache_bytes=None).plans
+    assert plan.gpus == 1
+    assert plan.budget.basis is not Basis.GIVEN
