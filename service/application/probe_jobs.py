@@ -16,6 +16,7 @@ from service.application.schemas.parts import Parts, Texts
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services
+from service.application.speed_probes import planned_times, speed_points, with_points
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.calibration.measurement import (
@@ -23,6 +24,7 @@ from service.calibration.measurement import (
     Measurement,
     MeasurementOutcome,
     Result,
+    TimedPoint,
     digest,
 )
 from service.engines.releases import UnknownRelease, find_release
@@ -139,12 +141,17 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
         requested.serve.model_dump(exclude_none=True),
         planned.engine.version,
     )
+    is_engine = body.kind in {"engine", "speed"}
+    if body.kind == "speed":
+        points = speed_points(candidate)
+        engine = with_points(engine, candidate, points)
+        predicted["steps"] = list(planned_times(candidate, request.gpus[0], points))
     target = Target(
         **{**body.target.model_dump(), "gpu_name": _gpu_name(body, request.gpus[0].name)},
-        engine_release=engine.release if body.kind == "engine" else None,
-        gpus=engine.ranks if body.kind == "engine" else 1,
+        engine_release=engine.release if is_engine else None,
+        gpus=engine.ranks if is_engine else 1,
     )
-    work = engine if body.kind == "engine" else _alloc(candidate, request.gpus[0])
+    work = engine if is_engine else _alloc(candidate, request.gpus[0])
     question = Question(
         model=request.model.id,
         revision=requested.revision,
@@ -265,6 +272,7 @@ def ending_of(job: Job, node: str, given: ResultInput, reporter: str, now: float
         measurement=measurement,
         inventory=tuple(given.inventory),
         allocation=given.allocation,
+        steps=tuple(TimedPoint(**each.model_dump()) for each in given.steps),
         log_excerpt=given.log_excerpt,
     )
     return JobEnding(STATES[outcome], written(RESULT, result), digest(given.model_dump(mode="json")))

@@ -83,6 +83,15 @@ def prepare(release: Version, tell: Callable[[str], None]) -> Path:
     return python
 
 
+def install(python: Path, *requirements: str) -> None:
+    """Add packages to an environment, where they are not there yet.
+
+    Raises:
+        InstallationFailed: a package index does not have one.
+    """
+    _pip(python, *requirements)
+
+
 def _install_engine(python: Path, release: Version) -> None:
     for package in PACKAGES[:-1]:
         try:

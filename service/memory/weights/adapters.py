@@ -35,6 +35,7 @@ REPLICATED: Final = frozenset({"fused_qkv_a_proj", "kv_a_proj_with_mqa"})
 """Modules that every rank has whole."""
 VOCABULARY_PADDING: Final = 256
 """vLLM 0.11.0, LoRAConfig.lora_vocab_padding_size."""
+MAP_BYTES: Final = 8
 FLAG_BYTES: Final = 4
 """A 32-bit word for every adapter, and one for none: vLLM 0.32.0, FusedMoEWithLoRA.adapter_enabled."""
 
@@ -76,8 +77,10 @@ class AdapterRoom:
             sure, maybe = sure + known, maybe + unknown
         each = self.slots.slots * self.slots.element_bytes
         experts = self.rules.experts and sum(isinstance(module, Experts) for module in modules)
-        low = sure * each + FLAG_BYTES * (self.slots.slots + 1) * experts
-        return around(low + maybe * each, low, low + maybe * each, Basis.COMPUTED, SOURCE)
+        sure_map, maybe_map = self._vocabulary_map(last=last)
+        low = sure * each + FLAG_BYTES * (self.slots.slots + 1) * experts + sure_map
+        high = low + maybe * each + maybe_map
+        return around(high, low, high, Basis.COMPUTED, SOURCE)
 
     def _module(self, module: Module) -> tuple[int, int]:
         """Return the elements of one adapter for a module: those that are sure, and those that may be."""
@@ -140,6 +143,21 @@ class AdapterRoom:
         embedding = self._embedding() if first and (both or one or inner) else 0
         output = self._output() if last and (both or inner) else 0
         return (0, embedding + output) if inner else (embedding + output, 0)
+
+    def _vocabulary_map(self, *, last: bool) -> tuple[int, int]:
+        """Return the bytes of the table that puts the output of all ranks in order: sure, and possible.
+
+        Source: vLLM 0.12.0 and 0.32.0, LogitsProcessorWithLoRA.sharded_to_full_mapping_gpu: 64-bit words.
+        """
+        name, rules = self.architecture.class_name, self.rules
+        ranks = self.shards.tensor_parallel_size
+        if not last or ranks == 1 or not self._output():
+            return 0, 0
+        size = MAP_BYTES * ranks * self.shards.vocabulary(self.architecture.vocab_size)
+        if name in rules.whole_vocabulary:
+            return size, 0
+        inner = self.architecture.multimodal and name not in rules.input_embeddings
+        return (0, size) if inner else (0, 0)
 
     def _embedding(self) -> int:
         if self.slots.targets and "embed_tokens" not in self.slots.targets:
