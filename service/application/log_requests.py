@@ -76,7 +76,7 @@ class LogRequest:
             log,
             self.request,
             gpu_specified=self.gpu_specified,
-            assumptions=self.assumptions,
+            assumptions=() if self.request is None else self.assumptions,
             missing=self.missing,
         )
 

@@ -50,8 +50,8 @@ FROM_THE_LOG: Final = {
 """Help where a log says what was asked."""
 STEPS: Final[Mapping[str, str]] = {
     "": "the start begins",
-    "loading": "the weights are loaded",
-    "profiling": "the weights are there; the first batch is profiled",
+    "loading": "the weights are being loaded",
+    "profiling": "the weights are loaded; the first batch is profiled",
     "cache": "the memory for the cache is known",
     "capture": "the cache is there; CUDA graphs are captured",
     "serving": "ready: the server answers requests",

@@ -21,7 +21,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     logged = log.failure or log.earlier
     if logged is None:
         return None
-    planned = run.judged.error if run is not None else None
+    planned = run.judged.error if run is not None and _is_comparable(run, run.judged.error) else None
     failure, basis = _known(logged, planned)
     cause = failure.cause
     stage = cause.stage if cause is not None else ""
@@ -46,6 +46,12 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     )
 
 
+def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:
+    """Whether a plan can say how the logged start ends: it is of the same start, with known memory."""
+    of_memory = planned is None or planned.stage == Stage.MEMORY
+    return not run.doubt and (run.gpu_specified or run.pinned is not None or not of_memory)
+
+
 def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
@@ -68,6 +74,8 @@ def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBas
 def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | None) -> bool | None:
     """Whether the plan fails for the same cause; ``None`` for causes that a plan does not cover."""
     if run is None or failure.cause is None or failure.cause.stage not in STAGES:
+        return None
+    if planned is None and not _is_comparable(run, None):
         return None
     if run.judged.verdict is Verdict.STARTS or planned is None:
         return run.judged.verdict is Verdict.UNCERTAIN

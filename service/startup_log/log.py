@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any, Final
 
@@ -127,8 +127,8 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     came_up = failed is not None and failed != which and starts[which].milestone in CAME_UP
     command = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
-    if logged is None and (command is None or command.model is None) and isinstance(log, str):
-        command = snippet_arguments(log) or command
+    if logged is None and isinstance(log, str):
+        command = _with_snippet(command, log)
     config = logged_config(start)
     readings = tuple(islice(_readings(start), MAX_READINGS))
     named = _named((*readings, *_failure_readings(failure)))
@@ -166,6 +166,19 @@ def _served(lines: Sequence[LogLine]) -> Iterator[MeasuredService]:
     found = engine_metrics(lines)
     if found is not None:
         yield found
+
+
+def _with_snippet(command: Arguments | None, log: str) -> Arguments | None:
+    """Return the start of a command, or of a file or a program beside the log where that says more."""
+    if command is not None and command.model is not None and "${" not in log:
+        return command
+    snippet = snippet_arguments(log)
+    if snippet is None or command is None or command.model is None:
+        return snippet or command
+    if snippet.model != command.model:
+        return command
+    # The values of variables stand in the snippet alone.
+    return replace(command, flags={**snippet.flags, **command.flags})
 
 
 def _first(*places: Arguments | None) -> str | None:

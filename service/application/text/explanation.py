@@ -33,6 +33,8 @@ MARKS: Final = {
     Agreement.NOT_COMPARED: "?",
 }
 
+UNITS: Final = {"_gib": " GiB", "_pct": " %"}
+"""Units by the ends of names."""
 _ORDER: Final = (Agreement.DIFFERS, Agreement.AGREES, Agreement.WITHIN, Agreement.NOT_COMPARED)
 
 
@@ -58,11 +60,11 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     for missing in explanation.missing:
         yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
     if explanation.findings:
-        yield from _compared(explanation.findings)
+        yield from _compared(explanation.findings, failed=explanation.ending is not None)
     for each in explanation.unmodelled:
         flag, _, why = each.partition(": ")
         yield f"Not counted: --{flag.replace('_', '-')} ({why})"
-    for note in explanation.notes:
+    for note in explanation.notes if explanation.ending is None else ():
         yield f"! {note}"
 
 
@@ -120,8 +122,8 @@ def _log_in_words(explanation: Explanation) -> str:
     return f"Read: {log.lines:,} lines{unread}{starts}{order}; vLLM {release}; {model}"
 
 
-def _compared(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the comparison: what differs first; where much agrees, it is counted."""
+def _compared(findings: Sequence[Finding], *, failed: bool) -> Iterator[str]:
+    """Yield the comparison: what differs first; of a failed start nothing else."""
     counts = {each: sum(finding.agreement is each for finding in findings) for each in Agreement}
     yield ""
     yield (
@@ -131,6 +133,8 @@ def _compared(findings: Sequence[Finding]) -> Iterator[str]:
     )
     for finding in sorted(findings, key=lambda each: (_ORDER.index(each.agreement), each.line)):
         if finding.agreement is Agreement.NOT_COMPARED and len(findings) > FEW_FINDINGS:
+            continue
+        if failed and finding.agreement is not Agreement.DIFFERS:
             continue
         yield from _finding(finding)
 
@@ -159,14 +163,14 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)
-    if ending.planned is not None:
+    if ending.planned is not None and ending.foreseen is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
         refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
         yield f"  {words}: {_cut(refusal, MOST_OF_A_MESSAGE)}"
         if ending.planned.detail:
             yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
-        yield "  The plan does not fail here: check the assumptions above."
+        yield "  The plan does not fail here: check what it assumes below."
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
@@ -184,11 +188,20 @@ def _cut(text: str, most: int) -> str:
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    planned = "" if finding.planned is None else f", planned {_interval(finding)}"
+    name, unit = name_in_words(finding.name)
+    planned = "" if finding.planned is None else f", planned {_interval(finding)}{unit}"
     yield (
-        f"{MARKS[finding.agreement]} line {finding.line}: {finding.name.replace('_', ' ')} "
-        f"{number_in_words(finding.logged)}{planned}: {finding.why}"
+        f"{MARKS[finding.agreement]} line {finding.line}: {name} "
+        f"{number_in_words(finding.logged)}{unit}{planned}: {finding.why}"
     )
+
+
+def name_in_words(name: str) -> tuple[str, str]:
+    """Return a value's name without its unit, and the unit with a blank before it."""
+    for suffix, unit in UNITS.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " "), unit
+    return name.replace("_", " "), ""
 
 
 def _interval(finding: Finding) -> str:

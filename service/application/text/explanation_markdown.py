@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from service.application.text.explanation import headline, number_in_words
+from service.application.text.explanation import headline, name_in_words, number_in_words
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation
+from service.startup_log.log import StartupLog
 
 MOST: Final = 1200
 """Characters of the engine's message."""
@@ -29,8 +30,9 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield "| Line | Value | Log | Plan |"
         yield "|---:|---|---:|---:|"
         for each in differing[:MOST_DIFFERENCES]:
-            name, logged = each.name.replace("_", " "), number_in_words(each.logged)
-            yield f"| {each.line} | {name} | {_cell(logged)} | {_cell(number_in_words(each.planned))} |"
+            name, unit = name_in_words(each.name)
+            logged, planned = number_in_words(each.logged), number_in_words(each.planned)
+            yield f"| {each.line} | {name} | {_cell(logged)}{unit} | {_cell(planned)}{unit} |"
 
 
 def _ending(ending: Diagnosis) -> Iterator[str]:
@@ -59,13 +61,21 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     facts = {
         "vLLM": log.release or log.around.release,
         "Model": log.model,
-        "GPU": log.word("gpu_name") or next(iter(log.around.gpus), None),
+        "GPU": _gpu(log),
         "Log": f"{log.lines:,} lines",
         "Planned beside it": planned,
     }
     yield "| | |"
     yield "|---|---|"
     yield from (f"| {name} | {_cell(value)} |" for name, value in facts.items() if value is not None)
+
+
+def _gpu(log: StartupLog) -> str | None:
+    """Return the GPU's name; the engine logs that of a file of tuned kernels."""
+    named = log.word("gpu_name")
+    return (
+        next(iter(log.around.gpus), None) if named is None else named.removesuffix(".json").replace("_", " ")
+    )
 
 
 def _cell(text: str) -> str:
