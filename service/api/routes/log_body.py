@@ -41,8 +41,14 @@ async def _as_json(request: Request) -> Request:
     document = _beside(request)
     setattr(request.state, _SPECIFIED, await _read(request))
     body = json.dumps(document).encode()
+    given = False
 
     async def receive() -> Message:
+        nonlocal given
+        if given:
+            # Nothing but the caller's leaving follows a whole body.
+            return await request.receive()
+        given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     kept = [(name, value) for name, value in request.scope["headers"] if name not in _REPLACED]
