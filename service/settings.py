@@ -77,6 +77,13 @@ class Settings(BaseSettings):
     By default they may if the service listens on loopback only. Behind a proxy on the same host every caller
     may appear to be local: set it to 0 there.
     """
+    tokens_file: Path | None = None
+    """File that declares tokens, such as a mounted Secret: lines of name, scope, token and last day."""
+    share_hub_token: bool | None = None
+    """Whether what `HF_TOKEN` opens is shown to callers who send no token of the Hub.
+
+    By default it is if the service listens on loopback only.
+    """
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose web pages may call the API (CORS), separated by commas; none by default."""
     database_url: str = Field(default_factory=_default_database)
@@ -155,6 +162,11 @@ class Settings(BaseSettings):
             return (self.hf_home.expanduser() / "token").read_text(encoding="utf-8").strip() or None
         except (OSError, UnicodeDecodeError, RuntimeError):
             return None
+
+    @property
+    def without_hub_token(self) -> "Settings":
+        """These settings without the service's own token of the Hub."""
+        return self.model_copy(update={"hf_token": None, "hf_hub_disable_implicit_token": True})
 
     @property
     def _home(self) -> Path:

@@ -12,10 +12,13 @@ from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.lease import STATES, ResultInput
-from service.application.schemas.parts import Parts, Texts
+from service.application.schemas.members import Writing
+from service.application.schemas.parts import Parts
+from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services
+from service.application.speed_probes import planned_times, speed_points, with_points
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.calibration.measurement import (
@@ -23,6 +26,7 @@ from service.calibration.measurement import (
     Measurement,
     MeasurementOutcome,
     Result,
+    TimedPoint,
     digest,
 )
 from service.engines.releases import UnknownRelease, find_release
@@ -139,12 +143,17 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
         requested.serve.model_dump(exclude_none=True),
         planned.engine.version,
     )
+    is_engine = body.kind in {"engine", "speed"}
+    if body.kind == "speed":
+        points = speed_points(candidate)
+        engine = with_points(engine, candidate, points)
+        predicted["steps"] = list(planned_times(candidate, request.gpus[0], points))
     target = Target(
         **{**body.target.model_dump(), "gpu_name": _gpu_name(body, request.gpus[0].name)},
-        engine_release=engine.release if body.kind == "engine" else None,
-        gpus=engine.ranks if body.kind == "engine" else 1,
+        engine_release=engine.release if is_engine else None,
+        gpus=engine.ranks if is_engine else 1,
     )
-    work = engine if body.kind == "engine" else _alloc(candidate, request.gpus[0])
+    work = engine if is_engine else _alloc(candidate, request.gpus[0])
     question = Question(
         model=request.model.id,
         revision=requested.revision,
@@ -211,10 +220,10 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
     if candidate.memory is None or candidate.kv_cache is None:
         words = candidate.error.message if candidate.error else "; ".join(candidate.warnings)
         raise InputFault("/plan", NotProbeable(f"the plan does not start: {words}"))
-    sources = Texts("s")
-    answer = CandidateAnswer.of(candidate, Parts(memory=True, cache=True), sources)
+    writing = Writing(Parts(memory=True, cache=True))
+    answer = answer_of(CandidateAnswer, candidate, writing)
     predicted = answer.model_dump(mode="json", include={"memory", "kv_cache", "block_size"})
-    texts = sources.by_id()
+    texts = writing.texts.by_id()
     memory = predicted["memory"]
     for term in (*memory.values(), *memory["host"].values()):
         if term is not memory["host"]:
@@ -265,6 +274,7 @@ def ending_of(job: Job, node: str, given: ResultInput, reporter: str, now: float
         measurement=measurement,
         inventory=tuple(given.inventory),
         allocation=given.allocation,
+        steps=tuple(TimedPoint(**each.model_dump()) for each in given.steps),
         log_excerpt=given.log_excerpt,
     )
     return JobEnding(STATES[outcome], written(RESULT, result), digest(given.model_dump(mode="json")))

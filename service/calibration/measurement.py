@@ -175,6 +175,22 @@ def digest(document: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPoint:
+    """The time of one step of an engine, or of one prompt up to its first token."""
+
+    batch: int
+    """Requests that each get one token in the step; 0 for a prompt alone."""
+    context: int
+    """Tokens that each of them has."""
+    prefill: int
+    """Tokens of the prompt alone; 0 for a decode step."""
+    milliseconds: float
+    """Median of the steps, or prompts, that were timed."""
+    timed: int
+    """How many were timed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The result that a worker reports."""
 
@@ -185,4 +201,6 @@ class Result:
     inventory: tuple[Mapping[str, Any], ...] = ()
     allocation: Mapping[str, Any] = field(default_factory=dict)
     """Figures of an allocation probe in bytes, by name."""
+    steps: tuple[TimedPoint, ...] = ()
+    """What a speed probe timed."""
     log_excerpt: str = ""

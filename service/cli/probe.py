@@ -50,7 +50,7 @@ def probe(  # noqa: PLR0913 - one for each option
     format: Format | None,  # noqa: A002 - the option's own name
     server: Server = SERVER,
     token_file: Annotated[Path, typer.Option(help="File that holds an operator's token.", exists=True)],
-    kind: Annotated[Literal["alloc", "engine"], typer.Option(help="What to measure.")] = "engine",
+    kind: Annotated[Literal["alloc", "engine", "speed"], typer.Option(help="What to measure.")] = "engine",
     label: Annotated[str | None, typer.Option(help="Label of the worker that is to run it.")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Use a GPU that other processes use, if the node allows it.")
@@ -111,6 +111,8 @@ def summary(specified: Json) -> str:
         lines.append(result["detail"])
     if result["measurement"] is not None:
         lines.append(_compared(specified["predicted"], result["measurement"]))
+    if result.get("steps"):
+        lines.append(_timed(specified["predicted"], result["steps"]))
     if result["allocation"]:
         lines.append(_allocated(specified["predicted"], result["allocation"]))
     return "\n".join(lines)
@@ -128,6 +130,27 @@ def _compared(predicted: Json, measurement: Json) -> str:
     if (cache := measurement["cache"]) is not None:
         table.add_row("blocks", f"{predicted['kv_cache']['num_blocks']:,}", "", f"{cache['num_blocks']:,}")
     return _drawn(table)
+
+
+def _timed(predicted: Json, steps: list[Json]) -> str:
+    """Return a table of planned and measured times, of decode steps and of prompts alone."""
+    table = Table("requests", "tokens of each", "planned ms", "between", "measured ms", box=None)
+    planned = {_point(each): each for each in predicted.get("steps", ())}
+    for step in steps:
+        batch, context, prefill = _point(step)
+        expected = planned.get((batch, context, prefill))
+        table.add_row(
+            f"{batch:,}" if batch else "prompt alone",
+            f"{context or prefill:,}",
+            "-" if expected is None else f"{expected['milliseconds']:,.2f}",
+            "" if expected is None else f"{expected['low']:,.2f} to {expected['high']:,.2f}",
+            f"{step['milliseconds']:,.2f}",
+        )
+    return _drawn(table)
+
+
+def _point(step: Json) -> tuple[int, int, int]:
+    return step["batch"], step["context"], step["prefill"]
 
 
 def _allocated(predicted: Json, allocation: Json) -> str:

@@ -92,6 +92,18 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
+class TimingPoint:
+    """What an engine is timed at: a decode step of a batch, or a prompt alone."""
+
+    batch: int = 0
+    """Requests that each get one token in a step; 0 for a prompt alone."""
+    context: int = 0
+    """Tokens that each of them has."""
+    prefill: int = 0
+    """Tokens of the prompt alone; 0 for a decode step."""
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """Start the engine on a model with dummy weights."""
 
@@ -105,6 +117,8 @@ class Engine:
     """The number of cache blocks is limited to this. The engine measures the available memory before that."""
     bytes: int
     """Upper bound of the bytes that one rank is expected to use, to check in advance whether it fits."""
+    points: tuple[TimingPoint, ...] = ()
+    """What is timed once the engine has started; none for a probe of its memory alone."""
     kind: Literal[ProbeKind.ENGINE] = ProbeKind.ENGINE
 
     @property
@@ -146,3 +160,9 @@ class JobSpec:
     """``memory`` and ``kv_cache`` of the plan's candidate at the time of the request."""
     question: Question = Question()
     """Empty for jobs that an older version of this service stored."""
+
+    @property
+    def asked_kind(self) -> Literal["inventory", "alloc", "engine", "speed"]:
+        """What was asked for: workers run ``speed`` as an engine probe with points to time."""
+        timed = isinstance(self.work, Engine) and bool(self.work.points)
+        return "speed" if timed else self.work.kind.value

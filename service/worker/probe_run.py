@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,6 +136,7 @@ class ProbeRun:
                 "flags": flags,
                 "blocks": work.blocks,
                 "max_utilization": _largest_share(devices, reserve),
+                "points": [asdict(point) for point in work.points],
             }
             before = {device.uuid: device for device in devices}
             end, bad = await self._run_child("engine.py", job, devices, reserve)
@@ -308,7 +310,9 @@ def _measured(end: ChildEnd, device: DeviceState, driver: str | None, *, contami
         "contaminated": contaminated,
         "timings": report["timings"],
     }
-    return {"outcome": "measured", "measurement": measurement}
+    # A service without speed probes takes no member of this name.
+    steps = {"steps": report["steps"]} if report.get("steps") else {}
+    return {"outcome": "measured", "measurement": measurement, **steps}
 
 
 async def installed(python: Path) -> Mapping[str, str]:

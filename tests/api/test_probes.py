@@ -580,7 +580,7 @@ async def test_a_job_of_an_older_version_is_shown_without_what_it_does_not_hold(
 
     shown = (await operator.get(f"/probes/{probe['id']}")).json()
     assert shown["question"]["model"] is None
-    assert shown["predicted"] == {"memory": None, "kv_cache": None, "block_size": None}
+    assert shown["predicted"] == {"memory": None, "kv_cache": None, "block_size": None, "steps": []}
 
 
 async def test_head_of_a_stream_ends_at_once(bearer: Callable[..., Any]) -> None:

@@ -99,6 +99,8 @@ async def run(release: Version, python: Path, console: Console) -> int:
     async with opened(python) as way:
         await way.goes("engine", question(release, MODELS["one group"], block_size=BLOCK))
         console.print("engine probe: asked for, leased, run, handed in")
+        timed = await way.goes("speed", question(release, MODELS["one group"], block_size=BLOCK))
+        console.print(f"speed probe: {len(timed['result']['steps'])} points timed")
         for title, config in MODELS.items():
             block_size = BLOCKS.get(title, BLOCK)
             engine = await started(python, config, block_size)

@@ -20,6 +20,7 @@ MAX_WAIT_SECONDS = 25
 MAX_LOG_CHARACTERS = 8192
 MAX_GPUS_OF_A_NODE = 64
 MAX_RANKS = 1024
+MAX_POINTS = 256
 
 Node = Label
 NODE = "Name of the node, the same in every request of one worker"
@@ -196,6 +197,24 @@ class ExportedMeasurementInput(MeasurementInput):
     reporter: Annotated[str, Field(max_length=64, description="Id of the token that it came with")] = ""
 
 
+class TimedPointInput(Input):
+    """The time of one step of an engine, or of one prompt up to its first token."""
+
+    batch: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        description="Requests that each get one token in the step; 0 for a prompt alone"
+    )
+    context: Annotated[int, Field(ge=0, le=1 << 30)] = Field(
+        description="Tokens that each of them has; 0 for a prompt alone"
+    )
+    prefill: Annotated[int, Field(ge=0, le=1 << 30)] = Field(
+        description="Tokens of the prompt alone; 0 for a decode step"
+    )
+    milliseconds: Annotated[float, Field(gt=0, le=1e9)] = Field(
+        description="Median value of what was timed, in milliseconds"
+    )
+    timed: Annotated[int, Field(ge=1, le=1 << 20)] = Field(description="Number of steps or prompts timed")
+
+
 class ResultInput(Input):
     """How a probe ended."""
 
@@ -213,6 +232,9 @@ class ResultInput(Input):
     )
     allocation: dict[Annotated[str, Field(max_length=64)], int | float | str | None] = Field(
         default_factory=dict, max_length=64, description="What an allocation probe took, in bytes by name"
+    )
+    steps: Annotated[list[TimedPointInput], Field(max_length=MAX_POINTS)] = Field(
+        default_factory=list, description="What a speed probe timed; empty for other kinds"
     )
     log_excerpt: Annotated[str, Field(max_length=MAX_LOG_CHARACTERS)] = Field(
         default="", description="Lines of the engine's log that show how it ended"

@@ -53,11 +53,11 @@ class LimitsInput(Input):
 
 
 class ProbeBody(Input):
-    """A probe. `alloc` and `engine` measure a plan for one GPU type."""
+    """A probe. `alloc`, `engine` and `speed` measure a plan for one GPU type."""
 
-    kind: Literal["inventory", "alloc", "engine"] = Field(
+    kind: Literal["inventory", "alloc", "engine", "speed"] = Field(
         description="`inventory` lists GPUs, `alloc` allocates the planned tensors, `engine` starts the "
-        "engine"
+        "engine, `speed` starts it and times steps of several batches and contexts"
     )
     plan: PlanBody | None = Field(
         default=None, description="What to measure, with exactly one GPU; left out only for `inventory`"
@@ -117,9 +117,9 @@ class ProbeAnswer(Output):
     """A probe."""
 
     id: str = Field(description="Id of the probe")
-    kind: Literal["inventory", "alloc", "engine"] = Field(
+    kind: Literal["inventory", "alloc", "engine", "speed"] = Field(
         description="What is measured: `inventory` lists GPUs, `alloc` allocates the planned tensors, "
-        "`engine` starts the engine"
+        "`engine` starts the engine, `speed` times steps too"
     )
     state: State = Field(description="Where the probe stands")
     phase: str = Field(description="What the worker does now, in its own words; empty before it begins")
@@ -165,7 +165,7 @@ class ProbeAnswer(Output):
         target = job.spec.target
         return cls(
             id=job.id,
-            kind=job.spec.work.kind.value,
+            kind=job.spec.asked_kind,
             state=job.state,
             phase=job.phase,
             cancel_requested=job.cancel_requested,

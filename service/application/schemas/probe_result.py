@@ -12,6 +12,27 @@ from service.probes.lifecycle import Job
 from service.serialization import RESULT
 
 
+class PlannedPointAnswer(Output):
+    """The planned time of one step of the engine, or of one prompt up to its first token."""
+
+    batch: int = Field(description="Requests that each get one token in the step; 0 for a prompt alone")
+    context: int = Field(description="Tokens that each of them has; 0 for a prompt alone")
+    prefill: int = Field(description="Tokens of the prompt alone; 0 for a decode step")
+    milliseconds: float = Field(description="Expected value, in milliseconds")
+    low: float = Field(description="Least value of the interval, in milliseconds")
+    high: float = Field(description="Greatest value of the interval, in milliseconds")
+
+
+class TimedPointAnswer(Output):
+    """The measured time of one step of the engine, or of one prompt up to its first token."""
+
+    batch: int = Field(description="Requests that each get one token in the step; 0 for a prompt alone")
+    context: int = Field(description="Tokens that each of them has; 0 for a prompt alone")
+    prefill: int = Field(description="Tokens of the prompt alone; 0 for a decode step")
+    milliseconds: float = Field(description="Median value of what was timed, in milliseconds")
+    timed: int = Field(description="Number of steps or prompts that were timed")
+
+
 class PredictedAnswer(Output):
     """What the plan said when the probe was asked for."""
 
@@ -23,6 +44,9 @@ class PredictedAnswer(Output):
         description="The cache that the engine makes of its memory; null as for `memory`"
     )
     block_size: int | None = Field(description="Tokens of one block; null as for `memory`")
+    steps: list[PlannedPointAnswer] = Field(
+        default_factory=list, description="Planned times of what a speed probe times; empty for other kinds"
+    )
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -141,6 +165,9 @@ class ProbeResultAnswer(Output):
     inventory: list[dict[str, Any]] = Field(description="The node's GPUs; empty for other kinds")
     allocation: dict[str, Any] = Field(
         description="What an allocation probe took, in bytes by name; empty for other kinds"
+    )
+    steps: list[TimedPointAnswer] = Field(
+        default_factory=list, description="What a speed probe timed; empty for other kinds"
     )
     log_excerpt: str = Field(description="Lines of the engine's log that show how it ended")
 

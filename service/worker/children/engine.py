@@ -1,6 +1,7 @@
 """Starts the real engine with dummy weights and collects the memory figures of each of its workers."""
 
 import dataclasses
+import importlib
 import json
 import sys
 import time
@@ -41,8 +42,26 @@ def main() -> None:
         "device": _device(torch),
         "ranks": engine.collective_rpc("probe_report"),
         "timings": timings,
+        "steps": _steps(engine, job),
     }
     Path("result.json").write_text(json.dumps(result), "utf-8")
+
+
+def _steps(engine: Any, job: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: ANN401 - the engine's
+    """Return the timed points of the job; none where it has none."""
+    if not job.get("points"):
+        return []
+    from vllm import SamplingParams  # noqa: PLC0415 - as torch
+
+    # It lies beside this file, and is no module of a package here.
+    timer = importlib.import_module("step_times").StepTimer(
+        engine, SamplingParams, engine.model_config.get_vocab_size()
+    )
+    found = []
+    for number, point in enumerate(job["points"]):
+        _phase(f"timing point {number + 1} of {len(job['points'])}")
+        found.append(timer.timed(f"p{number}", point))
+    return found
 
 
 def _arguments(args_class: Any, job: dict[str, Any], model: Path) -> dict[str, Any]:  # noqa: ANN401 - the engine's
