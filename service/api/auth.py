@@ -79,8 +79,13 @@ def operator_of(caller: Token | None) -> Token:
     return caller
 
 
+def may_read_openly(request: Request) -> bool:
+    """Whether a caller without a token may read probes and measurements."""
+    return request.app.state.open_reads and is_local(request)
+
+
 async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
-    if bearer is None and request.app.state.open_reads and is_local(request):
+    if bearer is None and may_read_openly(request):
         return None
     return await _reading(request, bearer, services)
 

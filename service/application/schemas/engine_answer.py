@@ -8,6 +8,7 @@ from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Output
 from service.application.schemas.hardware import PlannedGpuAnswer
 from service.application.schemas.model import ModelAnswer
+from service.application.schemas.plain_values import answer_of
 from service.application.text.engine_commands import docker_command, kubernetes_manifest
 from service.engine_plans.engine_plan import BudgetTerm, CacheFigures, EnginePlan, Unused
 from service.engines_compared.comparison import EnginesCompared, GpuComparison, verdict_of
@@ -182,7 +183,7 @@ class EnginePlanAnswer(Output):
     def of(cls, compared: EnginesCompared) -> Self:
         """Describe the answers of one engine."""
         return cls(
-            model=ModelAnswer.of(compared.question.request.model),
+            model=answer_of(ModelAnswer, compared.question.request.model),
             plans=[EngineGpuAnswer.of_gpu(each) for each in compared.gpus],
         )
 
@@ -225,7 +226,7 @@ class EngineComparisonAnswer(Output):
         """Describe the answers of several engines."""
         question = compared.question
         return cls(
-            model=ModelAnswer.of(question.request.model),
+            model=answer_of(ModelAnswer, question.request.model),
             request_tokens=question.request_tokens,
             cache_bytes=question.cache_bytes,
             gpus=[GpuRowsAnswer.of(each) for each in compared.gpus],
