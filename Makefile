@@ -11,7 +11,7 @@ ENGINE ?= docker
 IMAGE ?= dryserve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests load lock clean speed
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests load sbom audit test-replicas fuzz lock clean speed
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -107,6 +107,29 @@ manifests: $(READY)  ## render deploy/manifests from the chart, with helm or the
 UV_COMPILE = .venv-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-config \
 	--no-emit-index-url --no-annotate --system-certs --quiet --custom-compile-command "make lock"
 
+sbom:  ## what ships, with versions, hashes and licences, as CycloneDX: dryserve.cdx.json
+	$(PYTHON) -m venv .sbom
+	.sbom/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	$(PYTHON) -m venv .sbom/ships
+	.sbom/ships/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+		-r requirements-runtime.lock
+	.sbom/ships/bin/python -m pip uninstall --quiet --yes pip setuptools
+	.sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-file dryserve.cdx.json .sbom/ships
+	rm -rf .sbom
+
+audit:  ## known vulnerabilities of what ships, from PyPI's advisories; needs its JSON interface
+	$(PYTHON) -m venv .audit
+	.audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	.audit/bin/pip-audit --require-hashes --disable-pip --requirement requirements-runtime.lock
+	rm -rf .audit
+
+test-replicas: $(READY)  ## four replicas over PostgreSQL behind nginx: kills, upgrades, a database that fails
+	$(BIN)/python -m tests.reliability.replicas $(ARGS)
+
+fuzz: $(READY)  ## every operation with 2,000 generated requests, and all checks of schemathesis
+	FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest tests/api/test_fuzz.py
+
 load: $(READY)  ## overload, idle and slow connections, saturation for a minute each: make load ARGS="--only full --seconds 20"
 	$(BIN)/python -m tests.load $(ARGS)
 
@@ -120,4 +143,4 @@ lock:  ## resolve the locks anew, for every platform: development, what ships, w
 	rm -rf .venv-lock
 
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-lock .clients .oracle dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lock .clients .oracle .sbom .audit dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import httpx2
 from fastapi import FastAPI
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.api.metrics import Metrics
+from service.api.tracing import configured_tracing
 from service.api.work_lanes import LARGE_LIMIT, WorkLimits
 from service.application.announcements import Announcements
 from service.application.maintenance import run_maintenance
@@ -21,6 +23,7 @@ from service.probe_services import build_database, build_probes
 from service.settings import Settings
 from service.store.database import Database
 from service.store.job_notifications import JobNotifications
+from service.store.token_file import TokenFile
 from service.worker.deploy.local_worker import LocalWorker
 from service.worker.deploy.local_worker import local_worker as run_local_worker
 
@@ -31,9 +34,12 @@ def build_services(
     """Return the parts that use cases work with.
 
     Raises:
-        ValueError: the address of the Hub or of the database is not valid.
+        ValueError: the address of the Hub or of the database is not valid, or the file of tokens.
+        OSError: the file of tokens cannot be read.
     """
     probes = build_probes(settings, database or build_database(settings))
+    if settings.tokens_file is not None:
+        probes = replace(probes, declared_tokens=TokenFile(settings.tokens_file))
     return with_probes(build_plan_services(settings, http, lambda: probes.learned.current), probes)
 
 
@@ -43,9 +49,12 @@ def build_app(
     """Build the application; its connections are closed when it shuts down.
 
     ``local_worker``: how to run a worker on this host; ``None`` for none.
-    ``open_reads``: whether callers on this host read without a token, where the settings do not say. Whoever
-    opens the listening socket knows whether other hosts can reach it.
+    ``open_reads``: whether callers on this host read without a token, and all callers see what the service's
+    own token of the Hub opens, where the settings do not say. Whoever opens the listening socket knows
+    whether other hosts can reach it.
     """
+    if not (open_reads if settings.share_hub_token is None else settings.share_hub_token):
+        settings = settings.without_hub_token
     http = hub_http()
     database = build_database(settings)
     retention = settings.probe_retention_days * SECONDS_PER_DAY
@@ -73,6 +82,7 @@ def build_app(
     options = AppOptions(
         cors_origins=settings.cors_origins,
         work=WorkLimits(settings.plan_queue_limit or LARGE_LIMIT, settings.plan_seconds),
+        tracing=configured_tracing(settings.otel_endpoint),
         root_path=settings.root_path,
         has_admin=settings.admin_port is not None,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,

@@ -77,6 +77,13 @@ class Settings(BaseSettings):
     By default they may if the service listens on loopback only. Behind a proxy on the same host every caller
     may appear to be local: set it to 0 there.
     """
+    tokens_file: Path | None = None
+    """File that declares tokens, such as a mounted Secret: lines of name, scope, token and last day."""
+    share_hub_token: bool | None = None
+    """Whether what `HF_TOKEN` opens is shown to callers who send no token of the Hub.
+
+    By default it is if the service listens on loopback only.
+    """
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose web pages may call the API (CORS), separated by commas; none by default."""
     database_url: str = Field(default_factory=_default_database)
@@ -103,6 +110,10 @@ class Settings(BaseSettings):
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
     """Domains to which the Hub may redirect for large files, separated by commas; no token is sent there."""
+    otel_endpoint: str | None = Field(
+        default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT")
+    )
+    """Address to which traces are sent by OTLP over HTTP, with `dryserve[otel]`; none by default."""
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     """Address of the Hub or of a mirror."""
     hf_hub_offline: bool = Field(default=False, validation_alias=AliasChoices("HF_HUB_OFFLINE"))
@@ -155,6 +166,11 @@ class Settings(BaseSettings):
             return (self.hf_home.expanduser() / "token").read_text(encoding="utf-8").strip() or None
         except (OSError, UnicodeDecodeError, RuntimeError):
             return None
+
+    @property
+    def without_hub_token(self) -> "Settings":
+        """These settings without the service's own token of the Hub."""
+        return self.model_copy(update={"hf_token": None, "hf_hub_disable_implicit_token": True})
 
     @property
     def _home(self) -> Path:

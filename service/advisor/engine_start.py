@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from service.architecture.model import ModelArchitecture
@@ -47,7 +48,7 @@ FAILS_IN_ATTENTION: Final = "The engine accepts this, then fails when attention 
 FAILS_IN_CACHES: Final = "The engine accepts this, then fails when it sets up its caches"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Start:
     """A start after the model is built and its cache is laid out."""
 
@@ -57,7 +58,7 @@ class Start:
     backends: Backends
     layout: CacheLayout
 
-    @property
+    @cached_property
     def stored_dtype(self) -> str:
         """Dtype of the cache, with ``auto`` resolved; the model's own if the release ignores the flag."""
         dtype = self.engine_config.kv_cache_dtype
@@ -67,14 +68,14 @@ class Start:
             else dtype
         )
 
-    @property
+    @cached_property
     def stored_format(self) -> str:
         """Dtype that most attention layers store; a backend may replace it (``fp8`` by ``fp8_ds_mla``)."""
         if not self.engine_config.passes_cache_dtype:
             return self.stored_dtype
         return self.backends.stored_dtype or self.stored_dtype
 
-    @property
+    @cached_property
     def is_misread(self) -> bool:
         """Whether the cache stores 16-bit floats of another type than the model writes into it.
 
@@ -83,7 +84,7 @@ class Start:
         """
         return self.engine_config.passes_cache_dtype and self.names_other_floats
 
-    @property
+    @cached_property
     def names_other_floats(self) -> bool:
         """Whether the cache dtype is a type of 16-bit floats in which the model does not compute."""
         return self.engine_config.kv_cache_dtype in HALF_FLOATS - {self.engine_config.dtype}
@@ -102,7 +103,7 @@ class Start:
         )
         return (words,)
 
-    @property
+    @cached_property
     def is_published(self) -> bool:
         """Whether the cache has the checkpoint's own cache dtype, and with it the checkpoint's scales."""
         own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules.dtypes)
@@ -124,7 +125,7 @@ class Start:
         """Why the kernel that is named for the experts may not run them; empty where it is known to."""
         return kernel_doubts(self.architecture, self.engine_config)
 
-    @property
+    @cached_property
     def failure_at_setup(self) -> EngineFailure | None:
         """What fails when a cache of any size is set up; ``None`` if nothing does."""
         if (unmatched := self._match_unit_failure) is not None:

@@ -217,9 +217,10 @@ def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> 
     if asked.objective is not Objective.BALANCED or step_of(best, asked) is Step.OTHER_CACHE:
         return
     able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
-    usual = [each for each in able if step_of(each, asked) is not Step.OTHER_CACHE]
-    for other in able:
-        if other in usual:
+    steps = [step_of(each, asked) for each in able]
+    usual = [each for each, step in zip(able, steps, strict=True) if step is not Step.OTHER_CACHE]
+    for other, step in zip(able, steps, strict=True):
+        if step is not Step.OTHER_CACHE:
             continue
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):

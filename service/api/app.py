@@ -16,6 +16,7 @@ from service import __version__
 from service.api.app_options import AppOptions
 from service.api.dependencies import HUB_TOKEN
 from service.api.errors import CallerLeft, MalformedJson, NothingMore, UnsupportedMediaType
+from service.api.failed_attempts import FailedAttempts
 from service.api.metrics import Metrics
 from service.api.middleware.body_budget import BodyBudget
 from service.api.middleware.body_limit import BodyLimit
@@ -95,6 +96,8 @@ def create_app(
     app.state.metrics = metrics
     app.state.lanes = lanes
     app.state.answers = WrittenAnswers()
+    app.state.failed_attempts = FailedAttempts()
+    app.state.tracing = options.tracing
     app.state.root_path = options.root_path
     app.state.open_reads = options.open_reads
     public = (
@@ -132,7 +135,7 @@ def create_app(
             expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
         )
     app.add_middleware(VersionedPaths)
-    app.add_middleware(RequestLog, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics, tracing=options.tracing)
     if options.root_path:
         app.add_middleware(RootPath, prefix=options.root_path)
     return app

@@ -2,14 +2,18 @@
 
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from service.api.dependencies import Parts
 from service.api.errors import Forbidden, Unauthorized
+from service.application.services import Services
 from service.store.tokens import Scope, Token
+
+if TYPE_CHECKING:
+    from service.api.failed_attempts import FailedAttempts
 
 PROXY_HEADERS: Final = frozenset({"forwarded", "x-real-ip", "via"})
 FORWARDED: Final = "x-forwarded-"
@@ -25,8 +29,8 @@ Bearer: TypeAlias = Annotated[HTTPAuthorizationCredentials | None, Depends(_bear
 def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
     """Return a dependency that accepts only tokens of some scopes."""
 
-    async def token_of(bearer: Bearer, services: Parts) -> Token:
-        token = None if bearer is None else await services.probes.tokens.find(bearer.credentials)
+    async def token_of(request: Request, bearer: Bearer, services: Parts) -> Token:
+        token = None if bearer is None else await _found(request, bearer.credentials, services)
         if token is None:
             raise Unauthorized
         if token.scope not in scopes:
@@ -36,12 +40,29 @@ def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
     return token_of
 
 
+async def _found(request: Request, text: str, services: Services) -> Token | None:
+    """Look a token up, unless too many wrong ones came from its address.
+
+    Raises:
+        TooManyAttempts: that is so.
+        StoreUnavailable: the database cannot be used.
+    """
+    address = "" if request.client is None else request.client.host
+    attempts: FailedAttempts = request.app.state.failed_attempts
+    attempts.check(address, text)
+    declared = services.probes.declared_tokens
+    token = None if declared is None else declared.find(text)
+    token = token or await services.probes.tokens.find(text)
+    attempts.note(address, text, accepted=token is not None)
+    return token
+
+
 _known: Final = allowing(*Scope)
 _reading: Final = allowing(Scope.OPERATOR, Scope.READER)
 
 
-async def _caller(bearer: Bearer, services: Parts) -> Token | None:
-    return None if bearer is None else await _known(bearer, services)
+async def _caller(request: Request, bearer: Bearer, services: Parts) -> Token | None:
+    return None if bearer is None else await _known(request, bearer, services)
 
 
 def operator_of(caller: Token | None) -> Token:
@@ -58,10 +79,15 @@ def operator_of(caller: Token | None) -> Token:
     return caller
 
 
+def may_read_openly(request: Request) -> bool:
+    """Whether a caller without a token may read probes and measurements."""
+    return request.app.state.open_reads and is_local(request)
+
+
 async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
-    if bearer is None and request.app.state.open_reads and is_local(request):
+    if bearer is None and may_read_openly(request):
         return None
-    return await _reading(bearer, services)
+    return await _reading(request, bearer, services)
 
 
 def is_local(request: Request) -> bool:

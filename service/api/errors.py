@@ -35,6 +35,18 @@ class Unauthorized(Exception):
         super().__init__("this needs a valid token")
 
 
+class TooManyAttempts(Exception):
+    """Too many wrong tokens came from the caller's address.
+
+    Attributes:
+        retry_after: seconds after which to repeat the request.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__("too many wrong tokens came from this address: try again later")
+
+
 class Forbidden(Exception):
     """The scope of the request's token does not allow this."""
 

@@ -29,11 +29,16 @@ class Lane:
     """Does one piece of work at a time: of each waiting caller in rotation, the oldest piece."""
 
     def __init__(
-        self, most_waiting: int, limit_seconds: float, has_urgent_work: Callable[[], bool] = lambda: False
+        self,
+        most_waiting: int,
+        limit_seconds: float,
+        has_urgent_work: Callable[[], bool] = lambda: False,
+        expected_seconds: float = FIRST_ESTIMATE_SECONDS,
     ) -> None:
         """Make a lane in which so many pieces of work may wait.
 
         ``limit_seconds``: processor time that a piece may take, and time that it may wait for its turn.
+        ``expected_seconds``: duration of a piece, before any was measured.
         ``has_urgent_work``: whether other lanes have work that this lane's work is to be stopped for.
         """
         self._most_waiting = most_waiting
@@ -42,7 +47,7 @@ class Lane:
         self._thread = CapacityLimiter(1)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._admitted: Counter[str] = Counter()
-        self._mean_seconds = FIRST_ESTIMATE_SECONDS
+        self._mean_seconds = expected_seconds
         self.busy = False
 
     @property

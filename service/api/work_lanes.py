@@ -63,8 +63,8 @@ class WorkLanes:
 
     def __init__(self, limits: WorkLimits | None = None) -> None:
         limits = limits or WorkLimits()
-        self.small = Lane(SMALL_LIMIT, limits.seconds)
-        self.medium = Lane(MEDIUM_LIMIT, limits.seconds, lambda: self.small.busy)
+        self.small = Lane(SMALL_LIMIT, limits.seconds, expected_seconds=0.02)
+        self.medium = Lane(MEDIUM_LIMIT, limits.seconds, lambda: self.small.busy, 0.2)
         self.large = Lane(limits.large_waiting, limits.seconds, lambda: self.small.busy or self.medium.busy)
         self.streams = CallerQuota(STREAMS)
         self.polls = CallerQuota(POLLS)

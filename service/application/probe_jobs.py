@@ -12,7 +12,9 @@ from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.lease import STATES, ResultInput
-from service.application.schemas.parts import Parts, Texts
+from service.application.schemas.members import Writing
+from service.application.schemas.parts import Parts
+from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.probe import ProbeBody, QueuedFor
 from service.application.services import Probes, Services
@@ -218,10 +220,10 @@ def _predicted(candidate: Candidate) -> dict[str, Any]:
     if candidate.memory is None or candidate.kv_cache is None:
         words = candidate.error.message if candidate.error else "; ".join(candidate.warnings)
         raise InputFault("/plan", NotProbeable(f"the plan does not start: {words}"))
-    sources = Texts("s")
-    answer = CandidateAnswer.of(candidate, Parts(memory=True, cache=True), sources)
+    writing = Writing(Parts(memory=True, cache=True))
+    answer = answer_of(CandidateAnswer, candidate, writing)
     predicted = answer.model_dump(mode="json", include={"memory", "kv_cache", "block_size"})
-    texts = sources.by_id()
+    texts = writing.texts.by_id()
     memory = predicted["memory"]
     for term in (*memory.values(), *memory["host"].values()):
         if term is not memory["host"]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from service.store.jobs import JobStore
     from service.store.learned import LearnedCalibration
     from service.store.measurements import MeasurementStore
+    from service.store.token_file import TokenFile
     from service.store.tokens import TokenStore
 
 
@@ -36,6 +37,8 @@ class Probes:
     learned: LearnedCalibration
     database: Database
     workers: WorkersSeen = field(default_factory=WorkersSeen)
+    declared_tokens: TokenFile | None = None
+    """Tokens that a file declares, beside those of the database."""
 
 
 @dataclass(frozen=True, slots=True)

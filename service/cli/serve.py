@@ -87,15 +87,24 @@ def _serve(
     """
     # Imported here: the process that only starts others needs none of it.
     from service.api.connections import listens_on_loopback  # noqa: PLC0415
+    from service.api.tracing import ExtraMissing  # noqa: PLC0415
     from service.bootstrap import build_app  # noqa: PLC0415
     from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
+    from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
     from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
 
     shared = settings if channel is None else settings.of_one_process
     count = len(opened) // 2 if settings.admin_port is not None else len(opened)
     sockets = ServedSockets(opened[:count], opened[count:], channel)
     worker = LocalWorker(f"http://127.0.0.1:{_port(opened)}", python) if local_worker else None
-    app = build_app(shared, local_worker=worker, open_reads=listens_on_loopback(settings.host))
+    try:
+        app = build_app(shared, local_worker=worker, open_reads=listens_on_loopback(settings.host))
+    except ExtraMissing as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
+    except (InvalidTokenFile, OSError) as error:
+        typer.echo(f"DRYSERVE_TOKENS_FILE: {error}", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
     greeting = _greeting(settings.host, _port(opened))
     server = HttpServer(app, shared, sockets, lambda: None if channel else typer.echo(greeting))
     if not server.serve_sockets():

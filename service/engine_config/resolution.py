@@ -35,6 +35,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import AsyncScheduling, BatchRules
 from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.kernels import KernelRules
+from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
 from service.gpus.capability import ComputeCapability
@@ -113,15 +114,7 @@ def configure(
         rules.release,
         allows_longer=environment.allows_long_context(flags, rules.release),
     )
-    weight_quantization.check_method(
-        architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
-    )
-    requested_cache = flags.kv_cache_dtype or "auto"
-    cache_dtype.check_cache_dtype(requested_cache, rules.dtypes, rules.release)
-    state_caching.check_state_choices(flags, rules.states)
-    offload_checks.check_flags(flags)
-    offload_checks.check_block_offloading(flags, rules.groups)
-    adapter_checks.check_flags(flags, rules.adapters)
+    _check_flags(architecture, flags, rules)
     indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
     max_model_len = _limited(max_model_len, flags, drafted, rules)
@@ -129,7 +122,9 @@ def configure(
     batched, seqs = _batch_limits(
         architecture, flags, rules.batches, device.batch, bidirectional, max_model_len
     )
-    kv_cache_dtype = cache_dtype.resolve_cache_dtype(requested_cache, architecture.quantization, rules.dtypes)
+    kv_cache_dtype = cache_dtype.resolve_cache_dtype(
+        flags.kv_cache_dtype or "auto", architecture.quantization, rules.dtypes
+    )
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules.dtypes
     )
@@ -137,28 +132,13 @@ def configure(
     expert_checks.check_balancing(flags, rules.parallelism)
     graph_mode = resolve_graph_mode(flags)
     sizes = graph_sizes(flags, batched, graph_mode)
-    parallel_checks.check_heads(architecture, tensor_parallel)
-    parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
-    parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules.parallelism)
-    parallel_checks.check_context_parallel(
-        architecture, tensor_parallel, flags.decode_context_parallel_size, rules.parallelism
-    )
+    _check_ranks(architecture, flags, rules.parallelism)
     if device.unloadable is not None:
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)
     cache_dtype.check_mla_cache_dtype(kv_cache_dtype, architecture, rules.dtypes)
     _check_slots(drafted, batched, seqs, rules.speculation)
-    caching, mode = state_caching.resolve_state_caching(
-        architecture,
-        flags,
-        rules.states,
-        drafts_align=drafted is not None and rules.speculation.drafts_align_states,
-    )
-    _check_aligned_states(drafted, mode, rules.speculation)
-    state_caching.check_state_flags(
-        flags, rules.states, caching=caching, mode=mode, max_model_len=max_model_len
-    )
-    state_caching.check_state_dtype(architecture, flags, rules.states)
+    caching, mode = _state_caching(architecture, flags, rules, drafted, max_model_len)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     adapter_checks.check_model(architecture, flags, rules.adapters)
     indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
@@ -213,6 +193,51 @@ def configure(
         prefix_match_unit=flags.prefix_match_unit,
         indexer_dtype=indexer_dtype,
     )
+
+
+def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
+    """Refuse flags that the release does not take, whatever else is set."""
+    weight_quantization.check_method(
+        architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
+    )
+    cache_dtype.check_cache_dtype(flags.kv_cache_dtype or "auto", rules.dtypes, rules.release)
+    state_caching.check_state_choices(flags, rules.states)
+    offload_checks.check_flags(flags)
+    offload_checks.check_block_offloading(flags, rules.groups)
+    adapter_checks.check_flags(flags, rules.adapters)
+
+
+def _check_ranks(architecture: ModelArchitecture, flags: ServeFlags, rules: ParallelismRules) -> None:
+    """Refuse parallel sizes that do not divide the model."""
+    tensor_parallel = flags.tensor_parallel_size or 1
+    parallel_checks.check_heads(architecture, tensor_parallel)
+    parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
+    parallel_checks.check_context_parallel(
+        architecture, tensor_parallel, flags.decode_context_parallel_size, rules
+    )
+
+
+def _state_caching(
+    architecture: ModelArchitecture,
+    flags: ServeFlags,
+    rules: EngineRules,
+    drafted: Speculation | None,
+    max_model_len: int,
+) -> tuple[bool, str]:
+    """Return whether prefixes are cached, and which recurrent states are cached for them."""
+    caching, mode = state_caching.resolve_state_caching(
+        architecture,
+        flags,
+        rules.states,
+        drafts_align=drafted is not None and rules.speculation.drafts_align_states,
+    )
+    _check_aligned_states(drafted, mode, rules.speculation)
+    state_caching.check_state_flags(
+        flags, rules.states, caching=caching, mode=mode, max_model_len=max_model_len
+    )
+    state_caching.check_state_dtype(architecture, flags, rules.states)
+    return caching, mode
 
 
 def _attention_backend(requested: str | None, rules: KernelRules) -> str | None:
@@ -370,7 +395,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     seqs = flags.max_num_seqs or factor * defaults.seqs
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
-    tokens = factor * defaults.tokens
+    tokens = factor * (_expert_batch(flags, rules) or defaults.tokens)
     whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
     if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)
@@ -379,6 +404,13 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     if rules.bounded_by_requests:
         tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)
+
+
+def _expert_batch(flags: ServeFlags, rules: BatchRules) -> int | None:
+    """Return the default batch of a start whose replicas send each other's experts batches of one size."""
+    if not flags.enable_expert_parallel or flags.data_parallel_size == 1:
+        return None
+    return rules.expert_batches.get(flags.all2all_backend or "")
 
 
 def _check_batch(

@@ -76,4 +76,6 @@ TOKENS: Final = Table(
     Column("secret_digest", String(64), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("revoked_at", Double),
+    Column("expires_at", Double),
+    Column("last_used_at", Double),
 )

@@ -1,6 +1,6 @@
 """Whole pages as HTML."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service import __version__
 from service.advisor.plan_types import Plan
+from service.application.schemas.probe import ProbeAnswer
 from service.application.schemas.problem import Problem
 from service.explanation.explanation_types import Explanation
 from service.units import gib_text
@@ -17,10 +18,11 @@ from service.web.examples import EXAMPLES
 from service.web.figures import plain, plain_lines
 from service.web.log_screen import log_screen
 from service.web.page_question import PageQuestion
+from service.web.probes_screen import probes_screen
 from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import SCREENS, Screen
 
-PAGES: Final = (("Plan", "."), ("Log", "log"))
+PAGES: Final = (("Plan", "."), ("Log", "log"), ("Probes", "probes"))
 """Pages that every page links to."""
 
 
@@ -98,6 +100,12 @@ def log_problem_page(problem: Problem, beside: PageQuestion, text: str) -> str:
     return _render(
         "log.html", title=title, page="Log", beside=beside, text=plain_lines(text), view=None, problem=problem
     )
+
+
+def probes_page(probes: Sequence[ProbeAnswer] | None) -> str:
+    """Return the page of probes, the newest first; ``None`` where the caller may not see them."""
+    view = None if probes is None else probes_screen(probes)
+    return _render("probes.html", title="Probes · dryserve", page="Probes", view=view)
 
 
 def problem_page(problem: Problem, question: PageQuestion, form: QuestionForm) -> str:

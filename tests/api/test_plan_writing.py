@@ -58,7 +58,8 @@ def _planned(body: dict[str, Any], services: Services) -> Plan:
 
 
 def _held_against_the_contract(plan: Plan, parts: Parts) -> None:
-    written, contract = written_plan(plan, parts), PlanAnswer.of(plan, parts).model_dump_json().encode()
+    written = written_plan(plan, parts)
+    contract = PlanAnswer.model_validate_json(written, extra="forbid").model_dump_json().encode()
     assert json.loads(written) == json.loads(contract)
     assert written == contract
 

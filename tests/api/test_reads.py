@@ -10,7 +10,9 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.bootstrap import build_app
+from service.cli import http_server
 from service.cli import serve as command
+from service.cli.http_server import ServedSockets
 from service.settings import Settings
 
 PATHS = ("/probes", "/measurements", "/calibrations")
@@ -33,25 +35,33 @@ async def statuses(app: FastAPI, **headers: str) -> set[int]:
 
 def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
     """Return the application that `dryserve serve` would serve."""
-    seen: list[Any] = []
+    seen: list[FastAPI] = []
 
     class Unstarted:
-        started = True
+        def __init__(self, app: FastAPI, _: Settings, sockets: ServedSockets, __: object) -> None:
+            seen.append(app)
+            self._sockets = sockets.public
 
-        def __init__(self, config: Any, job_events: Any, greeting: str) -> None:  # noqa: ANN401 - the server's own
-            del job_events, greeting
-            seen.append(config.app)
-
-        def run(self, sockets: list[socket.socket]) -> None:
-            for each in sockets:
+        def serve_sockets(self) -> bool:
+            for each in self._sockets:
                 each.close()
+            return True
 
-    monkeypatch.setattr(command, "Server", Unstarted)
+    monkeypatch.setattr(http_server, "HttpServer", Unstarted)
     # Not every host has each of these addresses.
-    monkeypatch.setattr(command, "_listening", lambda *_: [socket.create_server(("127.0.0.1", 0))])
-    command.serve(host=host, port=0, local_worker=False, worker_python=None)
+    monkeypatch.setattr(command, "listening", lambda *_: [socket.create_server(("127.0.0.1", 0))])
+    command.serve(
+        host=host,
+        port=0,
+        admin_port=None,
+        workers=None,
+        root_path=None,
+        local_worker=False,
+        worker_python=None,
+        inherited_sockets=None,
+        first=False,
+    )
     (app,) = seen
-    assert isinstance(app, FastAPI)
     return app
 
 

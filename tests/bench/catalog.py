@@ -14,7 +14,7 @@ from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Plan
 from service.application.plan_requests import read_model
-from service.application.schemas.plan import PlanAnswer
+from service.application.plan_writing import written_plan
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog
@@ -95,8 +95,8 @@ def _ask(model: Model, cache: PlanCache) -> Plan:
     return plan(PlanRequest(model, tuple(gpu for gpu in gpu_catalog() if gpu.modelled)), cache)
 
 
-def _written(answer: Plan) -> str:
-    return PlanAnswer.of(answer).model_dump_json()
+def _written(answer: Plan) -> bytes:
+    return written_plan(answer)
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Timing, Result]:

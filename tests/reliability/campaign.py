@@ -50,12 +50,13 @@ class Process:
     command: list[str]
     environment: dict[str, str]
     log: Path
+    cwd: Path | None = None
     running: "subprocess.Popen[bytes] | None" = None
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.running = subprocess.Popen(  # noqa: S603 - our own
-                self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=log
+                self.command, env=self.environment, cwd=self.cwd, stdout=subprocess.DEVNULL, stderr=log
             )
 
     def kill(self, number: int = signal.SIGKILL) -> int | None:

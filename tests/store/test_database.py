@@ -95,7 +95,7 @@ async def test_a_token_is_kept_as_a_digest_and_can_be_revoked(database: Database
     token = await tokens.find(text)
     assert token is not None
     assert (token.name, token.scope) == ("node-1", Scope.WORKER)
-    assert await tokens.all() == (token,)
+    assert [each.token for each in await tokens.all()] == [token]
     async with database.reading() as connection:
         stored = str((await connection.exec_driver_sql("SELECT * FROM tokens")).all())
     assert text.split("_", 2)[2] not in stored

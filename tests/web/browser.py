@@ -24,7 +24,7 @@ def executable() -> str | None:
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
     """Serve an application on loopback, and yield its address."""
-    config = uvicorn.Config(app, port=0, log_config=None, ws="none", lifespan="off")
+    config = uvicorn.Config(app, port=0, log_config=None, ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,13 +1,27 @@
 """The page in a real browser: every screen in light and dark, by keyboard, without scripts."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import httpx2
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from service.api.app import create_app
+from service.api.app_options import AppOptions
+from service.api.examples import EXAMPLES, NODE
+from service.bootstrap import build_services
+from service.settings import Settings
+from service.store.database import Database
+from service.store.tokens import Scope, TokenStore
 from tests.api.test_explain import GEMMA as LOG
+from tests.api.test_probes import LEASE, MEASURED, PROBE
 from tests.web.browser import PATIENCE_SECONDS, executable, served, violations
 from tests.web.test_plan_page import BFLOAT16, INT8, TURBOQUANT
 
@@ -59,6 +73,7 @@ def visit(browser: Any, base: str) -> Iterator[Visit]:  # noqa: ANN401
     contexts = []
 
     def open_page(path: str = "", /, parameters: dict[str, Any] | None = None, **options: Any) -> Any:  # noqa: ANN401
+        address = options.pop("address", base)
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         context.set_default_timeout(1000 * PATIENCE_SECONDS)
         contexts.append(context)
@@ -66,9 +81,9 @@ def visit(browser: Any, base: str) -> Iterator[Visit]:  # noqa: ANN401
         page.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: faults.extend(_foreign(request.url, base)))
+        page.on("request", lambda request: faults.extend(_foreign(request.url, address)))
         query = f"?{urlencode(parameters, doseq=True)}" if parameters else ""
-        page.goto(f"{base}{path}{query}", wait_until="load")
+        page.goto(f"{address}{path}{query}", wait_until="load")
         return page
 
     yield open_page
@@ -190,3 +205,54 @@ def test_a_page_prints_without_its_form(visit: Visit) -> None:
     page.emulate_media(media="print")
     assert not page.locator(".question").is_visible()
     assert page.locator("#memory-h").is_visible()
+
+
+@pytest.fixture
+def probing(tmp_path: Path) -> Iterator[tuple[str, dict[Scope, str]]]:
+    """Serve an application with a database; yield its address and a token of each scope."""
+    url = f"sqlite:///{tmp_path}/probes.db"
+
+    async def tokens() -> dict[Scope, str]:
+        database = Database(url)
+        made = {each: await TokenStore(database).create("pool", each) for each in Scope}
+        await database.close()
+        return made
+
+    # Playwright runs an event loop in this thread.
+    with ThreadPoolExecutor(1) as other:
+        made = other.submit(lambda: asyncio.run(tokens())).result()
+    nobody = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
+    database = Database(url)
+    services = build_services(Settings(HF_HUB_OFFLINE=True), nobody, database)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        yield
+        await database.close()
+
+    with served(create_app(services, AppOptions(open_reads=True), lifespan=lifespan)) as address:
+        yield address, made
+
+
+def test_a_probe_is_followed_while_it_runs(visit: Visit, probing: tuple[str, dict[Scope, str]]) -> None:
+    address, tokens = probing
+
+    def api(scope: Scope) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {tokens[scope]}"}
+        return httpx2.Client(base_url=address, headers=headers, timeout=PATIENCE_SECONDS)
+
+    with api(Scope.OPERATOR) as operator, api(Scope.WORKER) as worker:
+        probe = operator.post("/probes", json=PROBE).json()
+        page = visit("probes", address=address)
+        state = page.locator("td.state")
+        assert state.inner_text() == "queued"
+        _check(page)
+        lease = worker.post("/leases", json=LEASE).json()
+        worker.post(f"/probes/{probe['id']}/heartbeat", json=EXAMPLES["heartbeat"].body)
+        page.wait_for_selector("td.state:text-is('running')")
+        body = {"node": NODE, "fence": lease["fence"], "result": MEASURED}
+        assert worker.put(f"/probes/{probe['id']}/result", json=body).status_code == 200
+        page.wait_for_selector("#diagonal-h")
+        assert state.inner_text() == "succeeded"
+        _check(page)

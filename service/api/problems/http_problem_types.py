@@ -12,6 +12,7 @@ from service.api.errors import (
     Overloaded,
     ProblemTypeNotFound,
     TimeLimitReached,
+    TooManyAttempts,
     TooManyConnections,
     Unauthorized,
     UnsupportedMediaType,
@@ -76,6 +77,13 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "Tokens are for operators, readers or workers. Only operators change what others "
         "see, and only workers "
         "take jobs.",
+    ),
+    TooManyAttempts: ProblemType(
+        "too-many-attempts",
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "Too many wrong tokens",
+        "Too many wrong tokens came from this address within a minute. Repeat the request with a valid one "
+        "after `Retry-After` seconds.",
     ),
     ProblemTypeNotFound: ProblemType(
         "unknown-problem",

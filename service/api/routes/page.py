@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from io import StringIO
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -14,12 +15,14 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from service.advisor.plan_types import Plan
+from service.api.auth import may_read_openly
 from service.api.dependencies import runner_of, services_of
 from service.api.plan_size import work_size
 from service.api.problems.handlers import HANDLED_ERRORS, problem_of
 from service.api.responses import instance, prefers_page
 from service.api.routes.explain import LONG_LOG
 from service.api.work_lanes import WorkSize
+from service.application import probe_jobs
 from service.application.log_requests import log_request
 from service.application.plan_requests import (
     answer_plan_request,
@@ -28,10 +31,11 @@ from service.application.plan_requests import (
     read_plan_body,
 )
 from service.application.schemas.explanation import ExplainBody, ExplainParameters
+from service.application.schemas.probe import ProbeAnswer
 from service.application.services import Services
 from service.startup_log.log import read_log
 from service.web.assets import FOLDER, MEDIA_TYPES, asset
-from service.web.page import log_page, log_problem_page, plan_page, problem_page, start_page
+from service.web.page import log_page, log_problem_page, plan_page, probes_page, problem_page, start_page
 from service.web.page_question import PageQuestion
 from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import Screen, screen_for
@@ -51,6 +55,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Vary": "Accept",
 }
+MOST_PROBES: Final = 50
 MOST_FIELDS: Final = 16
 """Fields of a form that are read."""
 IMMUTABLE: Final = {
@@ -166,6 +171,21 @@ def _log_problem(request: Request, error: Exception, beside: PageQuestion, text:
     return _html(log_problem_page(problem, beside, text), problem.status)
 
 
+async def get_probes_page(request: Request) -> Response:
+    """Return the page of the newest probes, to callers who may read them without a token."""
+    if not may_read_openly(request):
+        return _html(probes_page(None), HTTPStatus.UNAUTHORIZED)
+    services = await services_of(request)
+    run = await runner_of(request)
+    jobs = await services.probes.jobs.latest(None, MOST_PROBES)
+
+    def written() -> Response:
+        answers = [ProbeAnswer.of(job, probe_jobs.waiting_for(job, services.probes)) for job in jobs]
+        return _html(probes_page(answers))
+
+    return await run(written)
+
+
 async def get_asset(request: Request) -> Response:
     """Return a file of the page."""
     name = request.path_params["name"]
@@ -199,6 +219,7 @@ def _html(text: str, status: int = 200) -> Response:
 ROUTES: Final = (
     PageRoute("/", get_start),
     PageRoute("/plan", get_plan_page),
+    PageRoute("/probes", get_probes_page),
     FileRoute("/log", get_log, methods=["GET"]),
     FileRoute("/log", explain_log_page, methods=["POST"]),
     FileRoute("/plan.svg", get_drawing),

@@ -1,13 +1,13 @@
 """How many requests of a workload run at once, in an answer."""
 
-from typing import Self
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.plan_types import Admission, Waiting
+from service.advisor.plan_types import Waiting
 from service.application.schemas.base import Output, optional
-from service.application.schemas.parts import Parts
+from service.application.schemas.members import From, In, itself
 
 
 class GroupAdmissionAnswer(Output):
@@ -71,20 +71,9 @@ class AdmissionAnswer(Output):
         description="Requests that run together to their end without one of them being preempted"
     )
     waits_for: Waiting = Field(description="What the next request of the workload waits for")
-    explanation: str | SkipJsonSchema[None] = optional(
+    explanation: Annotated[str | SkipJsonSchema[None], In("cache")] = optional(
         "The counts and what they mean, in sentences. Left out unless `include` has `cache`"
     )
-    blocks: AdmissionBlocksAnswer | SkipJsonSchema[None] = optional(
+    blocks: Annotated[AdmissionBlocksAnswer | SkipJsonSchema[None], In("cache"), From(itself)] = optional(
         "Blocks of one request, by which the engine admits it. Left out unless `include` has `cache`"
     )
-
-    @classmethod
-    def of(cls, admission: Admission, parts: Parts) -> Self:
-        """Read an admission from the core's values."""
-        return cls(
-            admitted_at_once=admission.admitted_at_once,
-            completed_without_preemption=admission.completed_without_preemption,
-            waits_for=admission.waits_for,
-            explanation=admission.explanation if parts.cache else None,
-            blocks=AdmissionBlocksAnswer.model_validate(admission) if parts.cache else None,
-        )

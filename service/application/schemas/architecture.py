@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import groupby
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from pydantic import Field
 
 from service.application.schemas.base import Output
+from service.application.schemas.members import WrittenMember
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import FeedForward, Mixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
@@ -20,6 +22,10 @@ from service.kv_cache.per_token import token_bytes
 from service.kv_cache.recurrent_states import state_shape
 
 Part = TypeVar("Part", bound=Hashable)
+
+
+ARCHITECTURES: Final = 64
+"""Architectures whose JSON is stored."""
 
 
 class LayerKind(Output):
@@ -126,6 +132,12 @@ class ArchitectureAnswer(Output):
     def of(cls, model: ModelArchitecture) -> Self:
         """Summarize an architecture."""
         return cls(**_summary(model))
+
+
+@lru_cache(maxsize=ARCHITECTURES)
+def written_architecture(architecture: ModelArchitecture) -> WrittenMember:
+    """Return what the config says about a model as JSON, once for all its answers."""
+    return WrittenMember(ArchitectureAnswer.of(architecture).model_dump_json())
 
 
 class ExplainedArchitecture(ArchitectureAnswer):

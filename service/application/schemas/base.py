@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -42,6 +42,8 @@ class Output(BaseModel):
     """
 
     model_config = ConfigDict(from_attributes=True, frozen=True, defer_build=True)
+    read_first: ClassVar[tuple[str, ...]] = ()
+    """Members that are read before the others: texts are numbered in that order."""
 
 
 def optional(description: str) -> Any:  # noqa: ANN401 - as pydantic.Field, a default for a member of any type

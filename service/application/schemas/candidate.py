@@ -1,17 +1,17 @@
 """One candidate in an answer, and changes to it."""
 
-from typing import Any, Self
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.concurrency_curve import concurrency_curve
+from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
 from service.advisor.plan_types import Candidate, Verdict
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
 from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer
+from service.application.schemas.members import From, In
 from service.application.schemas.memory import MemoryAnswer
-from service.application.schemas.parts import Parts, Texts
 from service.application.schemas.refusal import ErrorAnswer
 from service.application.schemas.speed import CostAnswer, SpeedAnswer
 
@@ -38,16 +38,52 @@ class CurvePointAnswer(Output):
     high: int = Field(description="The same with the 90th percentile of the memory for the cache")
 
 
+def _starts(candidate: Candidate) -> bool:
+    return candidate.kv_cache is not None
+
+
+def _replicas(candidate: Candidate) -> int | None:
+    return candidate.replicas if candidate.replicas > 1 else None
+
+
+def _expert_parallel(candidate: Candidate) -> bool | None:
+    return candidate.enable_expert_parallel or None
+
+
+def _all_tokens(candidate: Candidate) -> int | None:
+    return candidate.all_tokens if candidate.engines > 1 else None
+
+
+def _all_requests(candidate: Candidate) -> float | None:
+    return candidate.all_requests if candidate.engines > 1 else None
+
+
+def _backend_of_most(candidate: Candidate) -> str | None:
+    return next(iter(candidate.attention_backends), None)
+
+
+def _curve(candidate: Candidate) -> tuple[CurvePoint, ...] | None:
+    return concurrency_curve(candidate) or None
+
+
+def _warnings(candidate: Candidate) -> list[str]:
+    notes = candidate.notes
+    return [words for words in candidate.warnings if words not in notes]
+
+
 class CandidateAnswer(Output):
     """One way to serve the model on one GPU type."""
 
     verdict: Verdict = Field(description="Whether the engine starts, and whether that is certain")
-    starts: bool = Field(
+    starts: Annotated[bool, From(_starts)] = Field(
         description="Whether the engine gets a cache, by the middle of every interval; `verdict` says how "
         "certain that is"
     )
     gpus: int = Field(description="GPUs of one replica: tensor x pipeline x data parallel ranks")
-    replicas: int | SkipJsonSchema[None] = optional(
+    replicas: Annotated[
+        int | SkipJsonSchema[None],
+        From(_replicas),
+    ] = optional(
         "Copies of this start that the GPUs of the request take, each on GPUs of its own. Left out where "
         "there is one"
     )
@@ -56,14 +92,20 @@ class CandidateAnswer(Output):
     data_parallel_size: int = Field(
         description="Data parallel ranks of one replica, each with a cache and requests of its own"
     )
-    enable_expert_parallel: bool | SkipJsonSchema[None] = optional(
+    enable_expert_parallel: Annotated[bool | SkipJsonSchema[None], From(_expert_parallel)] = optional(
         "True: each rank holds whole experts. Left out where it holds a part of every expert"
     )
-    all_tokens: int | SkipJsonSchema[None] = optional(
+    all_tokens: Annotated[
+        int | SkipJsonSchema[None],
+        From(_all_tokens),
+    ] = optional(
         "Tokens of the caches of all replicas and data parallel ranks together, as the release counts them. "
         "Left out without a cache, and where there is one cache"
     )
-    all_requests: float | SkipJsonSchema[None] = optional(
+    all_requests: Annotated[
+        float | SkipJsonSchema[None],
+        From(_all_requests),
+    ] = optional(
         "Requests of the maximum length that all replicas and data parallel ranks together hold. Left out "
         "without a cache, and where there is one cache"
     )
@@ -74,7 +116,7 @@ class CandidateAnswer(Output):
     block_size: int | None = Field(
         description="Tokens of one block, as the engine chooses them; null where the start fails before that"
     )
-    attention_backend: str | None = Field(
+    attention_backend: Annotated[str | None, From(_backend_of_most)] = Field(
         description="Attention backend of most layers; null where the start fails before it is chosen"
     )
     command: str = Field(description="The command that starts this candidate")
@@ -98,80 +140,37 @@ class CandidateAnswer(Output):
     cost: CostAnswer | SkipJsonSchema[None] = optional(
         "What it costs at this speed. Left out without a speed, and where no price of the GPU type is known"
     )
-    warnings: list[str] = Field(
+    warnings: Annotated[list[str], From(_warnings)] = Field(
         description="What a person should know before using it, the most important first"
     )
-    prefix_reuse: PrefixReuseAnswer | SkipJsonSchema[None] = optional(
+    prefix_reuse: Annotated[PrefixReuseAnswer | SkipJsonSchema[None], In("cache")] = optional(
         "Which shared prefixes are found again in the cache. Left out without a cache, and unless `include` "
         "has `cache`"
     )
-    notes: list[str] | SkipJsonSchema[None] = optional(
+    notes: Annotated[list[str] | SkipJsonSchema[None], In("cache")] = optional(
         "What its figures mean and where its cache wastes memory. Left out unless `include` has `cache`"
     )
-    attention_backends: list[str] | SkipJsonSchema[None] = optional(
+    attention_backends: Annotated[list[str] | SkipJsonSchema[None], In("cache")] = optional(
         "Attention backends of the layers that keep a cache, the backend of most layers first; empty where "
         "the start fails before they are chosen. Left out unless `include` has `cache`"
     )
-    quality: QualityAnswer | SkipJsonSchema[None] = optional(
+    quality: Annotated[QualityAnswer | SkipJsonSchema[None], In("cache")] = optional(
         "What others published about the loss of quality by this cache dtype; nothing of it is measured "
         "here. Left out unless `include` has `cache`"
     )
-    waste: WasteAnswer | SkipJsonSchema[None] = optional(
+    waste: Annotated[WasteAnswer | SkipJsonSchema[None], In("cache")] = optional(
         "What one request of the maximum length takes of a rank without using it. Left out without a cache, "
         "and unless `include` has `cache`"
     )
 
-    curve: list[CurvePointAnswer] | SkipJsonSchema[None] = optional(
+    curve: Annotated[
+        list[CurvePointAnswer] | SkipJsonSchema[None],
+        In("curve"),
+        From(_curve),
+    ] = optional(
         "How many requests of which length run at once and finish without preemption, the shortest first. "
         "Left out without a cache, and unless `include` has `curve`"
     )
-
-    @classmethod
-    def of(cls, candidate: Candidate, parts: Parts, sources: Texts) -> Self:
-        """Read a candidate from the core's values."""
-        cache, memory, admission = candidate.kv_cache, candidate.memory, candidate.admission
-        error, notes = candidate.error, candidate.notes
-        return cls(
-            verdict=candidate.verdict,
-            starts=cache is not None,
-            gpus=candidate.gpus,
-            replicas=candidate.replicas if candidate.replicas > 1 else None,
-            enable_expert_parallel=candidate.enable_expert_parallel or None,
-            all_tokens=candidate.all_tokens if candidate.engines > 1 else None,
-            all_requests=candidate.all_requests if candidate.engines > 1 else None,
-            tensor_parallel_size=candidate.tensor_parallel_size,
-            pipeline_parallel_size=candidate.pipeline_parallel_size,
-            data_parallel_size=candidate.data_parallel_size,
-            kv_cache_dtype=candidate.kv_cache_dtype,
-            resolved_kv_cache_dtype=candidate.resolved_kv_cache_dtype,
-            block_size=candidate.block_size,
-            attention_backend=next(iter(candidate.attention_backends), None),
-            command=candidate.command,
-            error=None if error is None else ErrorAnswer.model_validate(error),
-            memory=None if memory is None else MemoryAnswer.of(memory, parts, sources),
-            kv_cache=None if cache is None else KvCacheAnswer.of(cache, parts),
-            admission=None if admission is None else AdmissionAnswer.of(admission, parts),
-            speed=None if candidate.speed is None else SpeedAnswer.model_validate(candidate.speed),
-            cost=None if candidate.cost is None else CostAnswer.model_validate(candidate.cost),
-            warnings=[words for words in candidate.warnings if words not in notes],
-            **(_cache_part(candidate) if parts.cache else {}),
-            curve=_curve(candidate) if parts.curve else None,
-        )
-
-
-def _curve(candidate: Candidate) -> list[CurvePointAnswer] | None:
-    return [CurvePointAnswer.model_validate(point) for point in concurrency_curve(candidate)] or None
-
-
-def _cache_part(candidate: Candidate) -> dict[str, Any]:
-    waste, reuse = candidate.waste, candidate.prefix_reuse
-    return {
-        "prefix_reuse": None if reuse is None else PrefixReuseAnswer.model_validate(reuse),
-        "notes": list(candidate.notes),
-        "attention_backends": list(candidate.attention_backends),
-        "quality": QualityAnswer.model_validate(candidate.quality),
-        "waste": None if waste is None else WasteAnswer.model_validate(waste),
-    }
 
 
 class LeverAnswer(Output):

@@ -9,7 +9,7 @@ from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
 from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.hardware import PlannedGpuAnswer
-from service.application.schemas.parts import PLAIN, Texts
+from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan import EngineAnswer
 from service.application.schemas.plan_body import MAX_COMMAND, GpuChoice, PlanBody
 from service.memory.budget_types import Estimate
@@ -100,6 +100,6 @@ def _engine(shared: SharedEngine) -> SharedEngineAnswer:
         beside=list(shared.beside),
         free=IntervalAnswer.of(shared.free),
         held=IntervalAnswer.of(shared.held),
-        candidate=CandidateAnswer.of(shared.candidate, PLAIN, Texts("s")),
+        candidate=answer_of(CandidateAnswer, shared.candidate),
         notes=[] if command is None else list(command.notes),
     )

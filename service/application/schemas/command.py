@@ -1,12 +1,12 @@
 """A command as it was read, in an answer."""
 
-from typing import Self
+from typing import Annotated
 
 from pydantic import Field
 
 from service.application.schemas.base import Output
+from service.application.schemas.members import From
 from service.engines.arguments.effects import MemoryChange, Touched
-from service.launch_command.command_reading import CommandReading
 from service.launch_command.launch import LaunchForm
 
 
@@ -30,56 +30,40 @@ class UnusedFlagAnswer(Output):
 class FlagsAnswer(Output):
     """Every flag and variable of the command, by what the plan does with it."""
 
-    used: list[str] = Field(description="Names of those that the plan is made with")
-    no_effect: list[UnusedFlagAnswer] = Field(description="Those that can change nothing that the plan says")
-    not_modelled: list[UnusedFlagAnswer] = Field(
+    used: Annotated[list[str], From("flags.used")] = Field(
+        description="Names of those that the plan is made with"
+    )
+    no_effect: Annotated[list[UnusedFlagAnswer], From("flags.no_effect")] = Field(
+        description="Those that can change nothing that the plan says"
+    )
+    not_modelled: Annotated[list[UnusedFlagAnswer], From("flags.not_modelled")] = Field(
         description="Those that can change what the plan says, in a way that is not modelled"
     )
-
-    @classmethod
-    def of(cls, command: CommandReading) -> Self:
-        """Describe the flags of a command."""
-        flags = command.flags
-        return cls(
-            used=list(flags.used),
-            no_effect=[UnusedFlagAnswer.model_validate(flag) for flag in flags.no_effect],
-            not_modelled=[UnusedFlagAnswer.model_validate(flag) for flag in flags.not_modelled],
-        )
 
 
 class CommandAnswer(Output):
     """How the command of the request was read."""
 
-    form: LaunchForm = Field(description="The kind of text")
-    line: int = Field(description="Line of the text in which the start begins, counted from 1")
-    release_basis: str = Field(description="From what the release is known, or why the text does not say it")
-    gpus_per_node: int | None = Field(
+    form: Annotated[LaunchForm, From("launch.form")] = Field(description="The kind of text")
+    line: Annotated[int, From("launch.line")] = Field(
+        description="Line of the text in which the start begins, counted from 1"
+    )
+    release_basis: Annotated[str, From("launch.release.basis")] = Field(
+        description="From what the release is known, or why the text does not say it"
+    )
+    gpus_per_node: Annotated[int | None, From("launch.placement.gpus_per_node")] = Field(
         description="GPUs that the text gives to one node; null where it does not say"
     )
-    nodes: int | None = Field(
+    nodes: Annotated[int | None, From("launch.placement.nodes")] = Field(
         description="Number of nodes that one of the replicas takes; null where the text does not say"
     )
-    replicas: int | None = Field(description="Copies of the whole start; null where the text does not say")
-    gpu_name: str | None = Field(
+    replicas: Annotated[int | None, From("launch.placement.replicas")] = Field(
+        description="Copies of the whole start; null where the text does not say"
+    )
+    gpu_name: Annotated[str | None, From("launch.placement.gpu_name")] = Field(
         description="GPU type that the text asks a scheduler for; null where it does not say"
     )
-    unresolved: list[str] = Field(
+    unresolved: Annotated[list[str], From("launch.unresolved")] = Field(
         description="Variables whose values the text does not give, and that can hold further flags"
     )
     notes: list[str] = Field(description="What a person should know about how the text was read")
-
-    @classmethod
-    def of(cls, command: CommandReading) -> Self:
-        """Describe a command."""
-        launch, placement = command.launch, command.launch.placement
-        return cls(
-            form=launch.form,
-            line=launch.line,
-            release_basis=launch.release.basis,
-            gpus_per_node=placement.gpus_per_node,
-            nodes=placement.nodes,
-            replicas=placement.replicas,
-            gpu_name=placement.gpu_name,
-            unresolved=list(launch.unresolved),
-            notes=list(command.notes),
-        )

@@ -1,13 +1,12 @@
 """The cache in an answer: its groups, what a request wastes of it, and which prefixes it gives back."""
 
-from typing import Self
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from service.application.schemas.base import Output, optional
-from service.application.schemas.parts import Parts
-from service.kv_cache.kv_cache import KvCache
+from service.application.schemas.members import In
 
 
 class GroupAnswer(Output):
@@ -45,29 +44,14 @@ class KvCacheAnswer(Output):
     estimated_max_model_len: int = Field(
         description="Tokens of the longest request that fits into the cache, at most `max_model_len`"
     )
-    log_lines: list[str] | SkipJsonSchema[None] = optional(
+    log_lines: Annotated[list[str] | SkipJsonSchema[None], In("cache")] = optional(
         "The lines that the release logs about its cache, word for word. Left out unless `include` has "
         "`cache`"
     )
-    groups: list[GroupAnswer] | SkipJsonSchema[None] = optional(
+    groups: Annotated[list[GroupAnswer] | SkipJsonSchema[None], In("cache")] = optional(
         "KV cache groups of the first pipeline stage: layers that share one block table. Left out unless "
         "`include` has `cache`"
     )
-
-    @classmethod
-    def of(cls, cache: KvCache, parts: Parts) -> Self:
-        """Read a cache from the core's values."""
-        return cls(
-            available_bytes=cache.available_bytes,
-            num_blocks=cache.num_blocks,
-            bytes_per_block=cache.bytes_per_block,
-            tokens=cache.tokens,
-            max_concurrency=cache.max_concurrency,
-            max_model_len=cache.max_model_len,
-            estimated_max_model_len=cache.estimated_max_model_len,
-            log_lines=list(cache.log_lines) if parts.cache else None,
-            groups=[GroupAnswer.model_validate(group) for group in cache.groups] if parts.cache else None,
-        )
 
 
 class GroupWasteAnswer(Output):

@@ -1,18 +1,13 @@
 """The memory of one rank in an answer, term by term."""
 
-from typing import Any, Final, Self
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from service.application.schemas.base import Output, optional
-from service.application.schemas.parts import Parts, Texts
-from service.memory.budget_types import Basis, Estimate, HostDemand, Level, MemoryBudget, WeightsEstimate
-
-PLAIN_TERMS: Final = ("total", "requested", "activation", "non_torch", "cuda_graphs", "captured_graphs")
-"""Memory terms without members of their own."""
-HOST_TERMS: Final = ("weights", "blocks", "adapters", "media_cache", "sleeping_weights", "total")
-"""Terms of the host's memory."""
+from service.application.schemas.members import In, Numbered
+from service.memory.budget_types import Basis, Level
 
 
 class EvidenceAnswer(Output):
@@ -31,38 +26,31 @@ class EstimateAnswer(Output):
     """Bytes of one memory term, with their 10th and 90th percentile."""
 
     bytes: int = Field(description="The middle of the interval, in bytes")
-    low: int | SkipJsonSchema[None] = optional(
+    low: Annotated[int | SkipJsonSchema[None], In("memory")] = optional(
         "The 10th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
         "`include` has `memory`"
     )
-    high: int | SkipJsonSchema[None] = optional(
+    high: Annotated[int | SkipJsonSchema[None], In("memory")] = optional(
         "The 90th percentile, in bytes; equal to `bytes` where the value is exact. Left out unless "
         "`include` has `memory`"
     )
-    basis: Basis | SkipJsonSchema[None] = optional(
+    basis: Annotated[Basis | SkipJsonSchema[None], In("memory")] = optional(
         "Where the value comes from. Left out unless `include` has `memory`"
     )
-    source: str | SkipJsonSchema[None] = optional(
+    source: Annotated[str | SkipJsonSchema[None], In("memory"), Numbered()] = optional(
         "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
         "unless `include` has `memory`"
     )
-    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+    evidence: Annotated[EvidenceAnswer | SkipJsonSchema[None], In("memory")] = optional(
         "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
         "`memory`"
     )
-
-    @classmethod
-    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
-        """Read an estimate from the core's value."""
-        if not parts.memory:
-            return cls(bytes=estimate.bytes)
-        return cls(**_whole(estimate, sources))
 
 
 class WeightsAnswer(EstimateAnswer):
     """Weights of the fullest rank."""
 
-    parameter_bytes: int | SkipJsonSchema[None] = optional(
+    parameter_bytes: Annotated[int | SkipJsonSchema[None], In("memory")] = optional(
         "Bytes that the rank allocates for weights before kernels repack them after loading. Left out "
         "unless `include` has `memory`"
     )
@@ -74,38 +62,17 @@ class AvailableAnswer(Output):
     bytes: int = Field(description="The middle of the interval, in bytes")
     low: int = Field(description="The 10th percentile, in bytes; equal to `bytes` where the value is exact")
     high: int = Field(description="The 90th percentile, in bytes; equal to `bytes` where the value is exact")
-    basis: Basis | SkipJsonSchema[None] = optional(
+    basis: Annotated[Basis | SkipJsonSchema[None], In("memory")] = optional(
         "Where the value comes from. Left out unless `include` has `memory`"
     )
-    source: str | SkipJsonSchema[None] = optional(
+    source: Annotated[str | SkipJsonSchema[None], In("memory"), Numbered()] = optional(
         "Id of a text in `sources`: what the value was computed, calibrated or assumed from. Left out "
         "unless `include` has `memory`"
     )
-    evidence: EvidenceAnswer | SkipJsonSchema[None] = optional(
+    evidence: Annotated[EvidenceAnswer | SkipJsonSchema[None], In("memory")] = optional(
         "The measurements behind the value. Left out where nothing was measured, and unless `include` has "
         "`memory`"
     )
-
-    @classmethod
-    def of(cls, estimate: Estimate, parts: Parts, sources: Texts) -> Self:
-        """Read an estimate from the core's value."""
-        if not parts.memory:
-            return cls(bytes=estimate.bytes, low=estimate.low, high=estimate.high)
-        return cls(**_whole(estimate, sources))
-
-
-def _whole(estimate: Estimate, sources: Texts) -> dict[str, Any]:
-    evidence = estimate.evidence
-    more = {"parameter_bytes": estimate.parameter_bytes} if isinstance(estimate, WeightsEstimate) else {}
-    return {
-        "bytes": estimate.bytes,
-        "low": estimate.low,
-        "high": estimate.high,
-        "basis": estimate.basis,
-        "source": sources.id_of(estimate.source),
-        "evidence": None if evidence is None else EvidenceAnswer.model_validate(evidence),
-        **more,
-    }
 
 
 class HostMemoryAnswer(Output):
@@ -129,15 +96,19 @@ class HostMemoryAnswer(Output):
     )
     total: EstimateAnswer = Field(description="Sum of these terms, in bytes")
 
-    @classmethod
-    def of(cls, host: HostDemand, parts: Parts, sources: Texts) -> Self:
-        """Read the demand from the core's value."""
-        terms = {name: EstimateAnswer.of(getattr(host, name), parts, sources) for name in HOST_TERMS}
-        return cls(**terms)
-
 
 class MemoryAnswer(Output):
     """The memory of one rank, term by term."""
+
+    read_first: ClassVar = (
+        "total",
+        "requested",
+        "activation",
+        "non_torch",
+        "cuda_graphs",
+        "captured_graphs",
+        "weights",
+    )
 
     total: EstimateAnswer = Field(description="Total memory of the GPU, as CUDA reports it")
     requested: EstimateAnswer = Field(
@@ -160,23 +131,11 @@ class MemoryAnswer(Output):
     available_kv: AvailableAnswer = Field(
         description="What is left for the KV cache; negative where the other terms exceed the request"
     )
-    adapters: EstimateAnswer | SkipJsonSchema[None] = optional(
+    adapters: Annotated[EstimateAnswer | SkipJsonSchema[None], In("memory")] = optional(
         "Room for LoRA adapters, in bytes, which `weights` contains; 0 without `enable_lora`. Left out "
         "unless `include` has `memory`"
     )
-    host: HostMemoryAnswer | SkipJsonSchema[None] = optional(
+    host: Annotated[HostMemoryAnswer | SkipJsonSchema[None], In("memory")] = optional(
         "Memory of the host that the flags ask for, which is no part of the GPU's budget. `swap_space` is "
         "not among it: no release that can be planned allocates it. Left out unless `include` has `memory`"
     )
-
-    @classmethod
-    def of(cls, budget: MemoryBudget, parts: Parts, sources: Texts) -> Self:
-        """Read a budget from the core's values."""
-        plain = {term: EstimateAnswer.of(getattr(budget, term), parts, sources) for term in PLAIN_TERMS}
-        return cls(
-            weights=WeightsAnswer.of(budget.weights, parts, sources),
-            available_kv=AvailableAnswer.of(budget.available_kv, parts, sources),
-            adapters=EstimateAnswer.of(budget.adapters, parts, sources) if parts.memory else None,
-            host=HostMemoryAnswer.of(budget.host, parts, sources) if parts.memory else None,
-            **plain,
-        )

@@ -1,15 +1,24 @@
 """Answers about models."""
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from service.advisor.plan_request import Model
 from service.application.model_catalog import BundledModel
-from service.application.schemas.architecture import ArchitectureAnswer, ExplainedArchitecture
+from service.application.schemas.architecture import (
+    ArchitectureAnswer,
+    ExplainedArchitecture,
+    written_architecture,
+)
 from service.application.schemas.base import Output
+from service.application.schemas.members import From, WrittenMember
 from service.hub.checkpoint_weights import Weights
+
+
+def _architecture(model: Model) -> WrittenMember:
+    return written_architecture(model.architecture)
 
 
 class ModelAnswer(Output):
@@ -20,7 +29,9 @@ class ModelAnswer(Output):
     source: Literal["hub", "bundled", "inline"] = Field(
         description="Where the config comes from: the Hub, the bundled snapshot or the request"
     )
-    architecture: ArchitectureAnswer = Field(description="What the config says about the model")
+    architecture: Annotated[ArchitectureAnswer, From(_architecture)] = Field(
+        description="What the config says about the model"
+    )
     checkpoint_bytes: int | None = Field(
         description="Bytes of all tensors of the checkpoint; null where that is not known"
     )
@@ -32,19 +43,6 @@ class ModelAnswer(Output):
         description="Whether the Hub could not be reached and an answer of at most a day ago is used in its "
         "place"
     )
-
-    @classmethod
-    def of(cls, model: Model) -> Self:
-        """Describe a model that was read."""
-        return cls(
-            id=model.id,
-            revision=model.revision,
-            source=model.source,
-            architecture=ArchitectureAnswer.of(model.architecture),
-            checkpoint_bytes=model.checkpoint_bytes,
-            note=model.note,
-            stale=model.stale,
-        )
 
 
 class ExplainedModel(ModelAnswer):

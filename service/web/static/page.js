@@ -3,6 +3,7 @@
 (() => {
   const SHOWN_AFTER_MS = 300;
   const NARROW_PX = 960;
+  const MOST_FOLLOWED = 4;
   let waiting = null;
   let source = null;
 
@@ -82,7 +83,24 @@
     image.src = address;
   }
 
+  // Probes that run are followed by their events until they end; then the page shows their figures.
+  let followed = [];
+  function follow() {
+    for (const source of followed) source.close();
+    followed = [...document.querySelectorAll("tr[data-events]")].slice(0, MOST_FOLLOWED).map((row) => {
+      const source = new EventSource(row.dataset.events);
+      source.addEventListener("probe", (event) => {
+        const probe = JSON.parse(event.data);
+        row.querySelector(".state").textContent = probe.state;
+        row.querySelector(".words").textContent = probe.waiting || probe.reason || probe.phase || "";
+      });
+      source.addEventListener("end", () => { source.close(); location.reload(); });
+      return source;
+    });
+  }
+
   function prepare() {
+    follow();
     const form = document.querySelector(".answered .ask");
     if (form && innerWidth <= NARROW_PX) form.open = false;
     if (navigator.clipboard) for (const button of document.querySelectorAll(".copy")) button.hidden = false;

@@ -1,0 +1,338 @@
+"""Four replicas over PostgreSQL behind nginx, while processes and the database fail.
+
+``make test-replicas``: plans and jobs go through the proxy all the time. Replicas are killed, upgraded to the
+next revision of the tables and back; PostgreSQL is restarted, frozen, and has no connection left. Nothing may
+be answered with 500, no plan may fail, and every job that was acknowledged must end once.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import asyncpg
+import httpx2
+from rich.console import Console
+
+from service.store.schema import HEAD
+from service.store.tokens import Scope
+from tests.bench.server import free_port, wait_until_ready
+from tests.reliability.campaign import Process
+from tests.store.postgresql import binaries, new_database, running_postgresql
+
+REPLICAS, WORKERS = 4, 4
+LEASE_SECONDS = 5
+PATIENCE_SECONDS = 240.0
+LIGHT = {"model": "Qwen/Qwen3-8B", "gpus": ["h100-sxm-80gb"]}
+ROOT = Path(__file__).parents[2]
+NGINX = """\
+daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log warn; worker_processes 1;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/a; uwsgi_temp_path {folder}/b; scgi_temp_path {folder}/c;
+  upstream replicas {{ {servers} keepalive 32; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://replicas; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_set_header X-Forwarded-For $remote_addr; proxy_read_timeout 60s; proxy_connect_timeout 2s;
+      # Plans change nothing and probes have a key, so that both may be sent again.
+      proxy_next_upstream error timeout non_idempotent; proxy_next_upstream_tries 4;
+    }}
+  }}
+}}
+"""
+NEXT_MIGRATION = '''\
+"""Expands: a column that only the next version writes."""
+import sqlalchemy as sa
+from alembic import op
+revision = "{revision}"
+down_revision = "{before}"
+def upgrade():
+    op.add_column("jobs", sa.Column("of_the_next_version", sa.Text))
+'''
+
+
+@dataclass
+class Traffic:
+    """What callers saw."""
+
+    plans: Counter[str] = field(default_factory=Counter)
+    probes: Counter[str] = field(default_factory=Counter)
+    jobs: list[str] = field(default_factory=list)
+    """Ids of the jobs that were acknowledged."""
+
+    def faults(self) -> list[str]:
+        found = [f"a plan: {number} x {status}" for status, number in self.plans.items() if status != "200"]
+        allowed = {"202", "503"}
+        return found + [
+            f"a probe: {n} x {status}" for status, n in self.probes.items() if status not in allowed
+        ]
+
+
+class Cluster:
+    """The replicas, and what disturbs them."""
+
+    def __init__(self, url: str, folder: Path, programs: Path) -> None:
+        self.url, self.folder, self.programs = url, folder, programs
+        self.ports = [free_port() for _ in range(REPLICAS)]
+        self.edge = free_port()
+        environment = {
+            **os.environ,
+            "DRYSERVE_DATABASE_URL": url,
+            "DRYSERVE_DATABASE_POOL_SIZE": "4",
+            "DRYSERVE_DATABASE_TIMEOUT_SECONDS": "5",
+            "DRYSERVE_PROBE_LEASE_SECONDS": str(LEASE_SECONDS),
+            "DRYSERVE_PROBE_ATTEMPTS": "20",
+            "DRYSERVE_LOG_LEVEL": "warning",
+            "HF_HUB_OFFLINE": "1",
+        }
+        self.environment = environment
+        self.replicas = [
+            Process(
+                [sys.executable, "-m", "service", "serve", "--port", str(port)],
+                environment,
+                folder / f"replica-{number}.log",
+            )
+            for number, port in enumerate(self.ports)
+        ]
+
+    @contextmanager
+    def running(self, token: str) -> Iterator[None]:
+        (self.folder / "token").write_text(token)
+        servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in self.ports)
+        config = self.folder / "nginx.conf"
+        config.write_text(NGINX.format(folder=self.folder, servers=servers, port=self.edge))
+        nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+        processes = [
+            *self.replicas,
+            Process([nginx, "-c", str(config)], dict(os.environ), self.folder / "edge.log"),
+        ]
+        for number in range(WORKERS):
+            command = [sys.executable, "-m", "tests.reliability.slow_worker", f"http://127.0.0.1:{self.edge}"]
+            command += [str(self.folder / "token"), f"node-{number}", str(self.folder / f"state-{number}")]
+            processes.append(Process(command, self.environment, self.folder / f"worker-{number}.log"))
+        with ExitStack() as stack:
+            for process in processes:
+                process.start()
+                stack.callback(process.kill, signal.SIGTERM)
+            for port in (*self.ports, self.edge):
+                _wait_until_ready(port)
+            yield
+
+    async def killed(self) -> None:
+        """Kill each replica in turn, and start it again."""
+        for process, port in zip(self.replicas, self.ports, strict=True):
+            process.kill()
+            await asyncio.sleep(0.5)
+            process.start()
+            await asyncio.to_thread(_wait_until_ready, port)
+
+    async def rolled(self, program: Path) -> None:
+        """Replace each replica in turn by a program of another version, in order."""
+        for process, port in zip(self.replicas, self.ports, strict=True):
+            process.kill(signal.SIGTERM)
+            process.environment = {**self.environment, "PYTHONPATH": str(program)}
+            process.cwd = program
+            process.start()
+            await asyncio.to_thread(_wait_until_ready, port)
+
+    async def restarted_database(self) -> None:
+        """End every connection of PostgreSQL and refuse new ones for a while, as a restart does."""
+        server = self.url.rpartition("/")[0]
+        name = self.url.rpartition("/")[2]
+        operator = await asyncpg.connect(f"{server}/postgres")
+        await operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        for _ in range(10):
+            await operator.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
+            )
+            await asyncio.sleep(0.3)
+        await operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        await operator.close()
+
+    async def frozen_database(self, seconds: float) -> None:
+        """Stop all processes of PostgreSQL, as a disk that hangs does."""
+        operator = await asyncpg.connect(self.url)
+        postmaster = await operator.fetchval(
+            "SELECT (regexp_match(pg_read_file('postmaster.pid'), '^[0-9]+'))[1]::int"
+        )
+        await operator.close()
+        processes = [postmaster, *_children(postmaster)]
+        for number, pause in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0)):
+            for each in processes:
+                try:
+                    os.kill(each, number)
+                except ProcessLookupError:
+                    continue
+            await asyncio.sleep(pause)
+
+    async def crowded_out(self, seconds: float) -> None:
+        """Take every connection that PostgreSQL has left, and cut those of the replicas."""
+        async with AsyncExitStack() as stack:
+            held: list[asyncpg.Connection] = []
+            stack.push_async_callback(self._let_go, held)
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                try:
+                    held.append(await asyncpg.connect(self.url, server_settings={"application_name": "held"}))
+                except asyncpg.PostgresError:
+                    if held:
+                        await held[0].execute(
+                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                            "WHERE application_name <> 'held' AND datname = current_database()"
+                        )
+                    await asyncio.sleep(0.5)
+
+    @staticmethod
+    async def _let_go(held: "list[asyncpg.Connection]") -> None:
+        for each in held:
+            await each.close()
+
+
+def _wait_until_ready(port: int) -> None:
+    """Wait for longer than for one service: eight processes start at once."""
+    for _ in range(5):
+        try:
+            wait_until_ready(port)
+        except TimeoutError:
+            continue
+        return
+    raise TimeoutError(f"nothing was ready on port {port}")
+
+
+def _children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+async def traffic(cluster: Cluster, token: str, seen: Traffic, ended: asyncio.Event) -> None:
+    """Ask for plans and probes through the proxy until the end."""
+    headers, numbers = {"Authorization": f"Bearer {token}"}, count()
+
+    async def plans(http: httpx2.AsyncClient) -> None:
+        while not ended.is_set():
+            body = {
+                **LIGHT,
+                "serve": {"tensor_parallel_size": 1, "max_model_len": 1024 + next(numbers) % 30_000},
+            }
+            reply = await http.post("/plan", json=body)
+            seen.plans[str(reply.status_code)] += 1
+            await asyncio.sleep(0.05)
+
+    async def probes(http: httpx2.AsyncClient) -> None:
+        while not ended.is_set():
+            key = {"Idempotency-Key": f"key-{next(numbers)}"}
+            while not ended.is_set():
+                reply = await http.post("/probes", json={"kind": "inventory"}, headers={**headers, **key})
+                seen.probes[str(reply.status_code)] += 1
+                if reply.status_code == 202:
+                    seen.jobs.append(reply.json()["id"])
+                    break
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)
+
+    address = f"http://127.0.0.1:{cluster.edge}"
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+        await asyncio.gather(plans(http), plans(http), probes(http))
+
+
+async def lost(cluster: Cluster, seen: Traffic) -> list[str]:
+    """Wait for the end of the jobs; return those that did not succeed."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        connection = await asyncpg.connect(cluster.url)
+        states = {row["id"]: row["state"] for row in await connection.fetch("SELECT id, state FROM jobs")}
+        await connection.close()
+        open_jobs = [job for job in seen.jobs if states.get(job) in {"queued", "leased", "running"}]
+        if not open_jobs or time.monotonic() > until:
+            return [f"{job}: {states.get(job)}" for job in seen.jobs if states.get(job) != "succeeded"]
+        await asyncio.sleep(0.5)
+
+
+def next_program(folder: Path) -> Path:
+    """Return a copy of the program that needs one more revision of the tables."""
+    program = folder / "next"
+    shutil.copytree(ROOT / "service", program / "service", ignore=shutil.ignore_patterns("__pycache__"))
+    revision = f"{int(HEAD) + 1:04}"
+    migration = program / "service/store/migrations/versions" / f"v{revision}_next.py"
+    migration.write_text(NEXT_MIGRATION.format(revision=revision, before=HEAD))
+    return program
+
+
+async def run(url: str, folder: Path, programs: Path, frozen: float, console: Console) -> list[str]:
+    """Run every disturbance; return what went wrong."""
+    token = _token(url, Scope.OPERATOR)
+    worker = _token(url, Scope.WORKER)
+    cluster, program = Cluster(url, folder, programs), next_program(folder)
+    disturbances: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+        ("kill -9 of each replica", cluster.killed),
+        ("upgrade to the next revision", lambda: cluster.rolled(program)),
+        ("back to this revision", lambda: cluster.rolled(ROOT)),
+        ("PostgreSQL restarted", cluster.restarted_database),
+        (f"PostgreSQL frozen for {frozen:g} s", lambda: cluster.frozen_database(frozen)),
+        ("PostgreSQL out of connections", lambda: cluster.crowded_out(10)),
+    ]
+    faults: list[str] = []
+    with cluster.running(worker):
+        for name, disturb in disturbances:
+            seen, ended = Traffic(), asyncio.Event()
+            asking = asyncio.create_task(traffic(cluster, token, seen, ended))
+            await asyncio.sleep(2)
+            await disturb()
+            await asyncio.sleep(3)
+            ended.set()
+            await asking
+            found = seen.faults() + await lost(cluster, seen)
+            faults += [f"{name}: {each}" for each in found]
+            console.print(
+                f"{name}: plans {dict(seen.plans)}, probes {dict(seen.probes)}, {len(seen.jobs)} jobs, "
+                f"{len(found)} faults"
+            )
+    return faults
+
+
+def _token(url: str, scope: Scope) -> str:
+    environment = {**os.environ, "DRYSERVE_DATABASE_URL": url}
+    command = [sys.executable, "-m", "service", "token", "create", scope, "--scope", scope]
+    import subprocess  # noqa: PLC0415 - here alone
+
+    made = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    return made.stdout.strip()
+
+
+def main() -> None:
+    """Run the campaign, and exit with 1 where anything went wrong."""
+    parser = argparse.ArgumentParser(prog="tests.reliability.replicas", description=__doc__)
+    parser.add_argument("--frozen", type=float, default=60, help="seconds for which PostgreSQL is frozen")
+    options = parser.parse_args()
+    programs, console = binaries(), Console(soft_wrap=True, highlight=False)
+    if programs is None:
+        sys.exit("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
+        running_postgresql(programs) as server,
+    ):
+        faults = asyncio.run(_run(server, Path(name), programs, options.frozen, console))
+    for fault in faults:
+        console.print(f"  {fault}")
+    sys.exit(bool(faults))
+
+
+async def _run(server: str, folder: Path, programs: Path, frozen: float, console: Console) -> list[str]:
+    url = await asyncio.to_thread(new_database, server)
+    return await run(url, folder, programs, frozen, console)
+
+
+if __name__ == "__main__":
+    main()
