@@ -20,7 +20,7 @@ from service.nearest_names import quoted
 POINTER: Final = "/command"
 SHARED: Final = "-SHARED"
 """What NVIDIA's GPU feature discovery appends to the product of a GPU that is shared in time; its resources
-count shares and not GPUs. Source: k8s-device-plugin, README, "With CUDA Time-Slicing"."""
+count shares and not GPUs. Source: k8s-device-plugin 02f65cc, internal/lm/resource.go productLabel."""
 NAME_THE_GPU: Final = "Every modelled type is planned; use --gpu (`gpus` in a body) to name yours."
 DEFAULTS: Final[Mapping[str, Any]] = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"}
 """What the engine takes for flags that a plan searches where they are left out."""

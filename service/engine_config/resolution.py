@@ -395,7 +395,7 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     seqs = flags.max_num_seqs or factor * defaults.seqs
     if flags.max_num_batched_tokens is not None:
         return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
-    tokens = factor * defaults.tokens
+    tokens = factor * (_expert_batch(flags, rules) or defaults.tokens)
     whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
     if whole or flags.enable_chunked_prefill is False:
         tokens = max(tokens, max_model_len)
@@ -404,6 +404,13 @@ def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend
     if rules.bounded_by_requests:
         tokens = min(tokens, seqs * max_model_len)
     return tokens, min(seqs, tokens)
+
+
+def _expert_batch(flags: ServeFlags, rules: BatchRules) -> int | None:
+    """Return the default batch of a start whose replicas send each other's experts batches of one size."""
+    if not flags.enable_expert_parallel or flags.data_parallel_size == 1:
+        return None
+    return rules.expert_batches.get(flags.all2all_backend or "")
 
 
 def _check_batch(

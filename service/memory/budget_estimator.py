@@ -19,7 +19,7 @@ from service.memory.budget_types import (
 )
 from service.memory.constants import MemoryConstants, constants_at
 from service.memory.device import DeviceConstants, free_memory, non_torch_growth, requested_memory
-from service.memory.exchange import exchange_buffers
+from service.memory.exchange import CHUNK_TOKENS, exchange_buffers
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.host import NO_FLAGS, HostFlags, host_memory
 from service.memory.interval import difference, exact, total
@@ -314,6 +314,11 @@ class _Start:
             reserved=inputs.reserves_graphs,
         )
 
+    def _exchange_buffers(self) -> Estimate | None:
+        backend, whole = self.inputs.all2all_backend, rules_for(self.inputs.release).batches.expert_batches
+        tokens = self.inputs.max_num_batched_tokens if whole else CHUNK_TOKENS
+        return exchange_buffers(self.architecture, backend, tokens)
+
     def _non_torch(self) -> Estimate:
         inputs = self.inputs
         growth = non_torch_growth(
@@ -323,7 +328,7 @@ class _Start:
             unified_memory=inputs.unified_memory,
         )
         sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
-        buffers = exchange_buffers(self.architecture, inputs.all2all_backend) if sends else None
+        buffers = self._exchange_buffers() if sends else None
         exchange = symmetric_buffer(self.architecture, self._profile(range(0)))
         reserved = exact(inputs.reserved_bytes, Basis.GIVEN, "mm_ipc_gpu_memory_gb")
         others = tuple(term for term in (buffers, exchange, reserved) if term is not None and term.high)

@@ -15,6 +15,7 @@ from service.engines.json_object import JsonObject
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.budget_types import Estimate
+from service.memory.exchange import low_latency_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.weights.adapters import AdapterRoom, AdapterSlots
 from service.memory.weights.parameters import layer_modules_of
@@ -283,6 +284,40 @@ def test_deepep_has_buffers_of_its_own() -> None:
     assert buffers is not None
     assert buffers.non_torch.bytes - plain.non_torch.bytes == 1024 * MIB
     assert buffers.non_torch.high - plain.non_torch.high > 1024 * MIB
+
+
+def test_low_latency_buffers_of_deepep_by_hand() -> None:
+    """256 experts, batches of 256 tokens, 7,168 values (DeepSeek V3): DeepEP's LowLatencyLayout.
+
+    A message has 16 + 2 x 7,168 bytes, an answer 2 x 7,168 + 56 x 4 = 14,560: both buffers have room for
+    answers, and there are two of each: 2 x 256 x 256 x (14,560 + 14,560) bytes.
+    """
+    assert low_latency_bytes(7168, 256, 256) == 2 * 256 * 256 * (14_560 + 14_560)
+
+
+@pytest.mark.parametrize(
+    ("release", "flags", "batch"),
+    [
+        ("0.19.0", {}, 8192),
+        ("0.20.0", {}, 256),
+        ("0.32.0", {}, 256),
+        ("0.32.0", {"max_num_batched_tokens": 1024}, 1024),
+        ("0.32.0", {"all2all_backend": "allgather_reducescatter"}, 8192),
+        ("0.32.0", {"enable_expert_parallel": False}, 8192),
+    ],
+)
+def test_batches_that_are_sent_whole_are_small(release: str, flags: dict[str, Any], batch: int) -> None:
+    """vLLM 0.20.0 and 0.33.0, ParallelConfig.use_batched_dp_moe; an H200 has 8,192 tokens otherwise."""
+    sent = {
+        "data_parallel_size": 4,
+        "enable_expert_parallel": True,
+        "all2all_backend": "deepep_low_latency",
+        **flags,
+    }
+    start = planned(QWEN_MOE, release, **sent).start
+
+    assert start is not None
+    assert start.engine_config.max_num_batched_tokens == batch
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class BatchRules:
     """Models that run on the V2 model runner: `all`, `dense` ones without recurrent layers, or by
     class.
     """
+    expert_batches: Mapping[str, int]
+    """Default max_num_batched_tokens by the way in which tokens are sent to experts of other replicas."""
     v2_model_runner_lacks: Mapping[str, str]
     """What the V2 model runner cannot run, in the engine's words, by what a start has of it: `states`,
     `aligned_states`, `all_states`, `half_batches`.
