@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import assert_never
 
 from packaging.version import Version
 
 from service.advisor.engine_start import Start
+from service.advisor.engine_steps import Admit
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Admission, Waiting
 from service.engines.rules.admission import AdmissionRules
@@ -15,10 +17,16 @@ from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
 
 
-def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
-    """Return how the release's scheduler admits a workload, in an idle engine with this cache."""
+def admission_of(
+    start: Start, cache: KvCache, workload: Workload, admitted: Admit | None = None
+) -> Admission:
+    """Return how the release's scheduler admits a workload, in an idle engine with this cache.
+
+    ``admitted`` returns what a request of this start takes; without it, that is calculated.
+    """
     engine_config, prompt, length = start.engine_config, workload.prompt_tokens, cache.max_model_len
-    request = admit(start.layout.groups, engine_config, length, min(prompt, length), workload.output_tokens)
+    admitted = admitted or partial(admit, start.layout.groups, engine_config)
+    request = admitted(length, min(prompt, length), workload.output_tokens)
     free = cache.num_blocks - 1
     # A prompt of the maximum length is refused, because it leaves no room for an answer.
     limit = engine_config.max_num_seqs if prompt < length else 0

@@ -69,10 +69,14 @@ async def explain_log(
     text = condensed_log(request) or body.log
     long = not isinstance(text, str) or len(text) > LONG_LOG
     size = WorkSize.MEDIUM if long else WorkSize.SMALL
-    log = await run(lambda: read_log(text), size=size)
-    other = await run(lambda: engine_log_of(text), size=size)
-    start = await log_request(log, body, services)
-    explanation = await run(lambda: start.explain(log), size=size)
+    step = request.app.state.tracing.step
+    with step("read the log"):
+        log = await run(lambda: read_log(text), size=size)
+        other = await run(lambda: engine_log_of(text), size=size)
+    with step("resolve"):
+        start = await log_request(log, body, services)
+    with step("explain"):
+        explanation = await run(lambda: start.explain(log), size=size)
     stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
