@@ -11,7 +11,7 @@ from service.engine_config.graph_modes import GraphMode
 from service.gpus.gpu_type import GpuType
 from service.memory.parallelism import Parallelism
 from service.speed.gpu_speed import gpu_speed
-from service.speed.measured_points import MeasuredPoint, ratio_at
+from service.speed.measured_points import LayoutPoint, ratio_at
 from service.speed.serving_speed import Load, Speed, serving_speed
 from service.speed.speed_constants import speed_constants
 from service.speed.step_time import StepClock
@@ -72,9 +72,9 @@ def _alone(workload: Workload, measured: MeasuredTpot) -> Workload:
     return replace(workload, concurrent_requests=measured.concurrent_requests, request_rate=None)
 
 
-def _point(speed_at: Callable[[float], Speed], running: float, measured: MeasuredTpot) -> MeasuredPoint:
+def _point(speed_at: Callable[[float], Speed], running: float, measured: MeasuredTpot) -> LayoutPoint:
     """Return a measurement beside what is reckoned for it."""
-    return MeasuredPoint(running, measured.tpot_ms / speed_at(running).tpot_ms.middle)
+    return LayoutPoint(running, measured.tpot_ms / speed_at(running).tpot_ms.middle)
 
 
 def _at_rate(speed_at: Callable[[float], Speed], most: float, rate: float) -> Speed:

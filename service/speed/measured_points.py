@@ -7,7 +7,7 @@ from math import exp, log
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredPoint:
+class LayoutPoint:
     """One measurement, beside what is reckoned for it."""
 
     running: float
@@ -16,7 +16,7 @@ class MeasuredPoint:
     """Measured by reckoned time of a token."""
 
 
-def ratio_at(points: Sequence[MeasuredPoint], running: float) -> float:
+def ratio_at(points: Sequence[LayoutPoint], running: float) -> float:
     """Return by how much to multiply the reckoned time of a token where so many requests run.
 
     Between two measurements the ratio changes evenly with the logarithm of the requests; outside them it is

@@ -8,14 +8,14 @@ import pytest
 
 from service.advisor.plan_request import MeasuredTpot
 from service.advisor.speed_of_start import speed_of
-from service.speed.measured_points import MeasuredPoint, ratio_at
+from service.speed.measured_points import LayoutPoint, ratio_at
 from tests.speed.prediction import Prediction, predict
 from tests.speed.rows import read_rows
 from tests.speed.score import quantile
 
 
 def test_a_ratio_between_two_points_by_hand() -> None:
-    points = (MeasuredPoint(64, 2.0), MeasuredPoint(4, 0.5))
+    points = (LayoutPoint(64, 2.0), LayoutPoint(4, 0.5))
     # 16 lies half-way from 4 to 64 in logarithms, and so does 1 from 0.5 to 2.
     assert ratio_at(points, 16) == pytest.approx(1.0)
     assert (ratio_at(points, 1), ratio_at(points, 4)) == (0.5, 0.5)
