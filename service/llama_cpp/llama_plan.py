@@ -12,15 +12,16 @@ from service.engine_plans.engine_plan import (
     EnginePlan,
     EngineRefused,
     Unused,
+    not_modelled,
 )
-from service.engine_plans.engine_question import EngineQuestion
+from service.engine_plans.engine_question import EngineRoom
 from service.llama_cpp.builds import Build
 from service.llama_cpp.compute_buffer import compute_buffer
 from service.llama_cpp.device_layout import DeviceLayout, layer_split
 from service.llama_cpp.largest_context import CacheDemand, cache_demand, largest_context
-from service.llama_cpp.llama_weights import device_weights
+from service.llama_cpp.llama_source import LlamaSource
 from service.llama_cpp.log_lines import CacheLog
-from service.llama_cpp.model_layers import LlamaModel, NotConverted, llama_model
+from service.llama_cpp.model_layers import LlamaModel, NotConverted, UnmodelledLayers
 from service.llama_cpp.server_flags import FlashAttention, ServerFlags, SplitMode
 from service.memory.budget_types import Estimate
 from service.memory.interval import difference
@@ -34,13 +35,13 @@ MARGINAL_STEPS: Final = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class LlamaQuestion:
-    """What `llama-server` is asked: the common question, its own flags, and the weights' quantization."""
+    """What `llama-server` is asked: GPUs, a model, and its own flags."""
 
-    asked: EngineQuestion
+    asked: EngineRoom
+    source: LlamaSource
     flags: ServerFlags
     build: Build
     version: str
-    quantization: str
 
 
 def plan_llama_cpp(question: LlamaQuestion) -> EnginePlan:
@@ -48,9 +49,11 @@ def plan_llama_cpp(question: LlamaQuestion) -> EnginePlan:
     asked, flags = question.asked, question.flags
     devices = 1 if flags.split_mode is SplitMode.NONE else asked.device.count
     try:
-        model = llama_model(asked.model)
+        model = question.source.model()
         layout = layer_split(len(model.layers), flags.tensor_split or (1.0,) * devices, flags.n_gpu_layers)
         return _Server(question, model, layout).plan()
+    except UnmodelledLayers as reason:
+        return not_modelled(LLAMA_CPP, question.version, devices, _command(question), str(reason))
     except (EngineRefused, NotConverted) as refusal:
         given = asked.given_budget() or asked.device.free(several=False)
         return EnginePlan(
@@ -104,7 +107,7 @@ class _Server:
         if asked.cache_bytes is not None:
             return
         yield BudgetTerm("device memory", asked.device.total)
-        weights = device_weights(asked.elements, self.layout, self.question.quantization)
+        weights = self.question.source.weights(self.layout)
         yield BudgetTerm("model buffer", max(weights, key=lambda each: each.bytes))
         demand = self._demand(self.question.flags)
         yield BudgetTerm("compute buffer", self._compute(demand))
@@ -113,7 +116,7 @@ class _Server:
         return cache_demand(self.model, flags, self.question.build, self.layout)
 
     def _compute(self, demand: CacheDemand) -> Estimate:
-        return compute_buffer(self.question.asked.model, demand.context, demand.caches)
+        return compute_buffer(*self.question.source.ends(), demand.context, demand.caches)
 
     def _at(self, room: int) -> tuple[CacheFigures | None, str | None]:
         """Return the figures where the fullest device has some bytes beside its weights, or the refusal."""
@@ -184,7 +187,7 @@ class _Server:
     def _notes(self) -> Iterator[str]:
         if self.question.asked.cache_bytes is None:
             yield "the compute buffer is assumed: llama.cpp finds it by building its graph"
-            yield f"weights as {self.question.quantization}; `-hf` needs a repository with such a GGUF file"
+            yield self.question.source.note()
         if self.layout.layers_on(None):
             yield f"{len(self.layout.layers_on(None))} layers stay in the host's memory"
         if any(layer.compress_ratio for layer in self.model.layers):
@@ -205,7 +208,7 @@ def _command(question: LlamaQuestion) -> str:
 def server_words(question: LlamaQuestion) -> Iterator[str]:
     """Yield the words behind `llama-server`, by the server's own short names."""
     flags = question.flags
-    yield from ("-hf", f"{question.asked.model_id}:{question.quantization}")
+    yield from question.source.words()
     for name, value, default in (
         ("-c", flags.ctx_size, None),
         ("-np", flags.parallel, None),

@@ -43,6 +43,7 @@ def question(link: str) -> dict[str, str]:
 def test_everybody_else_still_gets_json(client: TestClient, accept: str) -> None:
     answer = client.get("/plan", params=BFLOAT16, headers={"Accept": accept})
     assert answer.headers["content-type"] == "application/json"
+    assert "Accept" in answer.headers["vary"]
     assert answer.json()["plans"][0]["gpu"]["id"] == "rtx-3090-24gb"
 
 
