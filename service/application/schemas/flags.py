@@ -227,7 +227,7 @@ class FlagsInput(Input):
         default=None, description="How tokens are sent to experts on other ranks; null: the default"
     )
     max_num_partial_prefills: Tokens | None = Field(
-        default=None, description="Requests whose prompts are computed in pieces at once, up to 0.26.0; null: 1"
+        default=None, description="Requests whose prompts are computed in pieces, up to 0.26.0; null: 1"
     )
     max_long_partial_prefills: Tokens | None = Field(
         default=None, description="Requests with long prompts among them, up to 0.26.0; null: 1"
