@@ -92,6 +92,7 @@ def create_app(
     for size in WorkSize:
         metrics.watch_lane(size.value, lanes.lane(size))
     metrics.watch_probes(services.probes)
+    services.models.on_cache_lookup.append(metrics.count_cache_lookup)
     app.state.services = services
     app.state.metrics = metrics
     app.state.lanes = lanes

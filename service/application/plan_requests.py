@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from service.advisor.plan_request import (
     EngineChoice,
+    MeasuredTpot,
     Model,
     Objective,
     PlanRequest,
@@ -231,7 +232,7 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     engine = _engine(body, flags)
     gpus, counts = chosen_gpus(body.gpus, services.gpus)
     model = await _with_draft(await _model(body, services, engine.rules.checkpoints), body, flags, services)
-    workload = Workload(**body.workload.model_dump()) if body.workload else None
+    workload = _workload(body)
     return PlanRequest(
         model,
         gpus,
@@ -245,6 +246,22 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         counts=counts,
         search=body.search,
     )
+
+
+def _workload(body: PlanBody) -> Workload | None:
+    """Return the workload of a body.
+
+    Raises:
+        InvalidRequest: measurements stand beside a search, whose candidates they are not of.
+    """
+    if body.workload is None:
+        return None
+    given = body.workload.model_dump()
+    measured = tuple(MeasuredTpot(**each) for each in given.pop("measured"))
+    if measured and body.search and body.command is None:
+        words = "needs `search` to be false: it is measured on one start"
+        raise InvalidRequest([("/workload/measured", words)])
+    return Workload(**given, measured=measured)
 
 
 def _prices(body: PlanBody, services: PlanServices) -> PriceList:

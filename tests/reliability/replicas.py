@@ -279,7 +279,7 @@ async def run(url: str, folder: Path, programs: Path, frozen: float, console: Co
         ("kill -9 of each replica", cluster.killed),
         ("upgrade to the next revision", lambda: cluster.rolled(program)),
         ("back to this revision", lambda: cluster.rolled(ROOT)),
-        ("PostgreSQL restarted", cluster.restarted_database),
+        ("PostgreSQL ends all connections and refuses new ones for 3 s", cluster.restarted_database),
         (f"PostgreSQL frozen for {frozen:g} s", lambda: cluster.frozen_database(frozen)),
         ("PostgreSQL out of connections", lambda: cluster.crowded_out(10)),
     ]
