@@ -160,6 +160,13 @@ def test_the_question_comes_back_in_the_form(page: Page) -> None:
     assert "<option selected>auto</option>" in html
 
 
+def test_choices_that_are_not_listed_come_back_too(page: Page) -> None:
+    html = page(**{**BFLOAT16, "engine_version": "0.19", "kv_cache_dtype": "bfloat16"})
+    assert "<option selected>0.19</option>" in html
+    wrong = page(status=422, **{**BFLOAT16, "kv_cache_dtype": "fp9"})
+    assert "<option selected>fp9</option>" in wrong
+
+
 def test_blank_fields_are_left_out(page: Page) -> None:
     assert "1.87" in page(**BFLOAT16, prompt_tokens="", output_tokens="", objective="", command="")
 
