@@ -11,6 +11,7 @@ from service.advisor.plan_types import Candidate, Refusal
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.scheduling_checks import UnmodelledEngine
 from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -21,7 +22,7 @@ from service.kv_cache.capacity import CacheSizing
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.memory.budget_types import MemoryBudget
 
-UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
+UNMODELLED = (UnmodelledCacheDtype, UnmodelledEngine, UnmodelledSpeculation)
 """Raised where the engine may start, but what it does is not modelled."""
 
 

@@ -51,7 +51,7 @@ def plan_llama_cpp(question: LlamaQuestion) -> EnginePlan:
     devices = 1 if flags.split_mode is SplitMode.NONE else asked.device.count
     try:
         model = question.source.model()
-        layout = layer_split(len(model.layers), flags.tensor_split or (1.0,) * devices, flags.n_gpu_layers)
+        layout = layer_split(len(model.layers), _shares(flags, devices), flags.n_gpu_layers)
         return _Server(question, model, layout).plan()
     except UnmodelledLayers as reason:
         return not_modelled(LLAMA_CPP, question.version, devices, _command(question), str(reason))
@@ -188,7 +188,7 @@ class _Server:
     ) -> tuple[CacheFigures | None, str | None]:
         """Return the figures with as many layers on devices as fit; the others run on the host."""
         flags, layers = self.question.flags, len(self.model.layers)
-        shares = flags.tensor_split or (1.0,) * self.layout.devices
+        shares = _shares(flags, self.layout.devices)
         for gpu_layers in range(layers, -1, -1) if flags.n_gpu_layers is None else ():
             server = replace(self, layout=layer_split(layers, shares, gpu_layers))
             demand, sizes = server.use(cells)
@@ -241,6 +241,12 @@ class _Server:
             yield f"{len(self.layout.layers_on(None))} layers stay in the host's memory"
         if any(layer.compress_ratio for layer in self.model.layers):
             yield "caches of compressed groups were read in the source, not run"
+
+
+def _shares(flags: ServerFlags, devices: int) -> tuple[float, ...]:
+    """Return the share of each device: `-ts` has one for devices that there are not too, or lacks some."""
+    given = (*flags.tensor_split, *(0.0,) * devices)[:devices]
+    return given if any(given) else (1.0,) * devices
 
 
 def _at_once(demand: CacheDemand, tokens: int) -> int:

@@ -194,3 +194,11 @@ def test_more_memory_never_shortens_a_context() -> None:
             assert plan.figures is not None
             lengths.append(plan.figures.longest_request)
         assert lengths == sorted(lengths)
+
+
+def test_shares_of_devices_that_there_are_not_are_passed_over() -> None:
+    (plan,) = compared(llama(parallel=1, tensor_split=(1.0, 1.0, 1.0, 1.0))).plans
+    (equal,) = compared(llama(parallel=1)).plans
+    assert plan.figures is not None
+    assert equal.figures is not None
+    assert (plan.gpus, plan.figures.cache_bytes) == (2, equal.figures.cache_bytes)
