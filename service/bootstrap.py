@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.api.metrics import Metrics
+from service.api.tracing import configured_tracing
 from service.api.work_lanes import LARGE_LIMIT, WorkLimits
 from service.application.announcements import Announcements
 from service.application.maintenance import run_maintenance
@@ -81,6 +82,7 @@ def build_app(
     options = AppOptions(
         cors_origins=settings.cors_origins,
         work=WorkLimits(settings.plan_queue_limit or LARGE_LIMIT, settings.plan_seconds),
+        tracing=configured_tracing(settings.otel_endpoint),
         root_path=settings.root_path,
         has_admin=settings.admin_port is not None,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,

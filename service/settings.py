@@ -110,6 +110,10 @@ class Settings(BaseSettings):
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
     hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
     """Domains to which the Hub may redirect for large files, separated by commas; no token is sent there."""
+    otel_endpoint: str | None = Field(
+        default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT")
+    )
+    """Address to which traces are sent by OTLP over HTTP, with `dryserve[otel]`; none by default."""
     hf_endpoint: str = Field(default=PUBLIC_ENDPOINT, validation_alias=AliasChoices("HF_ENDPOINT"))
     """Address of the Hub or of a mirror."""
     hf_hub_offline: bool = Field(default=False, validation_alias=AliasChoices("HF_HUB_OFFLINE"))

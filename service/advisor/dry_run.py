@@ -67,7 +67,7 @@ def dry_run(
         refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
     )
     outcome = after_capture(outcome, started, budget)
-    outcome = with_admission(outcome, started.start, request.workload)
+    outcome = with_admission(outcome, started, request.workload)
     outcome = with_quantization_warning(outcome, request.model.architecture)
     outcome = with_release_doubt(outcome, rules)
     candidate = _candidate(request, rules, started, budget, outcome)

@@ -1,7 +1,9 @@
 """The steps of one start of the engine, as an interface: a step calculates its result or looks it up."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import lru_cache, partial
+from typing import Final, Protocol, TypeAlias
 
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model
@@ -9,17 +11,26 @@ from service.advisor.plan_types import Candidate, Refusal
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.scheduling_checks import UnmodelledEngine
 from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
+from service.kv_cache.admission import RequestAdmission, admit
 from service.kv_cache.capacity import CacheSizing
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.memory.budget_types import MemoryBudget
 
-UNMODELLED = (UnmodelledCacheDtype, UnmodelledSpeculation)
+UNMODELLED = (UnmodelledCacheDtype, UnmodelledEngine, UnmodelledSpeculation)
 """Raised where the engine may start, but what it does is not modelled."""
+
+
+WORKLOADS: Final = 8
+"""Workloads of which each start stores what a request takes."""
+
+Admit: TypeAlias = Callable[[int, int, int], RequestAdmission]
+"""Returns what a request takes, by the maximum length, its prompt and its answer in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,8 @@ class StartedEngine:
     """What may go wrong, whatever the memory."""
     failures: tuple[EngineRefusal, ...]
     """What is sure to fail after the cache is set up, whatever the memory."""
+    admit: Admit
+    """``admit`` of this start; what it returned for the last workloads is stored."""
 
     @classmethod
     def of(cls, flags: ServeFlags, start: Start, sizing: CacheSizing) -> "StartedEngine":
@@ -69,6 +82,7 @@ class StartedEngine:
                 *start.unknown_kernels,
             ),
             failures=start.failures_when_run,
+            admit=lru_cache(maxsize=WORKLOADS)(partial(admit, start.layout.groups, start.engine_config)),
         )
 
 

@@ -101,11 +101,11 @@ def after_capture(outcome: Outcome, started: StartedEngine, budget: MemoryBudget
     return Outcome(Verdict.REFUSED, Refusal.of(refusal))
 
 
-def with_admission(outcome: Outcome, start: Start, workload: Workload | None) -> Outcome:
+def with_admission(outcome: Outcome, started: StartedEngine, workload: Workload | None) -> Outcome:
     """Return the outcome with the requests of the workload that the scheduler admits, if there is a cache."""
     if outcome.cache is None or workload is None:
         return outcome
-    admission = admission_of(start, outcome.cache, workload)
+    admission = admission_of(started.start, outcome.cache, workload, started.admit)
     return replace(outcome, admission=admission, doubts=(*outcome.doubts, *admission.hazards))
 
 

@@ -29,6 +29,14 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredTpot:
+    """The time of a token that was measured on the planned layout with the workload's prompts and answers."""
+
+    concurrent_requests: int
+    tpot_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """The requests that the engine is to serve."""
 
@@ -43,6 +51,8 @@ class Workload:
     """Milliseconds in which the first token must come."""
     shared_prefix_tokens: int = 0
     """Tokens at the start of all prompts that are alike, and found in the cache."""
+    measured: tuple[MeasuredTpot, ...] = ()
+    """What was measured of the one start that is planned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """How fast a start serves the workload of the request."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from service.advisor.advice import FALLBACK_BACKENDS
-from service.advisor.plan_request import Workload
+from service.advisor.plan_request import MeasuredTpot, Workload
 from service.advisor.plan_types import Admission, Candidate
 from service.engine_config.graph_modes import GraphMode
 from service.gpus.gpu_type import GpuType
 from service.memory.parallelism import Parallelism
 from service.speed.gpu_speed import gpu_speed
+from service.speed.measured_points import LayoutPoint, ratio_at
 from service.speed.serving_speed import Load, Speed, serving_speed
 from service.speed.speed_constants import speed_constants
 from service.speed.step_time import StepClock
@@ -40,7 +42,7 @@ def speed_of(
     if clock is None:
         return None
 
-    def speed_at(requests: float) -> Speed:
+    def speed_at(requests: float, ratio: float | None = None) -> Speed:
         load = Load(
             prompt_tokens=max(1, workload.prompt_tokens - workload.shared_prefix_tokens),
             context_tokens=workload.prompt_tokens + workload.output_tokens / HALF,
@@ -48,11 +50,31 @@ def speed_of(
             running=requests,
             saturated=requests == running,
         )
-        return serving_speed(clock, load, capability=str(gpu.compute_capability), engines=candidate.engines)
+        return serving_speed(
+            clock, load, capability=str(gpu.compute_capability), engines=candidate.engines, ratio=ratio
+        )
+
+    points = tuple(
+        _point(speed_at, running_requests(candidate, admission, _alone(workload, measured)), measured)
+        for measured in workload.measured
+    )
+
+    def moved(requests: float) -> Speed:
+        return speed_at(requests, ratio_at(points, requests) if points else None)
 
     if workload.request_rate is None:
-        return speed_at(running)
-    return _at_rate(speed_at, running, workload.request_rate)
+        return moved(running)
+    return _at_rate(moved, running, workload.request_rate)
+
+
+def _alone(workload: Workload, measured: MeasuredTpot) -> Workload:
+    """Return the workload of a measurement."""
+    return replace(workload, concurrent_requests=measured.concurrent_requests, request_rate=None)
+
+
+def _point(speed_at: Callable[[float], Speed], running: float, measured: MeasuredTpot) -> LayoutPoint:
+    """Return a measurement beside what is reckoned for it."""
+    return LayoutPoint(running, measured.tpot_ms / speed_at(running).tpot_ms.middle)
 
 
 def _at_rate(speed_at: Callable[[float], Speed], most: float, rate: float) -> Speed:

@@ -2,23 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import assert_never
 
 from packaging.version import Version
 
 from service.advisor.engine_start import Start
+from service.advisor.engine_steps import Admit
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Admission, Waiting
 from service.engines.rules.admission import AdmissionRules
-from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit, most_draft_blocks
+from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
 
 
-def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
-    """Return how the release's scheduler admits a workload, in an idle engine with this cache."""
+def admission_of(
+    start: Start, cache: KvCache, workload: Workload, admitted: Admit | None = None
+) -> Admission:
+    """Return how the release's scheduler admits a workload, in an idle engine with this cache.
+
+    ``admitted`` returns what a request of this start takes; without it, that is calculated.
+    """
     engine_config, prompt, length = start.engine_config, workload.prompt_tokens, cache.max_model_len
-    request = admit(start.layout.groups, engine_config, length, min(prompt, length), workload.output_tokens)
+    admitted = admitted or partial(admit, start.layout.groups, engine_config)
+    request = admitted(length, min(prompt, length), workload.output_tokens)
     free = cache.num_blocks - 1
     # A prompt of the maximum length is refused, because it leaves no room for an answer.
     limit = engine_config.max_num_seqs if prompt < length else 0
@@ -47,10 +55,7 @@ def admission_of(start: Start, cache: KvCache, workload: Workload) -> Admission:
         completed_without_preemption=completed,
         waits_for=waiting,
         explanation=" ".join(sentences),
-        hazards=(
-            *_hazards(engine_config.rules.admission, engine_config.release, request),
-            *_draft_tokens(start),
-        ),
+        hazards=(*_hazards(engine_config.rules.admission, engine_config.release, request),),
     )
 
 
@@ -130,16 +135,4 @@ def _hazards(rules: AdmissionRules, release: Version, request: RequestAdmission)
             f"vLLM {release} leaves {request.states_left_behind:,} states of such a prompt in the pool "
             "until the request ends, one for each step that reads several blocks. --no-async-scheduling "
             "avoids this; vLLM 0.30.0 fixes it."
-        )
-
-
-def _draft_tokens(start: Start) -> Iterator[str]:
-    """Yield how many blocks draft tokens add to the counts."""
-    engine_config = start.engine_config
-    draft_tokens, ranks = engine_config.speculative_tokens, engine_config.decode_context_parallel_size
-    more = most_draft_blocks(start.layout.groups, draft_tokens, ranks)
-    if more:
-        yield (
-            f"Draft tokens are not counted here: with {draft_tokens} of them a request holds up to {more:,} "
-            f"more block{'s' if more > 1 else ''}."
         )

@@ -92,11 +92,13 @@ def create_app(
     for size in WorkSize:
         metrics.watch_lane(size.value, lanes.lane(size))
     metrics.watch_probes(services.probes)
+    services.models.on_cache_lookup.append(metrics.count_cache_lookup)
     app.state.services = services
     app.state.metrics = metrics
     app.state.lanes = lanes
     app.state.answers = WrittenAnswers()
     app.state.failed_attempts = FailedAttempts()
+    app.state.tracing = options.tracing
     app.state.root_path = options.root_path
     app.state.open_reads = options.open_reads
     public = (
@@ -134,7 +136,7 @@ def create_app(
             expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
         )
     app.add_middleware(VersionedPaths)
-    app.add_middleware(RequestLog, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics, tracing=options.tracing)
     if options.root_path:
         app.add_middleware(RootPath, prefix=options.root_path)
     return app

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from service.api.tracing import Tracing
 from service.api.work_lanes import WorkLimits
 
 
@@ -13,6 +14,8 @@ class AppOptions:
     """Origins whose web pages may call it."""
     work: WorkLimits = field(default_factory=WorkLimits)
     """Limits on the work of requests."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """Makes the spans of requests and of their steps."""
     root_path: str = ""
     """Prefix of all paths behind a proxy; empty for none."""
     has_admin: bool = False

@@ -68,6 +68,12 @@ class Metrics:
             ("http_response_status_code",),
             registry=self.registry,
         )
+        self._cache_lookups = Counter(
+            "dryserve_hub_cache_lookups",
+            "Look-ups in the cache of the Hub's files, by whether they were found",
+            ("result",),
+            registry=self.registry,
+        )
         build = Info("dryserve_build", "What is running", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
@@ -136,6 +142,10 @@ class Metrics:
     def count_refusal(self, reason: ConnectionRefusal) -> None:
         """Count a connection that was closed or refused."""
         self._refused.labels(reason.value).inc()
+
+    def count_cache_lookup(self, found: bool) -> None:
+        """Count a look-up in the cache of the Hub's files."""
+        self._cache_lookups.labels("hit" if found else "miss").inc()
 
     def count_hub_request(self) -> None:
         """Count a request to the Hub."""

@@ -135,7 +135,13 @@ class AnsweredBefore(APIRoute):
             response: Response = found.response()
             return response
 
-        return answer
+        async def varying(request: Request) -> Response:
+            # A browser gets another answer at the same address.
+            response = await answer(request)
+            response.headers.add_vary_header("Accept")
+            return response
+
+        return varying
 
     async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
         """Answer a question that has no stored answer; ``content`` is the body of the request."""

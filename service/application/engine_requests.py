@@ -61,7 +61,7 @@ async def engines_question(body: EngineBody, services: PlanServices) -> EnginesQ
         InputFault: a value names what does not exist, or a config cannot be read.
         HubError: the model's config could not be fetched.
     """
-    engines = _engines(body)
+    engines = asked_engines(body)
     if len(body.gpus or ()) * len(engines) > MOST_ANSWERS:
         raise InvalidRequest(
             [("/gpus", f"are too many: at most {MOST_ANSWERS} answers, of GPU types and engines")]
@@ -90,7 +90,12 @@ def _for_vllm(body: EngineBody) -> PlanBody:
     return read_plan_body(document)
 
 
-def _engines(body: EngineBody) -> tuple[EngineAsked, ...]:
+def asked_engines(body: EngineBody) -> tuple[EngineAsked, ...]:
+    """Return the engines of a request with their releases and arguments.
+
+    Raises:
+        InputFault: an engine has no such release.
+    """
     if isinstance(body, ComparisonBody):
         return tuple(_entry(each, f"/engines/{index}/version") for index, each in enumerate(body.engines))
     if isinstance(body, LlamaBody):

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from service.advisor.plan_request import (
     EngineChoice,
+    MeasuredTpot,
     Model,
     Objective,
     PlanRequest,
@@ -229,9 +230,9 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     _check_work(body)
     flags = body.serve.flags()
     engine = _engine(body, flags)
-    gpus, counts = _gpus(body, services.gpus)
+    gpus, counts = chosen_gpus(body.gpus, services.gpus)
     model = await _with_draft(await _model(body, services, engine.rules.checkpoints), body, flags, services)
-    workload = Workload(**body.workload.model_dump()) if body.workload else None
+    workload = _workload(body)
     return PlanRequest(
         model,
         gpus,
@@ -245,6 +246,22 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         counts=counts,
         search=body.search,
     )
+
+
+def _workload(body: PlanBody) -> Workload | None:
+    """Return the workload of a body.
+
+    Raises:
+        InvalidRequest: measurements stand beside a search, whose candidates they are not of.
+    """
+    if body.workload is None:
+        return None
+    given = body.workload.model_dump()
+    measured = tuple(MeasuredTpot(**each) for each in given.pop("measured"))
+    if measured and body.search and body.command is None:
+        words = "needs `search` to be false: it is measured on one start"
+        raise InvalidRequest([("/workload/measured", words)])
+    return Workload(**given, measured=measured)
 
 
 def _prices(body: PlanBody, services: PlanServices) -> PriceList:
@@ -329,11 +346,18 @@ def _refuse(found: Sequence[InputFault]) -> None:
         raise InputFault(found[0].pointer, found[0].cause, found[1:]) from found[0].cause
 
 
-def _gpus(body: PlanBody, catalog: GpuCatalog) -> tuple[tuple[GpuType, ...], tuple[int | None, ...]]:
-    """Return the GPU types of a body, and how many there are of each."""
-    if body.gpus is None:
+def chosen_gpus(
+    choices: Sequence[str | CountedGpu | GpuInput] | None, catalog: GpuCatalog
+) -> tuple[tuple[GpuType, ...], tuple[int | None, ...]]:
+    """Return the GPU types of a body, and how many there are of each.
+
+    Raises:
+        InvalidRequest: a count cannot be read.
+        InputFault: a name is that of no GPU type that is modelled, or a GPU of the caller's own is not valid.
+    """
+    if choices is None:
         return tuple(gpu for gpu in catalog if gpu.modelled), ()
-    found = [_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(body.gpus)]
+    found = [_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(choices)]
     return tuple(gpu for gpu, _ in found), tuple(count for _, count in found)
 
 

@@ -15,7 +15,7 @@ from service.architecture.quantization import read_quantization, unnamed_quantiz
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
-from service.architecture.readers.registry import FAMILIES, KNOWN, pools, unmodelled
+from service.architecture.readers.registry import FAMILIES, KNOWN, pools, stores_nothing, unmodelled
 from service.architecture.rotary import read_rotary_tables
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
@@ -39,6 +39,10 @@ POOLING: Final = (
     "pooling models are not planned"
 )
 """Why there is no plan for a model that returns vectors or scores."""
+NO_CACHE: Final = (
+    "; it is an encoder, for which the engine keeps no KV cache: its weights and one batch are all"
+)
+"""What is said beside it of an encoder."""
 
 
 class UnknownArchitecture(ValueError):
@@ -58,8 +62,8 @@ class UnknownArchitecture(ValueError):
             super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
             return
         if pools(class_name):
-            self.reason = POOLING
-            super().__init__(f"the architecture {quoted(class_name)} {POOLING}")
+            self.reason = POOLING + (NO_CACHE if stores_nothing(class_name) else "")
+            super().__init__(f"the architecture {quoted(class_name)} {self.reason}")
             return
         self.nearest = nearest(class_name, KNOWN, cutoff=0.5)
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""

@@ -16,6 +16,7 @@ from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.application.services import PlanServices, with_probes
+from service.application.text.engine_log import render_engine_log
 from service.application.text.explanation import render_explanation, understood
 from service.application.text.explanation_markdown import render_markdown
 from service.calibration.from_logs import StoredLog
@@ -25,6 +26,7 @@ from service.cli.hub_client import hub_client
 from service.cli.options import option, with_options
 from service.cli.plan import width
 from service.cli.settings_of_host import host_settings
+from service.engines_compared.engine_logs import EngineLog, engine_log_of
 from service.explanation.explanation_types import Explanation
 from service.plan_services import build_plan_services
 from service.settings import Settings
@@ -88,10 +90,15 @@ def explain(
         body = ExplainBody.model_validate(document)
         if follow:
             raise typer.Exit(_follow(file, body, format or "table"))
-        log = read_log(condense(iter(lambda: file.read(PIECE), b"")))
+        condensed = condense(iter(lambda: file.read(PIECE), b""))
+        log, other = read_log(condensed), engine_log_of(condensed)
         explanation, stored = asyncio.run(_explanation(log, body, host_settings(), keep=keep))
-    typer.echo(_written(explanation, stored, format or _usual()), nl=False)
-    raise typer.Exit(_exit_code(explanation))
+    form = format or _usual()
+    if other is not None and form == "table" and not understood(explanation):
+        typer.echo(render_engine_log(other, width()), nl=False)
+        raise typer.Exit(ExitCode.OK)
+    typer.echo(_written(explanation, stored, form, other), nl=False)
+    raise typer.Exit(ExitCode.OK if other is not None else _exit_code(explanation))
 
 
 explain_app: Final = typer.Typer()
@@ -117,12 +124,17 @@ def _exit_code(explanation: Explanation) -> ExitCode:
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def _written(explanation: Explanation, stored: StoredLog | None, form: ExplanationFormat) -> str:
+def _written(
+    explanation: Explanation,
+    stored: StoredLog | None,
+    form: ExplanationFormat,
+    other: EngineLog | None = None,
+) -> str:
     if form == "table":
         return render_explanation(explanation, stored, width())
     if form == "markdown":
         return render_markdown(explanation)
-    return ExplanationAnswer.of(explanation, stored).model_dump_json() + "\n"
+    return ExplanationAnswer.of(explanation, stored, other).model_dump_json() + "\n"
 
 
 def _follow(file: BinaryIO, body: ExplainBody, form: ExplanationFormat) -> ExitCode:

@@ -82,12 +82,14 @@ def plan(  # noqa: PLR0913 - one for each option
     with exits_on_bad_input():
         document = with_config(EngineParameters(**flags).document(), config)
         document |= _asked(words or [], command_file)
-        local = None if config or "model" not in document else _local(document["model"])
         if "engines" in document or "name" in document.get("engine", {}):
             # Most plans are of vLLM and need none of the other engines' modules.
-            from service.cli.engines import print_engines  # noqa: PLC0415
+            from service.cli.engines import is_gguf_file, print_engines  # noqa: PLC0415
 
+            given = document.get("model")
+            local = None if given is None or config or is_gguf_file(given) else _local(given)
             print_engines(document, local, format, TextOptions(width()))
+        local = None if config or "model" not in document else _local(document["model"])
         answer = asyncio.run(_answer(document, host_settings(), local))
     options = TextOptions(width(), every=every, order=sort, only=only, more=MORE)
     parts = Parts.of(document.get("include", ()))

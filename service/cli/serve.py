@@ -87,6 +87,7 @@ def _serve(
     """
     # Imported here: the process that only starts others needs none of it.
     from service.api.connections import listens_on_loopback  # noqa: PLC0415
+    from service.api.tracing import ExtraMissing  # noqa: PLC0415
     from service.bootstrap import build_app  # noqa: PLC0415
     from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
     from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
@@ -98,6 +99,9 @@ def _serve(
     worker = LocalWorker(f"http://127.0.0.1:{_port(opened)}", python) if local_worker else None
     try:
         app = build_app(shared, local_worker=worker, open_reads=listens_on_loopback(settings.host))
+    except ExtraMissing as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
     except (InvalidTokenFile, OSError) as error:
         typer.echo(f"DRYSERVE_TOKENS_FILE: {error}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None

@@ -26,6 +26,7 @@ from service.engine_config.graph_modes import THROUGHPUT, graph_sizes, resolve_g
 from service.engine_config.hybrid_manager import keeps_several_kinds
 from service.engine_config.max_model_len import resolve_max_model_len
 from service.engine_config.model_runner import check_v2_model_runner, runs_on_v2_model_runner
+from service.engine_config.scheduling_checks import check_partial_prefills
 from service.engine_config.speculation import Speculation
 from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
@@ -197,6 +198,7 @@ def configure(
 
 def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
     """Refuse flags that the release does not take, whatever else is set."""
+    check_partial_prefills(flags, rules.batches, rules.release)
     weight_quantization.check_method(
         architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
     )

@@ -12,6 +12,7 @@ from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.speculative_config import (
+    DFLASH,
     DRAFT_MODEL,
     DSPARK,
     EAGLE,
@@ -67,6 +68,16 @@ class Speculation:
     """Whether requests are padded to equal lengths while drafting, as is the default."""
     v2_model_runner: bool = True
     """Whether the settings other than the method allow the V2 model runner."""
+
+    @property
+    def lookahead(self) -> int:
+        """Tokens past those scheduled that the draft writes to the cache.
+
+        Source: vLLM 0.12.0 to 0.27.0, Scheduler.__init__; 0.28.0 to 0.33.0, VllmConfig.num_lookahead_tokens.
+        """
+        if self.method in {*LOOKUPS, MEDUSA, MLP_SPECULATOR}:
+            return 0
+        return self.tokens + (1 if self.method == DFLASH else 0)
 
     @property
     def retained_tokens(self) -> int:

@@ -42,16 +42,11 @@ class ModelElements:
     """Of the output matrix, which may be the embedding once more, and of the final norm."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineQuestion:
-    """What an engine is asked."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRoom:
+    """The GPUs that an engine gets, and what is counted on them."""
 
-    model: ModelArchitecture
-    model_id: str
     device: EngineDevice
-    weights: Callable[[int], Estimate]
-    """Bytes of the checkpoint's weights on one rank, by the number of ranks that share every layer."""
-    elements: ModelElements
     cache_bytes: int | None = None
     """Bytes of each GPU that the cache may take, whatever else there is; ``None``: what is left of it."""
     request_tokens: int | None = None
@@ -62,6 +57,17 @@ class EngineQuestion:
         if self.cache_bytes is None:
             return None
         return exact(self.cache_bytes, Basis.GIVEN, "given by the caller")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineQuestion(EngineRoom):
+    """What an engine is asked about a model with a config."""
+
+    model: ModelArchitecture
+    model_id: str
+    weights: Callable[[int], Estimate]
+    """Bytes of the checkpoint's weights on one rank, by the number of ranks that share every layer."""
+    elements: ModelElements
 
 
 def constant(name: str) -> Estimate:

@@ -108,6 +108,9 @@ class ServeFlags:
     """Each batch is computed as two halves, so that communication of one overlaps with the other."""
     all2all_backend: str | None = None
     """How tokens are sent to experts on other ranks."""
+    max_num_partial_prefills: int | None = None
+    """Prompts that are computed piece by piece at once, which no release can do but one at a time."""
+    max_long_partial_prefills: int | None = None
     moe_backend: str | None = None
     """Kernel of routed experts; ``None`` or ``auto``: the release chooses."""
     enable_sleep_mode: bool = False

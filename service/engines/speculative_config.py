@@ -11,13 +11,14 @@ EAGLE: Final = "eagle"
 EAGLE3: Final = "eagle3"
 DRAFT_MODEL: Final = "draft_model"
 DSPARK: Final = "dspark"
+DFLASH: Final = "dflash"
 MEDUSA: Final = "medusa"
 MLP_SPECULATOR: Final = "mlp_speculator"
 NGRAM: Final = "ngram"
 SUFFIX: Final = "suffix"
 LOOKUPS: Final = frozenset({NGRAM, "ngram_gpu", SUFFIX})
 """Methods that draft from earlier tokens, without a model."""
-HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, "dflash", DSPARK})
+HIDDEN_STATE_METHODS: Final = frozenset({EAGLE, EAGLE3, MTP, DFLASH, DSPARK})
 """Methods that feed a draft with the model's own hidden states (vLLM 0.33.0, SpeculativeConfig.use_eagle)."""
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from service.advisor.plan_request import Model
 from service.advisor.plan_types import Verdict
 from service.engine_plans.engine_plan import EnginePlan
 from service.engines_compared.engine_choice import EnginesQuestion, plan_engine
@@ -22,7 +23,14 @@ class GpuComparison:
 class EnginesCompared:
     """The answers of several engines."""
 
-    question: EnginesQuestion
+    name: str
+    """The model's id, or the path of its file."""
+    model: Model | None
+    """``None`` for a GGUF file."""
+    cache_bytes: int | None
+    """Bytes of each GPU for the cache, as given."""
+    request_tokens: int | None
+    """Tokens of the requests that are counted."""
     gpus: tuple[GpuComparison, ...]
 
 
@@ -31,7 +39,10 @@ def compare_engines(question: EnginesQuestion) -> EnginesCompared:
     request = question.request
     counts = request.counts or (None,) * len(request.gpus)
     return EnginesCompared(
-        question,
+        request.model.id,
+        request.model,
+        question.cache_bytes,
+        question.request_tokens,
         tuple(
             GpuComparison(
                 gpu, count, tuple(plan_engine(question, each, gpu, count) for each in question.engines)

@@ -11,6 +11,7 @@ from service.engines_compared.vllm_row import plan_vllm
 from service.gpus.gpu_type import GpuType
 from service.llama_cpp.builds import Build
 from service.llama_cpp.llama_plan import LlamaQuestion, plan_llama_cpp
+from service.llama_cpp.llama_source import CheckpointSource
 from service.llama_cpp.server_flags import ServerFlags
 from service.memory.device import device_total
 from service.sglang.releases import PoolRules
@@ -94,8 +95,8 @@ def _on(question: EnginesQuestion, engine: EngineAsked, gpu: GpuType, count: int
         return plan_vllm(question.request, gpu, count, question.cache_bytes, question.request_tokens)
     asked = _question(question, gpu, count)
     if isinstance(engine, LlamaAsked):
-        build, quantization = engine.build, engine.quantization
-        return plan_llama_cpp(LlamaQuestion(asked, engine.flags, build, engine.version, quantization))
+        source = CheckpointSource(asked, engine.quantization)
+        return plan_llama_cpp(LlamaQuestion(asked, source, engine.flags, engine.build, engine.version))
     if isinstance(engine, SglangAsked):
         args = engine.args if engine.given_ranks else replace(engine.args, tp_size=count)
         return plan_sglang(SglangQuestion(asked, args, engine.rules, engine.version))

@@ -86,6 +86,8 @@ class HubCache:
     ) -> None:
         self.path = path
         self.clock = clock
+        self.on_lookup: list[Callable[[bool], None]] = []
+        """Called with whether an entry was found, at each look-up."""
         self._limit_bytes = limit_bytes
         self._connection: sqlite3.Connection | None = None
         # One thread: the event loop never waits for the file, and only one action uses it at a time.
@@ -93,7 +95,10 @@ class HubCache:
 
     async def get(self, key: CacheKey) -> StoredEntry | None:
         """Return an entry; None where there is none or it is damaged."""
-        return await self._in_thread(lambda: self._guarded(lambda: self._get(key), None))
+        found = await self._in_thread(lambda: self._guarded(lambda: self._get(key), None))
+        for each in self.on_lookup:
+            each(found is not None)
+        return found
 
     async def put(self, key: CacheKey, body: bytes) -> None:
         """Store an entry and replace an older one. An entry larger than the whole cache is not stored."""

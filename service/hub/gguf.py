@@ -9,9 +9,12 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from service.hub.safetensors import HeaderTensors, elements_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FIRST_BYTES: Final = 1 << 20
 MOST_HEADER_BYTES: Final = 16 << 20
@@ -188,3 +191,64 @@ def _tensors(data: _ByteReader, count: int) -> HeaderTensors:
         parameters[name] += elements
         stored[name] += elements // block * size
     return HeaderTensors(count, dict(sorted(parameters.items())), dict(sorted(stored.items())))
+
+
+MOST_VALUES: Final = 4096
+"""Values of a list of numbers that is read; longer ones belong to the vocabulary."""
+Value: TypeAlias = int | float | bool | str | tuple[int | float | bool, ...]
+"""A value of a header: a number, a truth value, a text, or a list of the first two."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """What the header of a file says of its model.
+
+    Attributes:
+        values: entries by name, such as `llama.block_count`; lists of texts and long lists are left out.
+        tensor_bytes: bytes of each tensor by name.
+    """
+
+    values: Mapping[str, Value]
+    tensor_bytes: Mapping[str, int]
+
+
+def read_gguf_header(beginning: bytes) -> GgufHeader:
+    """Return the entries and the tensors of a file from its first bytes.
+
+    Raises:
+        HeaderTruncated: more bytes are needed.
+        InvalidHeader: the file is not a GGUF file, or its version or a type in it is unknown.
+    """
+    read_gguf(beginning)  # checks the whole header
+    data = _ByteReader(beginning)
+    data.skip(len(_MAGIC) + struct.calcsize("<I"))
+    tensors, entries = data.number("Q"), data.number("Q")
+    values: dict[str, Value] = {}
+    for _ in range(entries):
+        name, kind = data.text(), data.number("I")
+        value = _value(data, kind)
+        if value is not None:
+            values[name] = value
+    sizes: dict[str, int] = {}
+    for _ in range(tensors):
+        name = data.text()
+        elements = elements_of([data.number("Q") for _ in range(data.number("I"))])
+        _, block, size = BLOCKS[data.number("I")]
+        data.skip(8)
+        sizes[name] = elements // block * size
+    return GgufHeader(values, sizes)
+
+
+def _value(data: _ByteReader, kind: int) -> Value | None:
+    """Return the next value; ``None`` for one that is skipped."""
+    if kind == _STRING:
+        return data.text()
+    if kind in _NUMBERS:
+        return data.number(_NUMBERS[kind])
+    at = data.at
+    inner, count = data.number("I"), data.number("Q")
+    if inner in _NUMBERS and count <= MOST_VALUES:
+        return tuple(data.number(_NUMBERS[inner]) for _ in range(count))
+    data.at = at
+    _skip_value(data, kind)
+    return None

@@ -122,6 +122,11 @@ class HubClient:
     def _repositories_from(self, downloader: Downloader, fresh_seconds: float) -> Repositories:
         return Repositories(downloader, self._endpoint, self._caches, self._limits.depth, fresh_seconds)
 
+    @property
+    def on_cache_lookup(self) -> list[Callable[[bool], None]]:
+        """Called with whether the shared cache had an entry, at each look-up."""
+        return self._caches.shared.on_lookup
+
     async def close(self) -> None:
         """Close the caches."""
         await self._caches.close()

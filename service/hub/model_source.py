@@ -28,6 +28,8 @@ from service.hub.errors import (
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from service.hub.checkpoint_weights import Weights
     from service.hub.credential import Credential
     from service.hub.fetched_config import FetchedConfig
@@ -73,6 +75,11 @@ class ModelSource:
     def is_shared(self) -> bool:
         """Whether its results may be shown to every caller, and come from nowhere on this host."""
         return self._credential is None and self._local is None
+
+    @property
+    def on_cache_lookup(self) -> list[Callable[[bool], None]]:
+        """Called with whether the shared cache had an entry, at each look-up."""
+        return self._client.on_cache_lookup
 
     async def close(self) -> None:
         """Close the caches."""

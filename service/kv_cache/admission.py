@@ -20,6 +20,12 @@ from service.units import ceil_div
 
 RESOLVED: Final = 3
 """Tokens of an answer after which blocks of the prompt outside every window have been given back."""
+WRITTEN_AHEAD: Final = frozenset(CacheKind) - {
+    CacheKind.CROSS_ATTENTION,
+    CacheKind.CIRCULAR_BUFFER,
+    CacheKind.MAMBA,
+}
+"""Kinds of caches with a place for every draft token; a recurrent state has pages of its own for them."""
 COUNTED: Final = 64
 """Steps looked at from each end of a prompt, and ends of chunks: between them, blocks rise or repeat."""
 ALIGNED_STATES: Final = 2
@@ -97,17 +103,20 @@ def admit(
     prompt_tokens: int,
     output_tokens: int,
 ) -> RequestAdmission:
-    """Return what one request takes if no prefix of it is cached and there are no draft tokens.
+    """Return what one request takes if no prefix of it is cached, and no draft token is accepted.
+
+    With draft tokens accepted it takes as many blocks or fewer: an answer ends in fewer steps.
 
     Source: vLLM 0.19.0, KVCacheManager.can_fit_full_sequence; 0.20.0 to 0.33.0,
-    SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks.
+    SingleTypeKVCacheManager.get_num_blocks_to_allocate and remove_skipped_blocks; Scheduler.schedule.
     """
     started = prompt_steps(
         groups, engine_config, prompt_tokens, max(0, min(RESOLVED, max_model_len - prompt_tokens))
     )
     specs = dict.fromkeys(group.spec for group in groups)
     uses = {spec: _Use(spec, engine_config, max_model_len, prompt_tokens, started) for spec in specs}
-    last = max(prompt_tokens, min(prompt_tokens + output_tokens, max_model_len) - 1)
+    # The answer's last token is never written, so one of a single token takes no step of its own.
+    last = min(prompt_tokens + output_tokens, max_model_len) - 2
     peak = max(
         sum(uses[group.spec].reading(number) for group in groups)
         for number in _telling(started, specs, engine_config)
@@ -115,20 +124,6 @@ def admit(
     counts = tuple(uses[group.spec].admission(group.kind, last) for group in groups)
     left = sum(uses[group.spec].left_behind(len(started) - 1) for group in groups)
     return RequestAdmission(counts, peak, left)
-
-
-def most_draft_blocks(groups: tuple[Group, ...], draft_tokens: int, ranks: int = 1) -> int:
-    """Return the most blocks that draft tokens add to what one request holds.
-
-    ``ranks`` share the tokens of one request. A step has room for the draft tokens that it verifies and for
-    those that the draft makes next, one more with some drafts.
-    Source: vLLM 0.33.0, VllmConfig.num_lookahead_tokens, and Scheduler.schedule.
-    """
-    if not draft_tokens:
-        return 0
-    places = 2 * draft_tokens + 1
-    blocks = (group.spec.block_size for group in groups if isinstance(group.spec, AttentionSpec))
-    return sum(ceil_div(places, block * ranks) for block in blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +214,7 @@ class _Use:
             blocks=self.gate(),
             whole_prompt_blocks=self.gate() if self.keeps_ends else self.whole(self.prompt_tokens),
             blocks_after_prefill=self.reading(len(self.steps) - 1),
-            peak_decode_blocks=max(map(self.answering, self.turning_points(last))),
+            peak_decode_blocks=max(map(self.answering, self.turning_points(last)), default=self.unanswered()),
         )
 
     def counted_tokens(self) -> int:
@@ -260,9 +255,44 @@ class _Use:
         """Return the blocks held once there is room for a step."""
         if self.keeps_ends:
             return self._states_retained(number)
-        return self.whole(self.steps[number]) - self.given_back(
-            self._read(number - self.engine_config.batches_behind)
-        )
+        tokens = self.steps[number]
+        places = min(tokens + self.drafted(tokens, first=number == 0), self.max_model_len)
+        read = self._read(number - self.engine_config.batches_behind) + self._unchecked(tokens)
+        return self.whole(places) - self.given_back(read)
+
+    def drafted(self, tokens: int, *, first: bool = False) -> int:
+        """Return the places after the first ``tokens`` ones that a step needs for draft tokens.
+
+        A step checks the tokens drafted before, and the draft writes to the cache as many more. While another
+        step is in flight, whose tokens may all be accepted, the draft's tokens of both have places.
+
+        Source: vLLM 0.19.0 to 0.33.0, Scheduler.schedule and AsyncScheduler._update_after_schedule, played
+        for one request without a model.
+        """
+        speculation = self.engine_config.speculation
+        if speculation is None or self.spec.kind not in WRITTEN_AHEAD:
+            return 0
+        if tokens <= self.prompt_tokens:
+            late = first and not self.engine_config.rules.admission.first_chunk_lookahead
+            return 0 if late else speculation.lookahead
+        return speculation.tokens * (2 if self._follows_drafts(tokens) else 1) + speculation.lookahead
+
+    def _follows_drafts(self, tokens: int) -> bool:
+        """Whether a step of the answer is scheduled while one that checks draft tokens is in flight."""
+        return self.engine_config.concurrent_batches > 1 and tokens > self.prompt_tokens + 1
+
+    def _unchecked(self, tokens: int) -> int:
+        """Return the draft tokens in flight that a release takes for computed when it gives blocks back."""
+        speculation, behind = self.engine_config.speculation, self.engine_config.batches_behind
+        if speculation is None or behind or not self._follows_drafts(tokens):
+            return 0
+        return speculation.tokens
+
+    def unanswered(self) -> int:
+        """Return the blocks held where the answer is one token: those of the prompt still seen."""
+        last = len(self.steps) - 1
+        answered = sum(tokens > self.prompt_tokens for tokens in self.steps[-RESOLVED:])
+        return min(self.reading(max(0, last - answered)), self.reading(last))
 
     def _read(self, number: int) -> int:
         """Return the tokens that are there before a step."""
@@ -270,8 +300,9 @@ class _Use:
 
     def answering(self, written: int) -> int:
         """Return the blocks held once there is room for a token of the answer; ``written`` are before it."""
-        held = self.whole(written + 1) - self.given_back(written - self.engine_config.batches_behind)
-        return held + self.left_behind(len(self.steps) - 1)
+        places = min(written + 1 + self.drafted(written + 1), self.max_model_len)
+        read = written - self.engine_config.batches_behind + self._unchecked(written + 1)
+        return self.whole(places) - self.given_back(read) + self.left_behind(len(self.steps) - 1)
 
     def given_back(self, computed: int) -> int:
         """Return the blocks that no token after the first ``computed`` ones looks at."""
@@ -291,7 +322,8 @@ class _Use:
         """Return places in the answer, one of which holds the most blocks."""
         first, block = self.prompt_tokens, self.block
         # Blocks begin at multiples of their size: what a window holds there never falls.
-        points = {first, last, last // block * block}
+        drafted = self.drafted(last + 1)
+        points = {first, last, (last + drafted) // block * block - drafted}
         if isinstance(self.spec, AttentionSpec) and self.spec.attention_chunk_size is not None:
             ends = range(self.spec.attention_chunk_size, last + 1, self.spec.attention_chunk_size)[-COUNTED:]
             points.update(end - 1 + self.engine_config.batches_behind for end in ends)

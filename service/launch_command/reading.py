@@ -4,16 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.launch_command.containers import (
-    compose_starts,
-    is_compose,
-    is_llmd,
-    kubernetes_starts,
-    llmd_starts,
-    other_starts,
-    production_stack_starts,
-)
+from service.launch_command.compose import compose_starts, is_compose
 from service.launch_command.documents import read_documents
+from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
+from service.launch_command.kubernetes import kubernetes_starts
 from service.launch_command.launch import (
     MAX_STARTS,
     MAX_TEXT,
@@ -21,6 +15,7 @@ from service.launch_command.launch import (
     LaunchForm,
     UnreadableCommand,
 )
+from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
 from service.launch_command.starts import argv_starts, json_words, shell_starts
 

@@ -7,7 +7,6 @@ The rest is assumed.
 
 from typing import Final
 
-from service.architecture.model import ModelArchitecture
 from service.llama_cpp.caches import LlamaCaches
 from service.llama_cpp.context import LlamaContext
 from service.memory.budget_types import Basis, Estimate
@@ -22,11 +21,11 @@ HIGH: Final = 1.8
 SOURCE: Final = "masks by the library on CPU and RPC devices; logits and activations are assumed"
 
 
-def compute_buffer(model: ModelArchitecture, context: LlamaContext, caches: LlamaCaches) -> Estimate:
+def compute_buffer(vocab_size: int, hidden_size: int, context: LlamaContext, caches: LlamaCaches) -> Estimate:
     """Return the bytes of the compute buffer of the device that has the output matrix."""
     cells = sum(cache.cells for cache in caches.cells if cache.rows)
     masks = MASK_BYTES * context.n_ubatch * cells
-    logits = 4 * context.n_ubatch * model.vocab_size
-    activations = 4 * context.n_ubatch * model.hidden_size * ACTIVATIONS
+    logits = 4 * context.n_ubatch * vocab_size
+    activations = 4 * context.n_ubatch * hidden_size * ACTIVATIONS
     size = masks + logits + activations
     return around(size, size * LOW, size * HIGH, Basis.ASSUMED, SOURCE)

@@ -12,15 +12,17 @@ from service.engine_plans.engine_plan import (
     EnginePlan,
     EngineRefused,
     Unused,
+    not_modelled,
 )
-from service.engine_plans.engine_question import EngineQuestion
+from service.engine_plans.engine_question import EngineRoom
 from service.llama_cpp.builds import Build
 from service.llama_cpp.compute_buffer import compute_buffer
+from service.llama_cpp.context import resolve_context
 from service.llama_cpp.device_layout import DeviceLayout, layer_split
-from service.llama_cpp.largest_context import CacheDemand, cache_demand, largest_context
-from service.llama_cpp.llama_weights import device_weights
+from service.llama_cpp.largest_context import STEP, CacheDemand, cache_demand, largest_context
+from service.llama_cpp.llama_source import LlamaSource
 from service.llama_cpp.log_lines import CacheLog
-from service.llama_cpp.model_layers import LlamaModel, NotConverted, llama_model
+from service.llama_cpp.model_layers import LlamaModel, NotConverted, UnmodelledLayers
 from service.llama_cpp.server_flags import FlashAttention, ServerFlags, SplitMode
 from service.memory.budget_types import Estimate
 from service.memory.interval import difference
@@ -34,13 +36,13 @@ MARGINAL_STEPS: Final = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class LlamaQuestion:
-    """What `llama-server` is asked: the common question, its own flags, and the weights' quantization."""
+    """What `llama-server` is asked: GPUs, a model, and its own flags."""
 
-    asked: EngineQuestion
+    asked: EngineRoom
+    source: LlamaSource
     flags: ServerFlags
     build: Build
     version: str
-    quantization: str
 
 
 def plan_llama_cpp(question: LlamaQuestion) -> EnginePlan:
@@ -48,9 +50,11 @@ def plan_llama_cpp(question: LlamaQuestion) -> EnginePlan:
     asked, flags = question.asked, question.flags
     devices = 1 if flags.split_mode is SplitMode.NONE else asked.device.count
     try:
-        model = llama_model(asked.model)
-        layout = layer_split(len(model.layers), flags.tensor_split or (1.0,) * devices, flags.n_gpu_layers)
+        model = question.source.model()
+        layout = layer_split(len(model.layers), _shares(flags, devices), flags.n_gpu_layers)
         return _Server(question, model, layout).plan()
+    except UnmodelledLayers as reason:
+        return not_modelled(LLAMA_CPP, question.version, devices, _command(question), str(reason))
     except (EngineRefused, NotConverted) as refusal:
         given = asked.given_budget() or asked.device.free(several=False)
         return EnginePlan(
@@ -104,7 +108,7 @@ class _Server:
         if asked.cache_bytes is not None:
             return
         yield BudgetTerm("device memory", asked.device.total)
-        weights = device_weights(asked.elements, self.layout, self.question.quantization)
+        weights = self.question.source.weights(self.layout)
         yield BudgetTerm("model buffer", max(weights, key=lambda each: each.bytes))
         demand = self._demand(self.question.flags)
         yield BudgetTerm("compute buffer", self._compute(demand))
@@ -113,44 +117,92 @@ class _Server:
         return cache_demand(self.model, flags, self.question.build, self.layout)
 
     def _compute(self, demand: CacheDemand) -> Estimate:
-        return compute_buffer(self.question.asked.model, demand.context, demand.caches)
+        return compute_buffer(*self.question.source.ends(), demand.context, demand.caches)
 
     def _at(self, room: int) -> tuple[CacheFigures | None, str | None]:
         """Return the figures where the fullest device has some bytes beside its weights, or the refusal."""
         flags, given = self.question.flags, self.question.asked.cache_bytes is not None
-        fitted = flags.ctx_size is None and flags.fit
-        margin = flags.fit_target * MIB if fitted and not given else 0
+        if flags.ctx_size is None and flags.fit and not given:
+            return self._fitted(room)
 
         def fits(demand: CacheDemand) -> bool:
             buffer = 0 if given else self._compute(demand).bytes
-            return max(demand.device_bytes, default=0) + buffer + margin <= room
+            return max(demand.device_bytes, default=0) + buffer <= room
 
-        if (given and flags.ctx_size is None) or fitted:
+        if flags.ctx_size is None and given:
             demand = largest_context(self.model, flags, self.question.build, self.layout, fits)
-            if (
-                demand is not None
-                and not given
-                and demand.context.n_ctx_seq < min(flags.fit_ctx, self.model.context_length or flags.fit_ctx)
-            ):
-                demand = None
         else:
             asked = self._demand(replace(flags, ctx_size=flags.ctx_size or 0))
             demand = asked if fits(asked) else None
         if demand is not None:
-            return self._figures(demand, room), None
-        smallest = self._demand(replace(flags, ctx_size=flags.ctx_size or flags.fit_ctx))
-        size = max(smallest.device_bytes, default=0) / MIB
-        return None, (
-            f"allocating {size:.2f} MiB on device {smallest.device_bytes.index(max(smallest.device_bytes))}: "
+            return self.figures(demand, room), None
+        if flags.fit and not given:
+            free = room + max(each.bytes for each in self.question.source.weights(self.layout))
+            return self._with_layers_on_host(flags.ctx_size or 0, free - flags.fit_target * MIB, room)
+        return None, self._out_of_memory(replace(flags, ctx_size=flags.ctx_size or flags.fit_ctx))
+
+    def _out_of_memory(self, flags: ServerFlags) -> str:
+        sizes = self._demand(flags).device_bytes
+        return (
+            f"allocating {max(sizes, default=0) / MIB:.2f} MiB on device {sizes.index(max(sizes))}: "
             "cudaMalloc failed: out of memory; failed to allocate buffer for kv cache"
         )
 
-    def _figures(self, demand: CacheDemand, room: int) -> CacheFigures:
+    def _fitted(self, room: int) -> tuple[CacheFigures | None, str | None]:
+        """Return the figures of the context that `--fit` chooses.
+
+        Source: llama.cpp 0c1e57098, common/fit.cpp: the whole context if every device keeps the margin; else
+        one between the least and the whole context, by the bytes of all devices together; else the least
+        context, with fewer layers on devices. Layers are moved where one of several devices is short.
+        """
+        flags, devices = self.question.flags, self.layout.devices
+        weights = [each.bytes for each in self.question.source.weights(self.layout)]
+        free, margin = room + max(weights), flags.fit_target * MIB
+        streams = resolve_context(replace(flags, ctx_size=STEP), self.model, self.question.build).streams
+        most, least = self.model.context_length * streams, flags.fit_ctx * streams
+        whole, sizes = self.use(most)
+        if max(sizes) + margin <= free or sum(sizes) + devices * margin <= devices * free:
+            return self.figures(whole, room), None
+        smallest, smallest_sizes = self.use(min(least, most))
+        target = devices * (free - margin)
+        if devices > 1:
+            layers = len(self.model.layers)
+            target -= (devices + 1) * (sum(weights) // layers) // (6 if self.model.has_experts else 2)
+        if most > least and target > sum(smallest_sizes):
+            grown = sum(sizes) - sum(smallest_sizes)
+            cells = least + (most - least) * (target - sum(smallest_sizes)) // grown
+            fitted, _ = self.use(max(cells - cells % (STEP * streams), least))
+            return self.figures(fitted, room), None
+        return self._with_layers_on_host(smallest.context.n_ctx, free - margin, room)
+
+    def use(self, cells: int) -> tuple[CacheDemand, list[int]]:
+        """Return what a context takes, and the bytes of everything on each device."""
+        demand = self._demand(replace(self.question.flags, ctx_size=cells))
+        buffer = self._compute(demand).bytes
+        weights = self.question.source.weights(self.layout)
+        sizes = [each.bytes + size for each, size in zip(weights, demand.device_bytes, strict=True)]
+        return demand, [size + buffer for size in sizes]
+
+    def _with_layers_on_host(
+        self, cells: int, free: int, room: int
+    ) -> tuple[CacheFigures | None, str | None]:
+        """Return the figures with as many layers on devices as fit; the others run on the host."""
+        flags, layers = self.question.flags, len(self.model.layers)
+        shares = _shares(flags, self.layout.devices)
+        for gpu_layers in range(layers, -1, -1) if flags.n_gpu_layers is None else ():
+            server = replace(self, layout=layer_split(layers, shares, gpu_layers))
+            demand, sizes = server.use(cells)
+            if max(sizes) <= free:
+                return server.figures(demand, room, layers - gpu_layers + 1), None
+        return None, self._out_of_memory(replace(flags, ctx_size=cells))
+
+    def figures(self, demand: CacheDemand, room: int, on_host: int = 0) -> CacheFigures:
+        """Return the figures of a context; ``on_host``: layers that no device holds."""
         context, asked = demand.context, self.question.asked
         longest = min(context.n_ctx_seq, self.model.context_length or context.n_ctx_seq)
         return CacheFigures(
             tokens=context.n_ctx,
-            tokens_are=CELLS_ARE,
+            tokens_are=f"{CELLS_ARE}; {on_host} layers are on the host" if on_host else CELLS_ARE,
             longest_request=longest,
             longest_prompt=longest - 1,
             requests=None if asked.request_tokens is None else _at_once(demand, asked.request_tokens),
@@ -184,11 +236,17 @@ class _Server:
     def _notes(self) -> Iterator[str]:
         if self.question.asked.cache_bytes is None:
             yield "the compute buffer is assumed: llama.cpp finds it by building its graph"
-            yield f"weights as {self.question.quantization}; `-hf` needs a repository with such a GGUF file"
+            yield self.question.source.note()
         if self.layout.layers_on(None):
             yield f"{len(self.layout.layers_on(None))} layers stay in the host's memory"
         if any(layer.compress_ratio for layer in self.model.layers):
             yield "caches of compressed groups were read in the source, not run"
+
+
+def _shares(flags: ServerFlags, devices: int) -> tuple[float, ...]:
+    """Return the share of each device: `-ts` has one for devices that there are not too, or lacks some."""
+    given = (*flags.tensor_split, *(0.0,) * devices)[:devices]
+    return given if any(given) else (1.0,) * devices
 
 
 def _at_once(demand: CacheDemand, tokens: int) -> int:
@@ -205,7 +263,7 @@ def _command(question: LlamaQuestion) -> str:
 def server_words(question: LlamaQuestion) -> Iterator[str]:
     """Yield the words behind `llama-server`, by the server's own short names."""
     flags = question.flags
-    yield from ("-hf", f"{question.asked.model_id}:{question.quantization}")
+    yield from question.source.words()
     for name, value, default in (
         ("-c", flags.ctx_size, None),
         ("-np", flags.parallel, None),

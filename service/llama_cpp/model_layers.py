@@ -27,7 +27,11 @@ from service.architecture.model import ModelArchitecture
 
 
 class NotConverted(ValueError):
-    """llama.cpp has no such model class, or stores a part of it that is not modelled."""
+    """llama.cpp has no such model class."""
+
+
+class UnmodelledLayers(ValueError):
+    """llama.cpp stores a part of the model that is not modelled here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,8 @@ def llama_model(model: ModelArchitecture) -> LlamaModel:
     """Return a model as llama.cpp converts it to GGUF.
 
     Raises:
-        NotConverted: llama.cpp has no such class, or the layers are not modelled.
+        NotConverted: llama.cpp has no such class.
+        UnmodelledLayers: what it stores of the layers is not modelled.
     """
     name = _classes().classes.get(model.class_name)
     if name is None:
@@ -148,7 +153,7 @@ def llama_model(model: ModelArchitecture) -> LlamaModel:
     windowed = splits_windows(name)
     layers = tuple(_layer(layer, windowed=windowed) for layer in model.layers)
     if all(layer.state is None and not layer.attends for layer in layers):
-        raise NotConverted(f"{model.class_name} has no cache that is modelled")
+        raise UnmodelledLayers(f"{model.class_name} has no cache that is modelled")
     windows = {_window(layer) for layer in model.layers} - {None}
     return LlamaModel(
         name,
@@ -197,7 +202,7 @@ def _attention(mixer: Attention, *, is_window: bool, state: LlamaState | None) -
         # It stores nothing, but the padding without flash attention counts the values of all layers.
         return LlamaLayer(values=values, is_window=is_window)
     if mixer.convolutions is not None or mixer.region_indexer is not None:
-        raise NotConverted("caches of packed convolutions and of regions are not modelled for llama.cpp")
+        raise UnmodelledLayers("caches of packed convolutions and of regions are not modelled for llama.cpp")
     if mixer.block_indexer is not None:
         indexer = mixer.block_indexer.head_dim
         return LlamaLayer(keys, values, is_window, state, indexer, mixer.head_size_v)
@@ -239,4 +244,4 @@ def _state(mixer: Recurrence) -> LlamaState:
         return LlamaState((mixer.conv_kernel - 1) * mixer.channels, 0)
     if isinstance(mixer, LinearAttention):
         return LlamaState(0, mixer.head_dim * mixer.head_dim * mixer.num_heads)
-    raise NotConverted(f"states of {type(mixer).__name__} are not modelled for llama.cpp")
+    raise UnmodelledLayers(f"states of {type(mixer).__name__} are not modelled for llama.cpp")

@@ -76,17 +76,22 @@ class Speed:
     source: str
 
 
-def serving_speed(clock: StepClock, load: Load, *, capability: str, engines: int) -> Speed:
-    """Return the speed of a start that runs so many requests on each of its engines."""
+def serving_speed(
+    clock: StepClock, load: Load, *, capability: str, engines: int, ratio: float | None = None
+) -> Speed:
+    """Return the speed of a start that runs so many requests on each of its engines.
+
+    ``ratio``: measured by reckoned time of a token on this layout, where it was measured.
+    """
     constants = clock.constants
     prefill = load.running * load.prompt_tokens / load.output_tokens
     batches = clock.work.pipeline_parallel_size
     step = clock.step_time(load.running / batches, load.context_tokens, prefill / batches, load.prompt_tokens)
     first = clock.prompt_time(load.prompt_tokens)
-    basis, factor = constants.band(capability)
-    if clock.gpu.is_assumed:
+    basis, factor = constants.band(capability, measured=ratio is not None)
+    if clock.gpu.is_assumed and ratio is None:
         basis, factor = "assumed", constants.bands["assumed"]
-    middle = step.seconds
+    middle = max(step.floor, step.seconds * (1 if ratio is None else ratio))
     slowest, fastest = middle * factor, max(step.floor, middle / factor)
     # The part of a request's life in which it gets tokens; in the rest its own prompt is computed.
     share = load.output_tokens * middle / (first.seconds + load.output_tokens * middle)

@@ -16,6 +16,7 @@ CODES: Final = (
     "42703",  # undefined column: the tables have another revision
     "42P01",  # undefined table: as above
     "53",  # insufficient resources: too many connections, a full disk
+    "55000",  # the database accepts no connections now
     "55P03",  # lock not available
     "57",  # operator intervention: shutdown, start, a cancelled query, a dropped database
     "58",  # system error: the disk of the server

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, completed_of, service_of
@@ -16,6 +17,7 @@ from service.units import gib_text
 from service.web.figures import DASH, grouped, plain, times
 from service.web.page_question import PageQuestion
 from service.web.speed_screen import figure_words, interval_words
+from service.web.starts import fix_question
 
 SHADES: Final = 5
 REASON_CHARACTERS: Final = 90
@@ -111,6 +113,15 @@ class ComparedProperty:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedTypes:
+    """GPU types on which the start nearest to success is refused for one reason."""
+
+    reason: str
+    gpus: tuple[tuple[str, str], ...]
+    """Ids with the questions for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class GpusScreen:
     """Everything that the screen shows."""
 
@@ -125,6 +136,10 @@ class GpusScreen:
     left_out: int
     refusal: str
     """Why nothing starts anywhere, where that is one reason."""
+    fixes: tuple[tuple[str, str], ...]
+    """Changes that get past this reason, each with the question for it."""
+    reasons: tuple[RefusedTypes, ...]
+    """Where nothing starts anywhere: each reason with the GPU types that it holds for."""
     find: str
     only: str
     carried: tuple[tuple[str, str], ...]
@@ -187,6 +202,8 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
         absent=", ".join(kept),
         left_out=len(found) - len(shown),
         refusal="" if plan.refusal is None else plain(plan.refusal.detail or plan.refusal.message),
+        fixes=tuple(_fixes(plan, question)),
+        reasons=() if alive else tuple(_reasons(plan, question)),
         find=question.value("find"),
         only=question.value("only"),
         carried=tuple(pair for pair in question.pairs if pair[0] not in {"find", "only", "metric", "beside"}),
@@ -195,6 +212,24 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
         beside=beside,
         sides=tuple(_sides(found, beside)),
     )
+
+
+def _fixes(plan: Plan, question: PageQuestion) -> Iterator[tuple[str, str]]:
+    if plan.refusal is not None:
+        for fix in plan.refusal.fixes:
+            yield fix.change, fix_question(question, fix, plan.plans[0].gpu).changed(gpu=None).link()
+
+
+def _reasons(plan: Plan, question: PageQuestion) -> Iterator[RefusedTypes]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in plan.plans:
+        near = nearest_refused(each.candidates) or each.candidates[0]
+        error = near.error
+        words = each.reason if error is None else plain(error.detail or error.message) or error.type
+        link = question.planned.changed(gpu=each.gpu.id).link()
+        found.setdefault(words, []).append((each.gpu.id, link))
+    for words, gpus in found.items():
+        yield RefusedTypes(words, tuple(gpus))
 
 
 def _dtype_order(plan: Plan) -> Callable[[str], int]:

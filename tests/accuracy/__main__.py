@@ -2,7 +2,7 @@
 
 ``python -m tests.accuracy`` replays the rows that the repository keeps;
 ``python -m tests.accuracy ROWS CONFIGS`` a folder of ``cases-<release>.jsonl``, with the
-configs that they name. ``--startups`` takes the logged starts of another folder.
+configs that they name. ``--startups`` takes the logged starts of another folder. Measured speeds come last.
 """
 
 import argparse
@@ -15,6 +15,9 @@ from rich.table import Table
 
 from tests.accuracy import startups, startups_rows, weights
 from tests.accuracy.oracle import Verdict, judge, read_rows
+from tests.speed.prediction import predict
+from tests.speed.report import report as report_speed
+from tests.speed.rows import read_rows as read_rows_of_speed
 
 BUNDLED = Path(__file__).parent.parent / "data" / "oracle" / "cases.jsonl.gz"
 
@@ -46,6 +49,9 @@ def main() -> None:
     startups.report(
         startups.score_rows(startups_rows.read_rows(options.startups)), Console(width=startups.WIDTH)
     )
+    measured = read_rows_of_speed()
+    found = [each for row in measured if (each := predict(row)) is not None]
+    report_speed(found, len(measured), Console(width=startups.WIDTH))
 
 
 def _answers(source: Path, configs: Path | None, listed: int) -> None:

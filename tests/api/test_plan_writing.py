@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.advisor.plan_types import Plan
+from service.application import plan_writing
 from service.application.errors import InputFault
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
@@ -92,6 +93,13 @@ def test_a_command_and_releases_that_are_compared(services: Services) -> None:
         "engine": {"versions": [str(RELEASES[0]), str(RELEASES[-1])]},
     }
     _held_against_the_contract(_planned(compared, services), Parts.of(["details"]))
+
+
+def test_no_model_is_built_for_an_answer(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = _planned({"model": "Qwen/Qwen3-8B", "gpus": [*GPUS], "include": ["details", "levers"]}, services)
+    monkeypatch.setattr(plan_writing, "plan_answer", None)
+    for parts in (Parts(), Parts.of(["details", "levers"])):
+        assert json.loads(written_plan(plan, parts))["model"]["architecture"]["class_name"]
 
 
 def test_measured_terms_and_integers_of_many_bits(services: Services) -> None:

@@ -23,6 +23,7 @@ from service.settings import Settings
 from service.store.database import Database
 from service.store.jobs import Offer
 from tests.api.test_connections import closed, engine_config, opened
+from tests.hub.fake_hub import MODEL, hub_with_model
 
 
 def values(app: FastAPI, name: str) -> dict[tuple[str, ...], float]:
@@ -167,3 +168,17 @@ async def test_the_hubs_traffic_is_in_the_metrics(monkeypatch: pytest.MonkeyPatc
         await http.get("https://hub.test/gone")
     assert values(app, "dryserve_hub_requests_total") == {(): 2}
     assert values(app, "dryserve_hub_responses_total") == {("404",): 1}
+
+
+async def test_look_ups_in_the_cache_are_in_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = hub_with_model()
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(hub.answer))
+    monkeypatch.setattr("service.bootstrap.hub_http", lambda: http)
+    app = build_app(Settings(HF_ENDPOINT="https://hub.test"))
+    for _ in range(2):
+        await app.state.services.models.resolve(MODEL)
+    found = values(app, "dryserve_hub_cache_lookups_total")
+    # The first time nothing is stored; the second time every file is.
+    assert found["miss",] >= 1
+    assert found["hit",] >= 1
+    await app.state.services.models.close()

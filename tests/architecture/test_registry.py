@@ -98,3 +98,19 @@ def test_an_unknown_class_that_generates_is_not_called_a_pooling_model(class_nam
 def test_no_class_that_is_read_is_listed_as_pooling() -> None:
     listed = {name for name in KNOWN if pools(name)}
     assert all(name.endswith("Model") for name in listed), listed
+
+
+@pytest.mark.parametrize(
+    ("name", "stores"),
+    [
+        ("BertModel", False),
+        ("XLMRobertaForSequenceClassification", False),
+        ("LlamaBidirectionalModel", False),
+        ("Qwen2ForSequenceClassification", True),
+        ("LlamaModel", True),
+    ],
+)
+def test_a_refused_encoder_is_said_to_have_no_cache(name: str, stores: bool) -> None:
+    refusal = UnknownArchitecture(name)
+    assert "pooling models are not planned" in str(refusal)
+    assert ("no KV cache" in str(refusal)) is not stores

@@ -11,6 +11,7 @@ from tests.bench.catalog import catalog_table
 from tests.bench.hostile_logs import hostile_table
 from tests.bench.load import Figures, Question, measure
 from tests.bench.server import running_server
+from tests.bench.service_start import service_table
 from tests.bench.start import start_table
 
 GEMMA = {"model": "google/gemma-4-31B-it", "engine": {"version": "0.32.0"}}
@@ -35,6 +36,12 @@ def varied_refusal(number: int) -> dict[str, Any]:
     return {**GEMMA, "gpus": ["rtx-3090-24gb"], "serve": flags}
 
 
+def varied_search(number: int) -> dict[str, Any]:
+    """Return a question for every dtype and parallel size on one GPU type, of another length each time."""
+    gpu = POINT_GPUS[number % len(POINT_GPUS)]
+    return {**POINT, "gpus": [gpu], "serve": {"max_model_len": 4096 + number % 36000}}
+
+
 LEVERS = {"gpus": ["h100-sxm-80gb"], "include": ["levers"]}
 
 QUESTIONS = (
@@ -49,6 +56,7 @@ QUESTIONS = (
         "/plan",
         {**GEMMA, "gpus": ["rtx-3090-24gb"], "serve": ONE_CANDIDATE},
     ),
+    Question("one GPU, every dtype, TP 1 to 8: varied", "/plan", varied_search),
     Question("one GPU, every dtype", "/plan", {**GEMMA, "gpus": ["rtx-3090-24gb"], "serve": EVERY_DTYPE}),
     Question("whole catalog, every dtype", "/plan", {**GEMMA, "serve": EVERY_DTYPE}),
     Question("whole catalog, every dtype, TP 1 to 8", "/plan", GEMMA),
@@ -66,6 +74,7 @@ def main() -> None:
     loads = (1, given.connections)
     if not given.http:
         Console(width=150).print(start_table())
+        Console(width=150).print(service_table())
         Console(width=150).print(candidate_table())
         Console(width=150).print(catalog_table())
         Console(width=150).print(hostile_table())
@@ -74,14 +83,14 @@ def main() -> None:
             (question, [measure(port, question, load, given.seconds) for load in loads])
             for question in QUESTIONS
         ]
-    Console(width=150).print(_table(rows, loads))
+    Console(width=170).print(_table(rows, loads))
 
 
 def _table(rows: list[tuple[Question, list[Figures]]], loads: tuple[int, ...]) -> Table:
     table = Table(title="warm, one process, client on the same machine; times in milliseconds")
     table.add_column("question", no_wrap=True)
     for load in loads:
-        for column in ("p50", "p99", "req/s", "CPU", "of no-op"):
+        for column in ("p50", "x no-op", "p99", "req/s", "CPU", "of no-op"):
             table.add_column(f"{load} conn.\n{column}", justify="right", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
     nothing = rows[0][1]
@@ -92,8 +101,9 @@ def _table(rows: list[tuple[Question, list[Figures]]], loads: tuple[int, ...]) -
 
 
 def _cells(one: Figures, no_op: Figures) -> tuple[str, ...]:
-    """Return the cells of one load; the last one is the throughput as a share of the no-op route's."""
-    times = (f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", f"{one.requests_per_second:,.1f}")
+    """Return the cells of one load: the p50 as a multiple of the no-op route's, the throughput as a share."""
+    multiple = f"{one.p50_ms / no_op.p50_ms:.1f}"
+    times = (f"{one.p50_ms:.2f}", multiple, f"{one.p99_ms:.2f}", f"{one.requests_per_second:,.0f}")
     share = one.requests_per_second / no_op.requests_per_second
     return (*times, f"{one.processor_ms:.2f}", f"{share:.0%}")
 

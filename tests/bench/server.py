@@ -53,7 +53,7 @@ def wait_until_ready(port: int) -> None:
             if connection.getresponse().status == 200:
                 return
         except OSError:
-            time.sleep(0.05)
+            time.sleep(0.01)
         finally:
             connection.close()
     raise TimeoutError(f"the service was not ready within {PATIENCE_SECONDS} s")

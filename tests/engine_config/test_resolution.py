@@ -9,6 +9,7 @@ from service.architecture.context_length import RopeScaling
 from service.architecture.quantization import Quantization
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.resolution import resolve_engine_config
+from service.engine_config.scheduling_checks import UnmodelledEngine
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
@@ -344,3 +345,18 @@ def test_groups_of_offloaded_layers_are_checked(flags: ServeFlags, words: str) -
     """vLLM 0.28.0, config/offload.py OffloadConfig.validate_offload_config."""
     with pytest.raises(EngineRefusal, match=words):
         engine_config(LLAMA, "0.28.0", flags)
+
+
+@pytest.mark.parametrize("name", ["max_num_partial_prefills", "max_long_partial_prefills"])
+def test_several_partial_prefills_are_refused_and_one_is_not(name: str) -> None:
+    """vLLM 0.12.0 and 0.22.0, EngineArgs._check_feature_supported; 0.11.0 falls back to V0."""
+    gpu, model = find_gpu("h100-sxm-80gb"), bundled_architecture("Qwen/Qwen3-8B")
+    one, several = (replace(ServeFlags(), **{name: count}) for count in (1, 4))  # type: ignore[arg-type]
+    rules = rules_for(Version("0.22.0"))
+
+    with pytest.raises(EngineRefusal, match=r"^Concurrent Partial Prefill is not supported") as refusal:
+        resolve_engine_config(model, several, rules, gpu)
+    assert refusal.value.type == "NotImplementedError"
+    resolve_engine_config(model, one, rules, gpu)
+    with pytest.raises(UnmodelledEngine, match="V0"):
+        resolve_engine_config(model, several, rules_for(Version("0.11.0")), gpu)

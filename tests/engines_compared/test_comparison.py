@@ -158,3 +158,47 @@ def test_the_fewest_gpus_where_none_are_counted() -> None:
     (plan,) = compared(llama(), model="meta-llama/Llama-3.1-8B", count=None, cache_bytes=None).plans
     assert plan.gpus == 1
     assert plan.budget.basis is not Basis.GIVEN
+
+
+def test_fit_shortens_a_context_to_what_is_left() -> None:
+    """Llama 3.1 8B on a T4: 131,072 bytes a token of what is left beside weights and 1 GiB."""
+    (plan,) = compared(
+        llama(), model="meta-llama/Llama-3.1-8B", gpu="t4-16gb", count=1, cache_bytes=None
+    ).plans
+    assert plan.figures is not None
+    tokens = plan.figures.tokens
+    buffer = plan.terms[2].estimate.bytes
+    assert tokens % 256 == 0
+    left = plan.budget.bytes - (1 << 30) - tokens * 131_072
+    assert 0 <= left <= buffer
+    assert plan.figures.cache_bytes == (tokens * 131_072,)
+
+
+def test_layers_that_do_not_fit_stay_on_the_host() -> None:
+    """Gemma 4 31B as Q4_K_M has some 17 GiB of weights: a T4 holds a part of its layers and 4096 cells."""
+    (plan,) = compared(llama(), gpu="t4-16gb", count=1, cache_bytes=None).plans
+    assert plan.figures is not None
+    assert plan.figures.tokens == 4096
+    assert "layers are on the host" in plan.figures.tokens_are
+    (fixed,) = compared(llama(fit=False, ctx_size=4096), gpu="t4-16gb", count=1, cache_bytes=None).plans
+    assert fixed.refusal is not None
+    assert "cudaMalloc failed: out of memory" in fixed.refusal
+
+
+def test_more_memory_never_shortens_a_context() -> None:
+    gpus = ("t4-16gb", "a10g-24gb", "l40s-48gb", "h100-sxm-80gb", "h200-sxm-141gb")
+    for count in (1, 2):
+        lengths = []
+        for gpu in gpus:
+            (plan,) = compared(llama(), gpu=gpu, count=count, cache_bytes=None).plans
+            assert plan.figures is not None
+            lengths.append(plan.figures.longest_request)
+        assert lengths == sorted(lengths)
+
+
+def test_shares_of_devices_that_there_are_not_are_passed_over() -> None:
+    (plan,) = compared(llama(parallel=1, tensor_split=(1.0, 1.0, 1.0, 1.0))).plans
+    (equal,) = compared(llama(parallel=1)).plans
+    assert plan.figures is not None
+    assert equal.figures is not None
+    assert (plan.gpus, plan.figures.cache_bytes) == (2, equal.figures.cache_bytes)

@@ -1,7 +1,9 @@
 """Admission, against a block pool that is played through step by step."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 from service.advisor.dry_run import dry_start
 from service.advisor.engine_start import resolved
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.speculation import Speculation
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.kv_cache.admission import admit, most_draft_blocks
+from service.kv_cache.admission import admit
 from service.kv_cache.formats import cache_format
 from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, CacheKind, SpecLayers
@@ -23,6 +26,7 @@ from tests.kv_cache.test_several_caches import WHISPER
 from tests.kv_cache.test_several_caches import start as whisper
 
 LENGTH = 4096
+ROWS = Path(__file__).parents[1] / "data" / "oracle" / "scheduled_drafts.json"
 
 
 def engine_config(version: str, batch: int, behind: int = 0) -> EngineConfig:
@@ -246,17 +250,52 @@ def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
     assert request.peak_prefill_blocks >= request.blocks_after_prefill
 
 
-@given(groups, st.integers(1, 40), st.integers(0, 4000))
-def test_guesses_take_no_more_blocks_than_is_said(
-    layers: list[Group], draft_tokens: int, written: int
-) -> None:
-    """A step holds the next token, the guesses that it checks, and those made after it, one more at most."""
-    pool, plain = (Pool(layers, 10**6, 0) for _ in range(2))
-    assert plain.step(0, 0, written + 1)
-    assert pool.step(0, 0, written + 1 + draft_tokens + (draft_tokens + 1))
+@dataclass(frozen=True)
+class Played:
+    """One request as a release's own Scheduler or AsyncScheduler played it, with made-up samples.
 
-    assert 0 <= pool.of(0) - plain.of(0) <= most_draft_blocks(tuple(layers), draft_tokens)
+    No draft token was accepted. Where windows are told, the prompt is no longer than one.
+    """
+
+    release: str
+    concurrent: bool
+    draft_tokens: int
+    lookahead: bool
+    block: int
+    window: int
+    prompt: int
+    answer: int
+    length: int
+    blocks: Sequence[int]
+    """Most blocks of full attention, and of the window."""
 
 
-def test_nothing_is_taken_where_nothing_is_guessed() -> None:
-    assert most_draft_blocks((group(16, None),), 0) == 0
+PLAYED = tuple(Played(*row) for row in json.loads(ROWS.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("release", ["0.19.0", "0.24.0", "0.28.0", "0.33.0"])
+def test_draft_tokens_have_the_blocks_that_the_release_s_scheduler_gives_them(release: str) -> None:
+    rows = [row for row in PLAYED if row.release == release]
+    differing = [(row, found) for row in rows if (found := peaks(row)) != tuple(row.blocks)]
+    assert not differing
+    assert sum(row.draft_tokens > 0 for row in rows) >= 40
+
+
+def peaks(row: Played) -> tuple[int, ...]:
+    drafts = (
+        Speculation("eagle" if row.lookahead else "ngram", row.draft_tokens) if row.draft_tokens else None
+    )
+    of = replace(
+        engine_config(row.release, 512, int(row.concurrent)), speculation=drafts, max_model_len=row.length
+    )
+    windows = (group(row.block, row.window),) if row.window else ()
+    request = admit((group(row.block, None), *windows), of, row.length, row.prompt, row.answer)
+    return tuple(counts.peak_decode_blocks for counts in request.groups)
+
+
+def test_the_first_chunk_has_room_for_the_draft_since_0_23() -> None:
+    # As played: 512 tokens in the first step before, 515 after.
+    for version, places in (("0.22.1", 512), ("0.23.0", 515), ("0.33.0", 515)):
+        of = replace(engine_config(version, 512), speculation=Speculation("eagle", 3))
+        request = admit((group(1, None),), of, 1300, 512, 1)
+        assert request.groups[0].peak_decode_blocks == places

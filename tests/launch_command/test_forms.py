@@ -27,6 +27,7 @@ SAID: Final[dict[str, Callable[[CommandReading], Any]]] = {
     "gpus": lambda reading: reading.launch.placement.gpus_per_node,
     "nodes": lambda reading: reading.launch.placement.nodes,
     "replicas": lambda reading: reading.launch.placement.replicas,
+    "devices": lambda reading: list(reading.launch.placement.devices),
     "gpu_name": lambda reading: reading.launch.placement.gpu_name,
     "unresolved": lambda reading: list(reading.launch.unresolved),
     "others": lambda reading: [line for line, _ in reading.others],

@@ -127,9 +127,8 @@ class Cluster:
             for process in processes:
                 process.start()
                 stack.callback(process.kill, signal.SIGTERM)
-            for port in self.ports:
-                wait_until_ready(port)
-            wait_until_ready(self.edge)
+            for port in (*self.ports, self.edge):
+                _wait_until_ready(port)
             yield
 
     async def killed(self) -> None:
@@ -138,7 +137,7 @@ class Cluster:
             process.kill()
             await asyncio.sleep(0.5)
             process.start()
-            await asyncio.to_thread(wait_until_ready, port)
+            await asyncio.to_thread(_wait_until_ready, port)
 
     async def rolled(self, program: Path) -> None:
         """Replace each replica in turn by a program of another version, in order."""
@@ -147,7 +146,7 @@ class Cluster:
             process.environment = {**self.environment, "PYTHONPATH": str(program)}
             process.cwd = program
             process.start()
-            await asyncio.to_thread(wait_until_ready, port)
+            await asyncio.to_thread(_wait_until_ready, port)
 
     async def restarted_database(self) -> None:
         """End every connection of PostgreSQL and refuse new ones for a while, as a restart does."""
@@ -200,6 +199,17 @@ class Cluster:
     async def _let_go(held: "list[asyncpg.Connection]") -> None:
         for each in held:
             await each.close()
+
+
+def _wait_until_ready(port: int) -> None:
+    """Wait for longer than for one service: eight processes start at once."""
+    for _ in range(5):
+        try:
+            wait_until_ready(port)
+        except TimeoutError:
+            continue
+        return
+    raise TimeoutError(f"nothing was ready on port {port}")
 
 
 def _children(pid: int) -> list[int]:
@@ -269,7 +279,7 @@ async def run(url: str, folder: Path, programs: Path, frozen: float, console: Co
         ("kill -9 of each replica", cluster.killed),
         ("upgrade to the next revision", lambda: cluster.rolled(program)),
         ("back to this revision", lambda: cluster.rolled(ROOT)),
-        ("PostgreSQL restarted", cluster.restarted_database),
+        ("PostgreSQL ends all connections and refuses new ones for 3 s", cluster.restarted_database),
         (f"PostgreSQL frozen for {frozen:g} s", lambda: cluster.frozen_database(frozen)),
         ("PostgreSQL out of connections", lambda: cluster.crowded_out(10)),
     ]

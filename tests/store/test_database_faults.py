@@ -65,6 +65,9 @@ async def test_refusals_of_the_server_have_their_reason(own_server: str) -> None
     async with opened(f"postgresql://weak@{host}/{url.rpartition('/')[2]}") as database:
         assert "permission denied for schema public (SQLSTATE 42501)" in await refused(database)
     await run(own_server, "DROP ROLE weak")
+    await run(own_server, f"ALTER DATABASE {url.rpartition('/')[2]} ALLOW_CONNECTIONS false")
+    async with opened(url) as database:
+        assert "not currently accepting connections (SQLSTATE 55000)" in await refused(database)
 
 
 async def test_too_many_connections(own_server: str) -> None:

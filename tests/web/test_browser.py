@@ -47,6 +47,7 @@ SCREENS: dict[str, tuple[str, dict[str, Any]]] = {
         "plan",
         {"model": "Qwen/Qwen3-8B", "find": "l4", "beside": ["l4-24gb", "auto", "l40s-48gb", "fp8"]},
     ),
+    "nowhere": ("plan", {"model": "deepseek-ai/DeepSeek-V3", "kv_cache_dtype": "int8_per_token_head"}),
     "problem": ("plan", {"model": "Qwen/Qwen3-8B", "gpu": "h1000"}),
     "log": ("log", {}),
 }

@@ -43,6 +43,7 @@ def question(link: str) -> dict[str, str]:
 def test_everybody_else_still_gets_json(client: TestClient, accept: str) -> None:
     answer = client.get("/plan", params=BFLOAT16, headers={"Accept": accept})
     assert answer.headers["content-type"] == "application/json"
+    assert "Accept" in answer.headers["vary"]
     assert answer.json()["plans"][0]["gpu"]["id"] == "rtx-3090-24gb"
 
 
@@ -157,6 +158,13 @@ def test_the_question_comes_back_in_the_form(page: Page) -> None:
             assert re.search(rf'name="{name}"[^>]*value="{re.escape(str(value))}"', html), name
     assert "<option selected>0.19.0</option>" in html
     assert "<option selected>auto</option>" in html
+
+
+def test_choices_that_are_not_listed_come_back_too(page: Page) -> None:
+    html = page(**{**BFLOAT16, "engine_version": "0.19", "kv_cache_dtype": "bfloat16"})
+    assert "<option selected>0.19</option>" in html
+    wrong = page(status=422, **{**BFLOAT16, "kv_cache_dtype": "fp9"})
+    assert "<option selected>fp9</option>" in wrong
 
 
 def test_blank_fields_are_left_out(page: Page) -> None:

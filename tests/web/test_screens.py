@@ -179,3 +179,15 @@ def test_without_a_workload_there_is_no_speed(page: Page) -> None:
     asked = {"model": "Qwen/Qwen3-32B", "gpu": "h100-sxm-80gb", "view": "speed"}
     assert "A speed needs a workload" in words(page(**asked))
     assert "A speed needs answers" in words(page(**asked, prompt_tokens=1000))
+
+
+def test_where_nothing_starts_the_reasons_are_said(client: TestClient, page: Page) -> None:
+    asked = {"model": "deepseek-ai/DeepSeek-V3", "kv_cache_dtype": "int8_per_token_head"}
+    plans = client.get("/plan", params=asked).json()["plans"]
+    html = page(**asked)
+    shown = words(html)
+    assert "It starts on no GPU type." in shown
+    for plan in plans:
+        error = plan["nearest_refused"]["error"]
+        assert " ".join((error["detail"] or error["message"]).split()) in shown
+        assert any(question(link).get("gpu") == plan["gpu"]["id"] for link in links(html))

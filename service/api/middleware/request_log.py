@@ -11,9 +11,11 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
 
 from service.api.metrics import Metrics
 from service.api.responses import problem_response
+from service.api.tracing import Tracing, describe, trace_id_of
 
 REQUEST_ID: Final = "X-Request-ID"
 UNMATCHED: Final = "unmatched"
@@ -27,10 +29,15 @@ class RequestLog:
     """Outermost middleware of the application."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, clock: Callable[[], float] = time.perf_counter
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        tracing: Tracing,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._app = app
         self._metrics = metrics
+        self._tracing = tracing
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,6 +47,23 @@ class RequestLog:
             return
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
+        if scope["path"] in PROBES:
+            await self._answer(scope, receive, send, request_id)
+            return
+        with self._tracing.request(scope) as span:
+            trace_id = trace_id_of(scope) if span is None else f"{span.get_span_context().trace_id:032x}"
+            ids = (
+                {"request_id": request_id}
+                if trace_id is None
+                else {"request_id": request_id, "trace_id": trace_id}
+            )
+            # In every line that is logged meanwhile, threads included.
+            with bound_contextvars(**ids):
+                status = await self._answer(scope, receive, send, request_id)
+            describe(span, scope["method"], _route(scope), status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> int:
+        """Pass a request on, and log it; return the status of its answer, 0 for none."""
         status = 0
 
         async def watched(message: Message) -> None:
@@ -54,15 +78,16 @@ class RequestLog:
         try:
             await self._app(scope, receive, watched)
         except Exception as error:
-            _log.exception("request failed", request_id=request_id, route=_route(scope))
+            _log.exception("request failed", route=_route(scope))
             if status:
                 raise
             await problem_response(Request(scope), error)(scope, receive, watched)
         finally:
             self._metrics.active_requests.dec()
-            self._record(scope, request_id, status, self._clock() - started)
+            self._record(scope, status, self._clock() - started)
+        return status
 
-    def _record(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         if scope["path"] in PROBES:
             return
         route = _route(scope)
@@ -72,7 +97,7 @@ class RequestLog:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # 503 is how a service that works refuses what is too much.
             level = _log.warning if status == HTTPStatus.SERVICE_UNAVAILABLE else _log.error
-        level("request", **fields, duration_ms=round(seconds * 1000, 3), request_id=request_id)
+        level("request", **fields, duration_ms=round(seconds * 1000, 3))
 
 
 def _request_id(scope: Scope) -> str:

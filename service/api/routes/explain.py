@@ -18,8 +18,10 @@ from service.api.work_lanes import WorkSize
 from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
-from service.application.text.explanation import render_explanation
+from service.application.text.engine_log import render_engine_log
+from service.application.text.explanation import render_explanation, understood
 from service.application.text.explanation_markdown import render_markdown
+from service.engines_compared.engine_logs import engine_log_of
 from service.startup_log.log import read_log
 
 router = APIRouter(tags=["explain"], route_class=LogRoute)
@@ -67,9 +69,14 @@ async def explain_log(
     text = condensed_log(request) or body.log
     long = not isinstance(text, str) or len(text) > LONG_LOG
     size = WorkSize.MEDIUM if long else WorkSize.SMALL
-    log = await run(lambda: read_log(text), size=size)
-    start = await log_request(log, body, services)
-    explanation = await run(lambda: start.explain(log), size=size)
+    step = request.app.state.tracing.step
+    with step("read the log"):
+        log = await run(lambda: read_log(text), size=size)
+        other = await run(lambda: engine_log_of(text), size=size)
+    with step("resolve"):
+        start = await log_request(log, body, services)
+    with step("explain"):
+        explanation = await run(lambda: start.explain(log), size=size)
     stored = None
     if operator is not None:
         sender, private = Sender(f"logs/{operator.name}", operator.id), HUB_TOKEN in request.headers
@@ -77,5 +84,7 @@ async def explain_log(
     if MARKDOWN in request.headers.get("accept", ""):
         return Response(render_markdown(explanation), media_type=MARKDOWN)
     if negotiated_format(request.headers.get("accept", "")) == "table":
+        if other is not None and not understood(explanation):
+            return text_response(render_engine_log(other))
         return text_response(render_explanation(explanation, stored))
-    return json_response(ExplanationAnswer.of(explanation, stored))
+    return json_response(ExplanationAnswer.of(explanation, stored, other))

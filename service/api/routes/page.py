@@ -107,7 +107,10 @@ async def get_plan_page(request: Request) -> Response:
         problem = problem_of(error, instance(request))
         faults = [parameter_at(each.pointer) for each in problem.errors or ()]
         page = problem_page(problem, question, _form(question, services, faults))
-        return _html(page, problem.status)
+        answer = _html(page, problem.status)
+        if problem.retry_after is not None:
+            answer.headers["Retry-After"] = str(problem.retry_after)
+        return answer
 
 
 async def get_drawing(request: Request) -> Response:

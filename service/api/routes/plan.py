@@ -152,15 +152,19 @@ async def _answer_engines(body: EngineBody, services: Services, run: Runner, for
 async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
     body: PlanBody, asked: Request, services: Services, metrics: Metrics, run: Runner, form: Format
 ) -> Response:
-    request = await plan_request(body, services)
+    step = asked.app.state.tracing.step
+    with step("resolve"):
+        request = await plan_request(body, services)
     calibration = services.probes.learned.current
 
     def answer() -> tuple[Response, Counter[Verdict]]:
-        plan = answer_plan_request(request, services)
+        with step("plan"):
+            plan = answer_plan_request(request, services)
         verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
-        if form != "json":
-            return text_response(plan_text(plan, form)), verdicts
-        return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
+        with step("write"):
+            if form != "json":
+                return text_response(plan_text(plan, form)), verdicts
+            return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
     response, verdicts = await run(
         answer, size=work_size(request, body.include), kind=_kind(request, body, form)

@@ -174,7 +174,9 @@ class EnginePlanAnswer(Output):
     """What an engine beside vLLM would do with a model on each GPU type."""
 
     kind: Literal["engine"] = Field(default="engine", description="That one engine beside vLLM was asked")
-    model: ModelAnswer = Field(description="The model and where its config comes from")
+    model: ModelAnswer | None = Field(
+        description="The model and where its config comes from; null for a GGUF file"
+    )
     plans: list[EngineGpuAnswer] = Field(
         description="The engine on each GPU type, in the order of the request"
     )
@@ -183,7 +185,7 @@ class EnginePlanAnswer(Output):
     def of(cls, compared: EnginesCompared) -> Self:
         """Describe the answers of one engine."""
         return cls(
-            model=answer_of(ModelAnswer, compared.question.request.model),
+            model=None if compared.model is None else answer_of(ModelAnswer, compared.model),
             plans=[EngineGpuAnswer.of_gpu(each) for each in compared.gpus],
         )
 
@@ -212,7 +214,9 @@ class EngineComparisonAnswer(Output):
     """Several engines side by side."""
 
     kind: Literal["engines"] = Field(default="engines", description="That several engines were asked")
-    model: ModelAnswer = Field(description="The model and where its config comes from")
+    model: ModelAnswer | None = Field(
+        description="The model and where its config comes from; null for a GGUF file"
+    )
     request_tokens: int | None = Field(
         description="Tokens of the requests that `requests_at_once` counts; null without a workload"
     )
@@ -224,10 +228,9 @@ class EngineComparisonAnswer(Output):
     @classmethod
     def of(cls, compared: EnginesCompared) -> Self:
         """Describe the answers of several engines."""
-        question = compared.question
         return cls(
-            model=answer_of(ModelAnswer, question.request.model),
-            request_tokens=question.request_tokens,
-            cache_bytes=question.cache_bytes,
+            model=None if compared.model is None else answer_of(ModelAnswer, compared.model),
+            request_tokens=compared.request_tokens,
+            cache_bytes=compared.cache_bytes,
             gpus=[GpuRowsAnswer.of(each) for each in compared.gpus],
         )

@@ -3,10 +3,12 @@
 from typing import Annotated, Any, Final, Self
 
 from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
-from service.application.schemas.base import Input, Output
+from service.application.schemas.base import Input, Output, optional
+from service.application.schemas.engine_log import EngineLogAnswer
 from service.application.schemas.flag_types import Name
 from service.application.schemas.flags import FlagsInput
 from service.application.schemas.plan import EngineAnswer
@@ -21,6 +23,7 @@ from service.application.schemas.plan_body import (
 from service.application.schemas.refusal import ErrorAnswer, FixAnswer
 from service.application.schemas.serve import ServeInput
 from service.calibration.from_logs import StoredLog
+from service.engines_compared.engine_logs import EngineLog
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
 
 MAX_LOG: Final = 4 << 20
@@ -257,10 +260,15 @@ class ExplanationAnswer(Output):
     )
     notes: list[str] = Field(description="What a person should know about the planned start")
     kept: StoredLogAnswer | None = Field(description="What was stored of the log; null unless `keep` is true")
+    other_engine: EngineLogAnswer | SkipJsonSchema[None] = optional(
+        "What the log says of llama.cpp, SGLang or TensorRT-LLM. Left out where it is none of theirs"
+    )
 
     @classmethod
-    def of(cls, explanation: Explanation, kept: StoredLog | None = None) -> Self:
-        """Read an explanation from the core's values."""
+    def of(
+        cls, explanation: Explanation, kept: StoredLog | None = None, other: EngineLog | None = None
+    ) -> Self:
+        """Read an explanation from the core's values; ``other``: the log of an engine beside vLLM."""
         log = explanation.log
         return cls(
             log=LogAnswer(
@@ -282,6 +290,7 @@ class ExplanationAnswer(Output):
             unmodelled=list(explanation.unmodelled),
             notes=list(explanation.notes),
             kept=None if kept is None else StoredLogAnswer.model_validate(kept),
+            other_engine=None if other is None else EngineLogAnswer.of(other),
         )
 
 

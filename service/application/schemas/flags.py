@@ -226,6 +226,12 @@ class FlagsInput(Input):
     all2all_backend: Name | None = Field(
         default=None, description="How tokens are sent to experts on other ranks; null: the default"
     )
+    max_num_partial_prefills: Tokens | None = Field(
+        default=None, description="Requests whose prompts are computed in pieces, up to 0.26.0; null: 1"
+    )
+    max_long_partial_prefills: Tokens | None = Field(
+        default=None, description="Requests with long prompts among them, up to 0.26.0; null: 1"
+    )
     moe_backend: Name | None = Field(
         default=None, description="Kernel that computes routed experts; null: the release chooses"
     )

@@ -62,7 +62,7 @@ def as_json(tree: object) -> bytes:
     Raises:
         orjson.JSONEncodeError: an integer has more than 64 bits.
     """
-    return orjson.dumps(tree, default=_fragment)
+    return orjson.dumps(tree, default=_fragment, option=orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
 def as_answer(schema: type[Answer], tree: object) -> Answer:

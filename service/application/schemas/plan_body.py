@@ -136,6 +136,16 @@ Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 PriceKindName = Literal["on_demand", "spot", "reserved", "total_cost_of_ownership"]
 PRICE_KIND: Final = "on_demand"
 MAX_PRICES: Final = 256
+MAX_MEASURED: Final = 64
+
+
+class MeasuredInput(Input):
+    """The time of a token, measured on the start that is planned."""
+
+    concurrent_requests: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
+        description="Requests at the same time"
+    )
+    tpot_ms: Milliseconds = Field(description="Median value of the time between two tokens, in milliseconds")
 
 
 class WorkloadInput(Input):
@@ -163,6 +173,11 @@ class WorkloadInput(Input):
         default=0,
         description="Tokens at the start of all prompts that are alike: they are found in the cache and not "
         "computed again",
+    )
+    measured: Annotated[list[MeasuredInput], Field(max_length=MAX_MEASURED)] = Field(
+        default_factory=list,
+        description="What `vllm bench serve` measured of this very start with such prompts and answers: two "
+        "concurrencies move the speed at others between them. With `search` false alone",
     )
 
 

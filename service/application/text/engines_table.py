@@ -43,8 +43,7 @@ def engines_text(compared: EnginesCompared, form: TextFormat, options: TextOptio
 
 
 def _tables(compared: EnginesCompared, options: TextOptions) -> Iterator[str]:
-    question = compared.question
-    yield f"{question.request.model.id}: {_budget(question.cache_bytes)}{_length(question.request_tokens)}"
+    yield f"{compared.name}: {_budget(compared.cache_bytes)}{_length(compared.request_tokens)}"
     for gpu in compared.gpus:
         yield ""
         yield f"{gpu.gpu.name} ({gpu.gpu.id}){'' if gpu.count is None else f', {gpu.count} of it'}"

@@ -6,6 +6,7 @@ from typing import Final
 
 from service.advisor.fixes import nearest_refused
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
+from service.advisor.speed_words import number
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
@@ -47,6 +48,8 @@ COLUMNS: Final = (
     Column("context", spare=3),
     Column("tokens"),
     Column("concurrency"),
+    Column("tok/s", spare=3),
+    Column("ms/token", spare=4),
     Column("block", spare=2),
     Column("KV GiB", spare=1),
 )
@@ -222,7 +225,7 @@ def _equal(one: Refusal | None, other: Refusal | None) -> bool:
 
 def _row(alike: Sequence[Candidate]) -> dict[str, str]:
     candidate = alike[0]
-    cache, memory = candidate.kv_cache, candidate.memory
+    cache, memory, speed = candidate.kv_cache, candidate.memory, candidate.speed
     names = [dtype_words(candidate)] if len(alike) == 1 else [each.kv_cache_dtype for each in alike]
     method = candidate.flags.quantization
     weights = () if method is None else (f"{method} weights",)
@@ -236,6 +239,8 @@ def _row(alike: Sequence[Candidate]) -> dict[str, str]:
         "context": f"{cache.max_model_len:,}" if cache else "-",
         "tokens": "-" if candidate.all_tokens is None else f"{candidate.all_tokens:,}",
         "concurrency": "-" if candidate.all_requests is None else f"{candidate.all_requests:.2f}x",
+        "tok/s": "" if speed is None else f"~{number(speed.output_tokens_per_second.middle)}",
+        "ms/token": "" if speed is None else f"~{number(speed.tpot_ms.middle)}",
         "block": str(candidate.block_size or "-"),
         "KV GiB": gib_text(memory.available_kv.bytes) if memory else "-",
     }

@@ -71,6 +71,14 @@ def _pooling() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(words) for name, words in found.items()}
 
 
+def stores_nothing(class_name: str) -> bool:
+    """Whether a pooling model is an encoder, for which the engine keeps no KV cache (``pooling.toml``)."""
+    known = _pooling()
+    return class_name.startswith(known["encoder_prefixes"]) or any(
+        word in class_name for word in known["encoder_words"]
+    )
+
+
 def pools(class_name: str) -> bool:
     """Whether a class without a reader is one of models that return vectors or scores (``pooling.toml``)."""
     known = _pooling()

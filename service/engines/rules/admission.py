@@ -30,6 +30,8 @@ class AdmissionRules:
     """Whether the bound on a window's blocks also holds for every later step, whose blocks beyond it are
     then taken without being counted.
     """
+    first_chunk_lookahead: bool
+    """Whether the first chunk of a prompt needs room for the tokens that the draft writes after it."""
     states_pile_up: bool
     """Whether states at the ends of blocks stay until the request ends, when a step reads several blocks
     and another is in flight.

@@ -50,6 +50,10 @@ class BatchRules:
     """Models that run on the V2 model runner: `all`, `dense` ones without recurrent layers, or by
     class.
     """
+    partial_prefills_refusal: str | None
+    """What the engine says where several prompts are to be computed piece by piece at once; empty: it starts
+    its older engine.
+    """
     expert_batches: Mapping[str, int]
     """Default max_num_batched_tokens by the way in which tokens are sent to experts of other replicas."""
     v2_model_runner_lacks: Mapping[str, str]

@@ -13,6 +13,7 @@ import tarfile
 import venv
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 from typing import Any, Final
@@ -22,9 +23,11 @@ from rich.console import Console
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engine_plans.engine_plan import EngineRefused
+from service.hub.gguf import MOST_HEADER_BYTES, GgufHeader, read_gguf_header
 from service.hub.snapshot import BundledSnapshot
 from service.llama_cpp.builds import build_named
 from service.llama_cpp.device_layout import layer_split
+from service.llama_cpp.gguf_model import gguf_model
 from service.llama_cpp.largest_context import cache_demand
 from service.llama_cpp.log_lines import CacheLog
 from service.llama_cpp.model_layers import LlamaModel, llama_model
@@ -164,6 +167,11 @@ def theirs(text: str) -> Iterator[tuple[str, list[str]]]:
             )
 
 
+def header_has_experts(header: GgufHeader) -> bool:
+    """Whether a file has experts: those of the written files are fewer than the configs'."""
+    return any(key.endswith(".expert_count") for key in header.values)
+
+
 def main(folder: Path, contexts: int, seed: int) -> int:
     """Compare; return the number of differences."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -171,6 +179,13 @@ def main(folder: Path, contexts: int, seed: int) -> int:
     models = configs()
     for name, config in models.items():
         model = llama_model(read_architecture(read_document(config)))
+        with (folder / f"{name}.gguf").open("rb") as file:
+            header = read_gguf_header(file.read(MOST_HEADER_BYTES))
+        if gguf_model(header.values, header.tensor_bytes).model != replace(
+            model, has_experts=header_has_experts(header)
+        ):
+            CONSOLE.print(f"{name}: the file's header and the config give different layers")
+            counts["differences"] += 1
         flags = [draw(chance) for _ in range(-(-contexts // len(models)))]
         asks = "\n".join(map(asked, flags)) + "\n"
         done = run([probe, folder / f"{name}.gguf"], input=asks, capture_output=True, text=True, check=False)

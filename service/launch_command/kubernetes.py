@@ -1,0 +1,103 @@
+"""Starts in Kubernetes objects."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from service.launch_command.document_values import (
+    MAX_VISITED,
+    Document,
+    container_gpus,
+    gpu_name_of,
+    list_of,
+    mapping_of,
+    text_of,
+    variables_of,
+    whole_of,
+    words_of,
+)
+from service.launch_command.kserve import inference_service_starts, predictor_model, predictor_starts
+from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
+from service.launch_command.production_stack import runtime_starts
+from service.launch_command.starts import argv_starts, entrypoint_start
+
+
+def kubernetes_starts(document: Document) -> Iterator[Invocation]:
+    """Yield the starts of a Kubernetes object: of every container in it, whatever object holds the container.
+
+    Replicas and nodes come from the object: ``replicas``, and ``size`` of a LeaderWorkerSet.
+    """
+    kind = str(document.get("kind", ""))
+    spec = mapping_of(document.get("spec"))
+    if kind == "LLMInferenceService":
+        yield from inference_service_starts(spec)
+        return
+    if kind == "VLLMRuntime":
+        yield from runtime_starts(spec)
+        return
+    model = predictor_model(spec)
+    if kind == "InferenceService" and model is not None:
+        yield from predictor_starts(spec, model)
+        return
+    form = (
+        LaunchForm.KSERVE
+        if kind in {"InferenceService", "ServingRuntime", "ClusterServingRuntime"}
+        else LaunchForm.KUBERNETES
+    )
+    for pod, path in _pods(document):
+        yield from _pod_starts(pod, form, _placement_of(document, path))
+
+
+def _pods(document: Document) -> Iterator[tuple[Document, tuple[str, ...]]]:
+    """Yield every mapping that has containers, with the keys that lead to it."""
+    waiting: deque[tuple[Any, tuple[str, ...]]] = deque([(document, ())])
+    visited = 0
+    while waiting and visited < MAX_VISITED:
+        value, path = waiting.popleft()
+        visited += 1
+        if isinstance(value, dict):
+            if isinstance(value.get("containers"), list):
+                yield value, path
+            waiting.extend(
+                (each, (*path, str(key))) for key, each in value.items() if isinstance(each, dict | list)
+            )
+        elif isinstance(value, list):
+            waiting.extend((each, path) for each in value if isinstance(each, dict))
+
+
+def _placement_of(document: Document, path: tuple[str, ...]) -> Placement:
+    replicas, nodes, inside = None, None, document
+    for key in path:
+        inside = mapping_of(inside.get(key))
+        replicas = whole_of(inside.get("replicas")) if "replicas" in inside else replicas
+        if key == "leaderWorkerTemplate":
+            nodes = whole_of(inside.get("size"))
+    return Placement(nodes=nodes, replicas=replicas)
+
+
+def _pod_starts(pod: Document, form: LaunchForm, placement: Placement) -> Iterator[Invocation]:
+    gpu_name = gpu_name_of(pod)
+    for container in map(mapping_of, list_of(pod.get("containers"))):
+        environment = variables_of(container.get("env"))
+        for start in _container_starts(container, environment, form):
+            own = replace(
+                placement,
+                gpus_per_node=container_gpus(container) or start.placement.gpus_per_node,
+                gpu_name=gpu_name,
+            )
+            yield replace(start, placement=own)
+
+
+def _container_starts(
+    container: Document, environment: Mapping[str, Word], form: LaunchForm
+) -> Iterator[Invocation]:
+    image = text_of(container.get("image")) or ""
+    program, arguments = (
+        words_of(container.get("command"), environment),
+        words_of(container.get("args"), environment),
+    )
+    if program:
+        yield from argv_starts((*program, *arguments), environment, form, image=image or None)
+    elif image or arguments:
+        yield from entrypoint_start(arguments, environment, form, image)
