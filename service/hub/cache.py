@@ -16,8 +16,6 @@ from dataclasses import astuple, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from service.hub.retries import retry
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -221,9 +219,20 @@ def _is_locked(error: Exception) -> bool:
     )
 
 
-# While another process makes the file, SQLite refuses the change to a write-ahead log without waiting.
-@retry(on=_is_locked, attempts=None, timeout=BUSY_SECONDS, wait_initial=0.01, wait_max=0.1)
 def _open(path: str) -> sqlite3.Connection:
+    """Open the file; while another process makes it, SQLite refuses a write-ahead log without waiting."""
+    try:
+        return _open_once(path)
+    except sqlite3.OperationalError as error:
+        if not _is_locked(error):
+            raise
+    from service.hub.retries import retry  # noqa: PLC0415 - only a locked file needs it
+
+    opened = retry(on=_is_locked, attempts=None, timeout=BUSY_SECONDS, wait_initial=0.01, wait_max=0.1)
+    return opened(_open_once)(path)
+
+
+def _open_once(path: str) -> sqlite3.Connection:
     # One thread opens, uses and closes it, except at the end of the process.
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:

@@ -34,7 +34,8 @@ BODY_TOO_LARGE: Final = ProblemType(
     "body-too-large",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "The body is too large",
-    "A body has at most 17 MiB, 262,144 values, and 100,000 objects and lists, its config.json included.",
+    "A JSON body has at most 17 MiB, 262,144 values, and 100,000 objects and lists, its config.json "
+    "included. A log that is the whole body, as text/plain, has at most 64 MiB.",
 )
 ADDRESS_TOO_LONG: Final = ProblemType(
     "address-too-long",
