@@ -202,3 +202,31 @@ def test_shares_of_devices_that_there_are_not_are_passed_over() -> None:
     assert plan.figures is not None
     assert equal.figures is not None
     assert (plan.gpus, plan.figures.cache_bytes) == (2, equal.figures.cache_bytes)
+
+
+def test_weights_that_do_not_fit_end_the_loading() -> None:
+    """31 billion weights of 16 bits on two GPUs of 24 GB: pools are never divided, so none has a size."""
+    for engine in (sglang(), tensorrt()):
+        (plan,) = compared(engine, gpu="rtx-3090-24gb", cache_bytes=None).plans
+        assert plan.figures is None
+        assert plan.refusal is not None
+        assert plan.refusal.startswith("CUDA out of memory while the weights are loaded")
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("0.5.10", "Not enough memory. Please try to increase --mem-fraction-static."),
+        ("0.5.20", "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static."),
+        ("0.5.23", "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static."),
+    ],
+)
+def test_a_fraction_that_the_weights_fill_is_refused_in_the_words_of_the_release(
+    release: str, said: str
+) -> None:
+    """Words of the wheels: MemoryPoolConfig in 0.5.10, KVCacheConfigurator in 0.5.20 and 0.5.23."""
+    name, rules = release_named(release)
+    engine = SglangAsked(name, rules, SglangArgs(mem_fraction_static=0.3))
+    (plan,) = compared(engine, gpu="h100-sxm-80gb", cache_bytes=None).plans
+    assert plan.figures is None
+    assert plan.refusal == said
