@@ -251,7 +251,7 @@ def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
 PLAYED = stored()
 
 
-@pytest.mark.parametrize("release", ["0.19.0", "0.24.0", "0.28.0", "0.33.0"])
+@pytest.mark.parametrize("release", ["0.19.0", "0.24.0", "0.28.0", "0.32.0", "0.33.0"])
 def test_draft_tokens_have_the_blocks_that_the_release_s_scheduler_gives_them(release: str) -> None:
     rows = [row for row in PLAYED if row.release == release]
     differing = [(row, found) for row in rows if (found := peaks(row)) != tuple(row.blocks)]
