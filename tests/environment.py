@@ -5,8 +5,8 @@ from typing import Final
 
 from coverage import Coverage
 
-PREFIXES: Final = ("DRYSERVE_", "HF_", "HUGGING_FACE_", "HUGGINGFACE_")
-"""Of the service's own settings, and of the Hub's own tools, which read theirs when they are imported."""
+PREFIXES: Final = ("DRYSERVE_", "HF_", "OTEL_", "HUGGING_FACE_", "HUGGINGFACE_")
+"""Of the service's own settings, and of tools that read theirs: the Hub's, and OpenTelemetry's."""
 NAMES: Final = frozenset(
     {"XDG_CACHE_HOME", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM_PROGRAM"}
 )

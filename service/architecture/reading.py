@@ -15,7 +15,14 @@ from service.architecture.quantization import read_quantization, unnamed_quantiz
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
-from service.architecture.readers.registry import FAMILIES, KNOWN, pools, stores_nothing, unmodelled
+from service.architecture.readers.registry import (
+    FAMILIES,
+    KNOWN,
+    decoder_of,
+    pools,
+    stores_nothing,
+    unmodelled,
+)
 from service.architecture.rotary import read_rotary_tables
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
@@ -43,6 +50,11 @@ NO_CACHE: Final = (
     "; it is an encoder, for which the engine keeps no KV cache: its weights and one batch are all"
 )
 """What is said beside it of an encoder."""
+SAME_CACHE: Final = (
+    "; its layers are those of {decoder}: unless its config sets is_causal to false, a plan with that class "
+    "in `architectures` has the same KV cache per token, and counts the output layer instead of a small head"
+)
+"""What is said beside it of a decoder."""
 
 
 class UnknownArchitecture(ValueError):
@@ -62,12 +74,20 @@ class UnknownArchitecture(ValueError):
             super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
             return
         if pools(class_name):
-            self.reason = POOLING + (NO_CACHE if stores_nothing(class_name) else "")
+            self.reason = POOLING + _cache_of(class_name)
             super().__init__(f"the architecture {quoted(class_name)} {self.reason}")
             return
         self.nearest = nearest(class_name, KNOWN, cutoff=0.5)
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""
         super().__init__(f"the architecture {quoted(class_name)} is not known{hint}")
+
+
+def _cache_of(class_name: str) -> str:
+    """Return what is known of a pooling model's KV cache."""
+    if stores_nothing(class_name):
+        return NO_CACHE
+    decoder = decoder_of(class_name)
+    return "" if decoder is None else SAME_CACHE.format(decoder=decoder)
 
 
 def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -9,14 +9,10 @@ from typing import Any, NoReturn
 import typer
 
 from service.advisor.plan_types import Verdict
-from service.application.engine_requests import (
-    asked_engines,
-    engines_answer,
-    engines_question,
-    read_any_body,
-)
+from service.application.any_engine import answer_of_engines, any_question
+from service.application.engine_requests import engines_answer, read_any_body
 from service.application.errors import InvalidRequest
-from service.application.plan_requests import chosen_gpus
+from service.application.gguf_requests import question_of, read_model
 from service.application.schemas.engine_body import EngineBody, LlamaBody
 from service.application.schemas.plan_body import Format
 from service.application.text.engines_table import engines_text
@@ -24,15 +20,13 @@ from service.application.text.layout import TextOptions
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
 from service.cli.settings_of_host import host_settings
-from service.engines_compared.comparison import EnginesCompared, compare_engines, verdict_of
-from service.engines_compared.engine_choice import LlamaAsked
-from service.engines_compared.gguf_plan import GgufQuestion, plan_gguf
+from service.engines_compared.comparison import EnginesCompared, verdict_of
+from service.engines_compared.gguf_plan import plan_gguf
 from service.gpus.catalog import gpu_catalog
 from service.hub.fetched_config import FetchedConfig
 from service.hub.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf_header
-from service.llama_cpp.gguf_model import gguf_model
+from service.hub.gguf_name import GgufName
 from service.llama_cpp.llama_source import FileSource
-from service.llama_cpp.model_layers import NotConverted, UnmodelledLayers
 from service.plan_services import build_plan_services
 
 
@@ -62,6 +56,11 @@ def is_gguf_file(model: str) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
+def is_gguf_on_hub(model: str) -> bool:
+    """Whether a text names GGUF weights on the Hub: a quantization or a file of a repository."""
+    return GgufName.of(model) is not None and not Path(model).expanduser().exists()
+
+
 def _is_file(body: EngineBody) -> bool:
     return isinstance(body, LlamaBody) and body.model is not None and is_gguf_file(body.model)
 
@@ -76,19 +75,12 @@ def _ask_of_file(body: EngineBody) -> EnginesCompared:
     try:
         with path.open("rb") as file:
             header = read_gguf_header(file.read(MOST_HEADER_BYTES))
-        model = gguf_model(header.values, header.tensor_bytes)
-    except (HeaderTruncated, InvalidHeader, NotConverted, UnmodelledLayers) as error:
+    except (HeaderTruncated, InvalidHeader) as error:
         raise InvalidRequest(
             [("/model", f"cannot be planned: {str(error) or 'it ends within its header'}")]
         ) from error
-    gpus, counts = chosen_gpus(body.gpus, gpu_catalog())
-    (server,) = asked_engines(body)
-    if not isinstance(server, LlamaAsked):
-        raise TypeError(type(server))
-    pairs = tuple(zip(gpus, counts or (None,) * len(gpus), strict=True))
-    work = body.workload
-    tokens = None if work is None else work.prompt_tokens + work.output_tokens
-    return plan_gguf(GgufQuestion(FileSource(model, str(path)), server, pairs, body.cache_bytes, tokens))
+    source = FileSource(read_model(header), str(path), ("-m", str(path)))
+    return plan_gguf(question_of(body, source, gpu_catalog()))
 
 
 async def _ask(body: EngineBody, local: FetchedConfig | None) -> EnginesCompared:
@@ -97,10 +89,10 @@ async def _ask(body: EngineBody, local: FetchedConfig | None) -> EnginesCompared
         if local is not None:
             services = replace(services, models=services.models.with_local(local))
         try:
-            question = await engines_question(body, services)
+            question = await any_question(body, services)
         finally:
             await services.models.close()
-    return compare_engines(question)
+    return answer_of_engines(question)
 
 
 def _exit_code(compared: EnginesCompared) -> ExitCode:

@@ -84,10 +84,11 @@ def plan(  # noqa: PLR0913 - one for each option
         document |= _asked(words or [], command_file)
         if "engines" in document or "name" in document.get("engine", {}):
             # Most plans are of vLLM and need none of the other engines' modules.
-            from service.cli.engines import is_gguf_file, print_engines  # noqa: PLC0415
+            from service.cli.engines import is_gguf_file, is_gguf_on_hub, print_engines  # noqa: PLC0415
 
             given = document.get("model")
-            local = None if given is None or config or is_gguf_file(given) else _local(given)
+            is_gguf = given is not None and (is_gguf_file(given) or is_gguf_on_hub(given))
+            local = None if given is None or config or is_gguf else _local(given)
             print_engines(document, local, format, TextOptions(width()))
         local = None if config or "model" not in document else _local(document["model"])
         answer = asyncio.run(_answer(document, host_settings(), local))

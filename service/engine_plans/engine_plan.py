@@ -4,10 +4,12 @@ Every engine counts its cache in its own way. `CacheFigures` has the figures tha
 them, beside the engine's own count and what that count means.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from service.memory.budget_types import Basis, Estimate
+from service.units import gib_text
 
 
 class EngineRefused(ValueError):
@@ -56,6 +58,22 @@ class BudgetTerm:
 
     name: str
     estimate: Estimate
+
+
+def loading_refusal(terms: Sequence[BudgetTerm]) -> str | None:
+    """Return what ends the loading of weights that are larger than the free memory; ``None`` where they fit.
+
+    ``terms`` begin with the free memory and the weights; there are none where the cache's bytes were given.
+    """
+    if not terms:
+        return None
+    free, weights = terms[0].estimate.bytes, terms[1].estimate.bytes
+    if weights < free:
+        return None
+    return (
+        f"CUDA out of memory while the weights are loaded: {gib_text(weights)} GiB on each GPU, of which "
+        f"{gib_text(free)} GiB are free"
+    )
 
 
 @dataclass(frozen=True, slots=True)

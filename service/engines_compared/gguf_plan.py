@@ -29,7 +29,7 @@ def plan_gguf(question: GgufQuestion) -> EnginesCompared:
     """Return what the server does on each GPU type."""
     found = (GpuComparison(gpu, count, (_on_gpu(question, gpu, count),)) for gpu, count in question.gpus)
     tokens = question.request_tokens
-    return EnginesCompared(question.source.path, None, question.cache_bytes, tokens, tuple(found))
+    return EnginesCompared(question.source.name, None, question.cache_bytes, tokens, tuple(found))
 
 
 def _on_gpu(question: GgufQuestion, gpu: GpuType, count: int | None) -> EnginePlan:

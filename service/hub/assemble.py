@@ -76,7 +76,8 @@ def _missing(model_id: str, info: ModelInfo) -> ConfigNotFound | NotATextModel:
     if info.pipeline or info.task is not None:
         return NotATextModel(model_id, info.task)
     gguf = info.files is not None and any(map(is_gguf, info.files))
-    return ConfigNotFound(model_id, CONFIG, "; its weights are GGUF files" if gguf else "")
+    remark = "; its weights are GGUF files, which are planned for llama.cpp alone" if gguf else ""
+    return ConfigNotFound(model_id, CONFIG, remark, has_ggufs=gguf)
 
 
 def _bytes_of(counts: Mapping[str, int] | None) -> int | None:

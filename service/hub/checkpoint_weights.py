@@ -18,13 +18,8 @@ from service.hub.errors import (
     HubError,
     HubTimedOut,
 )
-from service.hub.gguf import (
-    FIRST_BYTES,
-    MOST_HEADER_BYTES,
-    HeaderTruncated,
-    InvalidHeader,
-    read_gguf,
-)
+from service.hub.gguf import read_gguf
+from service.hub.gguf_headers import parsed_beginning
 from service.hub.safetensors import (
     FIRST_SPAN,
     LENGTH_BYTES,
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.hub.credential import Credential
+    from service.hub.gguf_name import GgufName
     from service.hub.model_info import ModelInfo
     from service.hub.repositories import Repositories
 
@@ -90,6 +86,14 @@ def no_weights(model_id: str, info: ModelInfo, file: str | None) -> ConfigNotFou
     ggufs = [name for name in info.files or () if is_gguf(name)]
     remark = f"; name one of its GGUF files: {', '.join(ggufs[:GGUFS_LISTED])}" if ggufs else ""
     return ConfigNotFound(model_id, "weights that can be read", remark)
+
+
+def no_gguf(name: GgufName, info: ModelInfo) -> ConfigNotFound:
+    """Return the error for a name of GGUF weights that no file has; it lists the files to choose from."""
+    ggufs = [file for file in info.files or () if is_gguf(file)]
+    remark = f"; its GGUF files: {', '.join(ggufs[:GGUFS_LISTED])}" if ggufs else ""
+    wanted = "GGUF file" if name.tag is None else f"GGUF file of {name.tag}"
+    return ConfigNotFound(name.model_id, wanted if name.file is None else ascii(name.file), remark)
 
 
 async def read_weights(
@@ -176,15 +180,4 @@ async def _safetensors(
 async def _gguf(
     repositories: Repositories, credential: Credential, place: tuple[str, str], file: str
 ) -> HeaderTensors:
-    beginning, needed = b"", FIRST_BYTES
-    while True:
-        more = await _span(repositories, credential, place, file, (len(beginning), needed - 1))
-        beginning += more
-        try:
-            return await asyncio.to_thread(read_gguf, beginning)
-        except HeaderTruncated:
-            if len(beginning) < needed or needed >= MOST_HEADER_BYTES:
-                raise ConfigNotJson(place[0], file, "the file ends within its header") from None
-            needed *= 2
-        except InvalidHeader as error:
-            raise ConfigNotJson(place[0], file, str(error)) from None
+    return await parsed_beginning(repositories, credential, place, file, read_gguf)

@@ -38,7 +38,7 @@ class FolderWithoutModel(HubError):
 
 
 class GgufNotPlanned(HubError):
-    """A file in GGUF's format: its weights can be counted, but its layers are not read."""
+    """A file in GGUF's format, for an engine that does not load it."""
 
 
 class InvalidHubToken(HubError):
@@ -83,11 +83,16 @@ class ModelNotFound(HubError):
 
 
 class ConfigNotFound(ModelNotFound):
-    """The model exists, but its repository has no such file."""
+    """The model exists, but its repository has no such file.
 
-    def __init__(self, model_id: str, file: str, remark: str = "") -> None:
+    Attributes:
+        has_ggufs: whether it holds weights in GGUF's format instead.
+    """
+
+    def __init__(self, model_id: str, file: str, remark: str = "", *, has_ggufs: bool = False) -> None:
         super().__init__(model_id, f"the repository of {model_id} has no {file}{remark}")
         self.file = file
+        self.has_ggufs = has_ggufs
 
 
 class NotATextModel(HubError):

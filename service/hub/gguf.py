@@ -27,6 +27,7 @@ _ARRAY: Final = 9
 _NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MOST_DIMENSIONS: Final = 8
 _MOST_NAME: Final = 1 << 16
+_TOKENS: Final = "tokenizer.ggml.tokens"
 
 BLOCKS: Final = {
     0: ("F32", 1, 4),
@@ -206,10 +207,12 @@ class GgufHeader:
     Attributes:
         values: entries by name, such as `llama.block_count`; lists of texts and long lists are left out.
         tensor_bytes: bytes of each tensor by name.
+        vocabulary: how many tokens the list of tokens has; 0 without one.
     """
 
     values: Mapping[str, Value]
     tensor_bytes: Mapping[str, int]
+    vocabulary: int = 0
 
 
 def read_gguf_header(beginning: bytes) -> GgufHeader:
@@ -224,8 +227,11 @@ def read_gguf_header(beginning: bytes) -> GgufHeader:
     data.skip(len(_MAGIC) + struct.calcsize("<I"))
     tensors, entries = data.number("Q"), data.number("Q")
     values: dict[str, Value] = {}
+    vocabulary = 0
     for _ in range(entries):
         name, kind = data.text(), data.number("I")
+        if name == _TOKENS and kind == _ARRAY:
+            vocabulary = struct.unpack_from("<Q", beginning, data.at + struct.calcsize("<I"))[0]
         value = _value(data, kind)
         if value is not None:
             values[name] = value
@@ -236,7 +242,7 @@ def read_gguf_header(beginning: bytes) -> GgufHeader:
         _, block, size = BLOCKS[data.number("I")]
         data.skip(8)
         sizes[name] = elements // block * size
-    return GgufHeader(values, sizes)
+    return GgufHeader(values, sizes, vocabulary)
 
 
 def _value(data: _ByteReader, kind: int) -> Value | None:

@@ -17,7 +17,9 @@ from service.hub.allowed_files import MOST_WEIGHT_FILES
 from service.hub.assemble import INDEXES, assemble, files_to_fetch
 from service.hub.cache import HubCache
 from service.hub.checkpoint_weights import (
+    FILES_AT_ONCE,
     Weights,
+    no_gguf,
     no_weights,
     read_weights,
     weight_files,
@@ -35,6 +37,8 @@ from service.hub.errors import (
     HubUnreachable,
 )
 from service.hub.fetched_config import CONFIG, PARAMS, FetchedConfig
+from service.hub.gguf_headers import MOST_PARTS, GgufOnHub, gguf_header, whole_header
+from service.hub.gguf_name import projector_of
 from service.hub.limits import DEFAULT_LIMITS, TransferLimits
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 from service.hub.negative_cache import NegativeCache
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from service.hub.gguf import GgufHeader
+    from service.hub.gguf_name import GgufName
     from service.hub.model_info import ModelInfo
     from service.hub.requests import HubRequest
     from service.hub.transfer import Download, Transfer
@@ -188,6 +194,50 @@ class HubClient:
                 self._negative_cache.store(key, error)
             raise
         return info.commit, weights
+
+    async def gguf(
+        self, name: GgufName, revision: str | None = None, credential: Credential | None = None
+    ) -> GgufOnHub:
+        """Read the header of a model in GGUF's format, all its files within `Limits.total_seconds`.
+
+        Raises:
+            HubError: the repository has no such model, or a header could not be fetched or read.
+        """
+        revision = DEFAULT_REVISION if revision is None else revision
+        model_id = name.model_id
+        check_model_id(model_id)
+        check_revision(model_id, revision)
+        effective = self._credential if credential is None else credential
+        try:
+            async with asyncio.timeout(self._limits.total_seconds):
+                info = await self._repositories.info(effective, model_id, revision)
+                listed = info.files or ()
+                files = name.files(listed)
+                if info.commit is None or not 0 < len(files) <= MOST_PARTS:
+                    raise no_gguf(name, info)
+                place = (model_id, info.commit)
+                headers = await self._gguf_headers(effective, place, files)
+        except TimeoutError:
+            raise HubTimedOut(model_id) from None
+        return GgufOnHub(info.commit, files, whole_header(headers), projector_of(listed))
+
+    async def _gguf_headers(
+        self, credential: Credential, place: tuple[str, str], files: tuple[str, ...]
+    ) -> list[GgufHeader]:
+        key = (credential.owner, *place, files, "gguf")
+        self._negative_cache.check(key)
+        parallel = asyncio.Semaphore(FILES_AT_ONCE)
+
+        async def read(file: str) -> GgufHeader:
+            async with parallel:
+                return await gguf_header(self._repositories, credential, place, file)
+
+        try:
+            return await _together(*map(read, files))
+        except HubError as error:
+            if not isinstance(error, HubTimedOut | HubRateLimited):
+                self._negative_cache.store(key, error)
+            raise
 
     async def _in_time(self, credential: Credential, model_id: str, revision: str) -> FetchedConfig:
         key = (credential.owner, model_id, revision)

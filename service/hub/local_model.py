@@ -99,6 +99,6 @@ def _gguf(given: str, path: Path) -> GgufNotPlanned:
     return GgufNotPlanned(
         given,
         f"the weights in {given} take {tensors.total_bytes:,} bytes ({gib_text(tensors.total_bytes)} GiB: "
-        f"{kinds}), in {tensors.count:,} tensors. Its layers are not read yet, so there is no plan: plan the "
-        "model that it was made from, by its id or with --config, for the cache of the same layers",
+        f"{kinds}), in {tensors.count:,} tensors. vLLM 0.24 and later do not load it: plan it with --engine "
+        "llama.cpp, or the model that it was made from, by its id or with --config",
     )

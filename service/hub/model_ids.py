@@ -39,7 +39,10 @@ def check_model_id(model_id: str) -> None:
         rule = "it is a path, which only the command line reads; send the model's config.json as `config`"
         raise InvalidModelId(model_id, rule)
     if _GGUF_FILE.search(model_id):
-        rule = "it names a GGUF file, which is not planned; give the model that it was made from"
+        rule = (
+            "it names a GGUF file, which is planned for llama.cpp alone (`engine.name`, --engine); for other "
+            "engines give the model that it was made from"
+        )
         raise InvalidModelId(model_id, rule)
     if not _follows_the_hubs_rules(model_id):
         rule = "give 'organisation/name' in letters, digits, '-', '_' and '.', without '--' or '..'"

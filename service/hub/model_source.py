@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from service.hub.checkpoint_weights import Weights
     from service.hub.credential import Credential
     from service.hub.fetched_config import FetchedConfig
+    from service.hub.gguf_headers import GgufOnHub
+    from service.hub.gguf_name import GgufName
     from service.hub.hub_client import HubClient
     from service.hub.snapshot import BundledSnapshot
 
@@ -120,6 +122,21 @@ class ModelSource:
                 f"this service works offline (HF_HUB_OFFLINE is set) and has no weights of {model_id}",
             )
         return await self._client.weights(model_id, revision, self._credential, file=file)
+
+    async def gguf(self, name: GgufName, revision: str | None = None) -> GgufOnHub:
+        """Return the header of a model in GGUF's format.
+
+        Raises:
+            HubError: it could not be fetched, or the service works offline.
+        """
+        check_model_id(name.model_id)
+        if self._offline:
+            raise ModelNotFound(
+                name.model_id,
+                f"this service works offline (HF_HUB_OFFLINE is set) and has no header of {name}; the "
+                "command line plans a GGUF file of its host: dryserve plan FILE.gguf --engine llama.cpp",
+            )
+        return await self._client.gguf(name, revision, self._credential)
 
     async def with_weight_bytes(self, fetched: FetchedConfig) -> FetchedConfig:
         """Return a config with `total_parameter_bytes` read from the headers of the weight files.

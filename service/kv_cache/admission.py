@@ -256,26 +256,40 @@ class _Use:
         if self.keeps_ends:
             return self._states_retained(number)
         tokens = self.steps[number]
-        places = min(tokens + self.drafted(tokens, first=number == 0), self.max_model_len)
+        places = self._places(tokens, first=number == 0)
         read = self._read(number - self.engine_config.batches_behind) + self._unchecked(tokens)
         return self.whole(places) - self.given_back(read)
 
-    def drafted(self, tokens: int, *, first: bool = False) -> int:
-        """Return the places after the first ``tokens`` ones that a step needs for draft tokens.
+    def _places(self, tokens: int, *, first: bool = False) -> int:
+        """Return the places of a step that leaves ``tokens`` ones, with those for draft tokens.
 
-        A step checks the tokens drafted before, and the draft writes to the cache as many more. While another
-        step is in flight, whose tokens may all be accepted, the draft's tokens of both have places.
+        A step checks the tokens drafted before, and the draft writes to the cache as many more. The tokens
+        that are checked end one before the longest request does, and what the draft writes ends with it.
 
         Source: vLLM 0.19.0 to 0.33.0, Scheduler.schedule and AsyncScheduler._update_after_schedule, played
         for one request without a model.
         """
+        scheduled = max(tokens, min(tokens + self._checked(tokens), self.max_model_len - 1))
+        return min(scheduled + self._ahead(tokens, first=first), self.max_model_len)
+
+    def _checked(self, tokens: int) -> int:
+        """Return the draft tokens of a step of the answer.
+
+        While another step is in flight, whose tokens may all be accepted, the tokens of both have places.
+        """
+        speculation = self.engine_config.speculation
+        if speculation is None or self.spec.kind not in WRITTEN_AHEAD or tokens <= self.prompt_tokens:
+            return 0
+        return speculation.tokens * (2 if self._follows_drafts(tokens) else 1)
+
+    def _ahead(self, tokens: int, *, first: bool = False) -> int:
+        """Return the places after those of a step that the draft writes to."""
         speculation = self.engine_config.speculation
         if speculation is None or self.spec.kind not in WRITTEN_AHEAD:
             return 0
-        if tokens <= self.prompt_tokens:
-            late = first and not self.engine_config.rules.admission.first_chunk_lookahead
-            return 0 if late else speculation.lookahead
-        return speculation.tokens * (2 if self._follows_drafts(tokens) else 1) + speculation.lookahead
+        in_prompt = first and tokens <= self.prompt_tokens
+        late = in_prompt and not self.engine_config.rules.admission.first_chunk_lookahead
+        return 0 if late else speculation.lookahead
 
     def _follows_drafts(self, tokens: int) -> bool:
         """Whether a step of the answer is scheduled while one that checks draft tokens is in flight."""
@@ -300,7 +314,7 @@ class _Use:
 
     def answering(self, written: int) -> int:
         """Return the blocks held once there is room for a token of the answer; ``written`` are before it."""
-        places = min(written + 1 + self.drafted(written + 1), self.max_model_len)
+        places = self._places(written + 1)
         read = written - self.engine_config.batches_behind + self._unchecked(written + 1)
         return self.whole(places) - self.given_back(read) + self.left_behind(len(self.steps) - 1)
 
@@ -322,7 +336,7 @@ class _Use:
         """Return places in the answer, one of which holds the most blocks."""
         first, block = self.prompt_tokens, self.block
         # Blocks begin at multiples of their size: what a window holds there never falls.
-        drafted = self.drafted(last + 1)
+        drafted = self._checked(last + 1) + self._ahead(last + 1)
         points = {first, last, (last + drafted) // block * block - drafted}
         if isinstance(self.spec, AttentionSpec) and self.spec.attention_chunk_size is not None:
             ends = range(self.spec.attention_chunk_size, last + 1, self.spec.attention_chunk_size)[-COUNTED:]

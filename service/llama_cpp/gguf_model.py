@@ -37,6 +37,8 @@ BOTH: Final = frozenset({"falcon-h1"})
 """Architectures whose layers all attend and all have a state."""
 RECURRENT: Final = frozenset({"mamba", "mamba2", "rwkv6", "rwkv7", "rwkv6qwen2", "arwkv7"})
 COMPRESSED: Final = frozenset({"deepseek4"})
+MOST_LAYERS: Final = 512
+"""`LLAMA_MAX_LAYERS` (src/llama-hparams.h)."""
 CHUNK: Final = 8192
 """Tokens of a chunk of Llama 4 (src/models/llama4.cpp)."""
 _BLOCK: Final = re.compile(r"blk\.(\d{1,5})\.")
@@ -65,20 +67,23 @@ class GgufModel:
         return tuple(of(device) for device in range(layout.devices))
 
 
-def gguf_model(values: Mapping[str, Value], tensor_bytes: Mapping[str, int]) -> GgufModel:
-    """Return the model of a file.
+def gguf_model(
+    values: Mapping[str, Value], tensor_bytes: Mapping[str, int], vocabulary: int = 0
+) -> GgufModel:
+    """Return the model of a file, whose list of tokens has a length.
 
     Raises:
         NotConverted: the header lacks an entry.
         UnmodelledLayers: its caches are not modelled.
     """
-    return _Header(values, tensor_bytes).model()
+    return _Header(values, tensor_bytes, vocabulary).model()
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
     values: Mapping[str, Value]
     tensor_bytes: Mapping[str, int]
+    vocabulary: int
 
     @property
     def name(self) -> str:
@@ -88,9 +93,9 @@ class _Header:
     def number(self, key: str, default: int | None = None) -> int:
         """Return an entry of the architecture that is a number."""
         value = self.values.get(f"{self.name}.{key}", default)
-        if isinstance(value, bool | int | float):
-            return int(value)
-        raise NotConverted(f"key not found in model: {self.name}.{key}")
+        if value is None:
+            raise NotConverted(f"key not found in model: {self.name}.{key}")
+        return self._checked(key, value)
 
     def numbers(self, key: str, layers: int, default: int = 0) -> tuple[int, ...]:
         """Return an entry with one number for each layer, or one for all."""
@@ -98,14 +103,22 @@ class _Header:
         if isinstance(value, tuple):
             if len(value) < layers:
                 raise NotConverted(f"key {self.name}.{key} has wrong array length")
-            return tuple(int(each) for each in value[:layers])
-        return (int(value),) * layers if isinstance(value, bool | int | float) else (default,) * layers
+            return tuple(self._checked(key, each) for each in value[:layers])
+        return (self._checked(key, value),) * layers
+
+    def _checked(self, key: str, value: Value) -> int:
+        """Return a number that `uint32_t` holds."""
+        if not isinstance(value, int) or not 0 <= value < 1 << 32:
+            raise NotConverted(f"key {self.name}.{key} has wrong type or is out of range")
+        return int(value)
 
     def model(self) -> GgufModel:
         """Return the model."""
         if self.name in COMPRESSED or self.name.startswith("rwkv") or self.name == "arwkv7":
             raise UnmodelledLayers(f"caches of {self.name} are not modelled for GGUF files")
         count = self.number("block_count") - self.number("nextn_predict_layers", 0)
+        if not 0 < count <= MOST_LAYERS:
+            raise NotConverted(f"{self.name}.block_count is not between 1 and {MOST_LAYERS}")
         layers = self._layers(count)
         windowed = splits_windows(self.name) and any(layer.is_window for layer in layers)
         model = LlamaModel(
@@ -125,7 +138,7 @@ class _Header:
             if found is not None and int(found[1]) < count:
                 sizes[int(found[1])] += size
         output = self.tensor_bytes.get("output.weight", self.tensor_bytes.get("token_embd.weight", 0))
-        vocabulary = self.number("vocab_size", 0)
+        vocabulary = self.number("vocab_size", self.vocabulary)
         return GgufModel(model, tuple(sizes), output, vocabulary, self.number("embedding_length"))
 
     def _window(self) -> int:
@@ -174,7 +187,7 @@ class _Header:
         if self.name in RECURRENT or self.name in BOTH:
             return True
         if self.name in INTERVALS:
-            return (index + 1) % self.number("full_attention_interval", 4) != 0
+            return (index + 1) % max(1, self.number("full_attention_interval", 4)) != 0
         stateful = any(f"{self.name}.{key}" in self.values for key in ("ssm.inner_size", "shortconv.l_cache"))
         return stateful and not keys.count
 

@@ -66,10 +66,14 @@ class CheckpointSource:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A GGUF file."""
+    """A model in GGUF's format: a file of this host, or files of a repository."""
 
     gguf: GgufModel
-    path: str
+    name: str
+    command: tuple[str, ...]
+    """Words of a command that name it."""
+    remarks: tuple[str, ...] = ()
+    """What else to know of its weights."""
 
     def model(self) -> LlamaModel:
         """Return its layers."""
@@ -85,8 +89,8 @@ class FileSource:
 
     def words(self) -> Iterator[str]:
         """Yield the words of a command that name it."""
-        yield from ("-m", self.path)
+        yield from self.command
 
     def note(self) -> str:
         """Return what to know of its weights."""
-        return "weights by the tensors of the file's header"
+        return "; ".join(("weights by the tensors of the file's header", *self.remarks))

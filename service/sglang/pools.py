@@ -55,6 +55,8 @@ def pools_in(question: PoolQuestion, budget: int) -> TokenPools:
     """
     sizes, args = question.sizes, question.args
     states, rest = _states(question, budget)
+    if rest <= 0:
+        raise EngineRefused(question.rules.empty_budget)
     if not sizes.windows:
         tokens = rest // sizes.full if sizes.full else args.max_total_tokens or 1 << 31
         pools = TokenPools(_pages(_capped(tokens, args), question.page), None, states)

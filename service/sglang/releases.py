@@ -40,6 +40,7 @@ class PoolRules:
     """Classes that have none, where all others have one."""
     caps_windows: bool
     refuses_small_windows: bool
+    empty_budget: str
     multimodal_mib: int
     sizes_values: bool
     spare_states: int

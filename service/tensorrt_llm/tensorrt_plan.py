@@ -13,6 +13,7 @@ from service.engine_plans.engine_plan import (
     EnginePlan,
     EngineRefused,
     Unused,
+    loading_refusal,
     not_modelled,
 )
 from service.engine_plans.engine_question import EngineQuestion, constant
@@ -81,7 +82,7 @@ def plan_tensorrt_llm(question: TensorrtQuestion) -> EnginePlan:
         figures,
         server.at(budget.low)[0],
         server.at(budget.high)[0],
-        refusal,
+        loading_refusal(terms) or refusal if figures is None else None,
         notes=tuple(server.notes()),
     )
 

@@ -134,7 +134,7 @@ def test_a_value_is_named_by_its_option(pointer: str, option: str) -> None:
         ),
         (
             "--include all",
-            "--include must be 'memory', 'cache', 'candidates', 'levers' or 'details' (got 'all')\n",
+            "--include must be 'memory', 'cache', 'candidates', 'levers', 'curve' or 'details' (got 'all')\n",
         ),
     ],
 )

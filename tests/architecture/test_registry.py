@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from service.architecture.config import read_document
-from service.architecture.readers.registry import KNOWN, pools, unmodelled, unmodelled_classes
+from service.architecture.readers.registry import KNOWN, decoder_of, pools, unmodelled, unmodelled_classes
 from service.architecture.readers.wrappers import WRAPPERS
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engines.model_classes import dropped_classes, first_releases
@@ -114,3 +114,30 @@ def test_a_refused_encoder_is_said_to_have_no_cache(name: str, stores: bool) -> 
     refusal = UnknownArchitecture(name)
     assert "pooling models are not planned" in str(refusal)
     assert ("no KV cache" in str(refusal)) is not stores
+
+
+# vLLM 0.33.0: _normalize_arch, the classes that its lists of pooling models name, and qwen2_rm.py.
+@pytest.mark.parametrize(
+    ("name", "decoder"),
+    [
+        ("Qwen3ForSequenceClassification", "Qwen3ForCausalLM"),
+        ("Qwen3VLForSequenceClassification", "Qwen3VLForConditionalGeneration"),
+        ("GPT2ForSequenceClassification", "GPT2LMHeadModel"),
+        ("LlamaModel", "LlamaForCausalLM"),
+        ("Qwen2ForRewardModel", "Qwen2ForCausalLM"),
+        ("BertModel", None),
+        ("LlamaBidirectionalModel", None),
+        ("Gemma3TextModel", None),
+        ("JinaForRanking", None),
+        ("Qwen3ForCausalLM", None),
+    ],
+)
+def test_the_decoder_of_a_pooling_model_is_the_class_that_the_engine_converts(
+    name: str, decoder: str | None
+) -> None:
+    assert decoder_of(name) == decoder
+
+
+def test_a_refused_decoder_is_said_to_have_the_cache_of_its_class() -> None:
+    assert "the same KV cache per token" in str(UnknownArchitecture("Qwen3ForSequenceClassification"))
+    assert "the same KV cache per token" not in str(UnknownArchitecture("BertModel"))

@@ -202,3 +202,53 @@ def test_shares_of_devices_that_there_are_not_are_passed_over() -> None:
     assert plan.figures is not None
     assert equal.figures is not None
     assert (plan.gpus, plan.figures.cache_bytes) == (2, equal.figures.cache_bytes)
+
+
+def test_weights_that_do_not_fit_end_the_loading() -> None:
+    """31 billion weights of 16 bits on two GPUs of 24 GB: pools are never divided, so none has a size."""
+    for engine in (sglang(), tensorrt()):
+        (plan,) = compared(engine, gpu="rtx-3090-24gb", cache_bytes=None).plans
+        assert plan.figures is None
+        assert plan.refusal is not None
+        assert plan.refusal.startswith("CUDA out of memory while the weights are loaded")
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("0.5.10", "Not enough memory. Please try to increase --mem-fraction-static."),
+        ("0.5.20", "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static."),
+        ("0.5.23", "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static."),
+    ],
+)
+def test_a_fraction_that_the_weights_fill_is_refused_in_the_words_of_the_release(
+    release: str, said: str
+) -> None:
+    """Words of the wheels: MemoryPoolConfig in 0.5.10, KVCacheConfigurator in 0.5.20 and 0.5.23."""
+    name, rules = release_named(release)
+    engine = SglangAsked(name, rules, SglangArgs(mem_fraction_static=0.3))
+    (plan,) = compared(engine, gpu="h100-sxm-80gb", cache_bytes=None).plans
+    assert plan.figures is None
+    assert plan.refusal == said
+
+
+@pytest.mark.parametrize(
+    ("gpu", "serve", "row"),
+    [
+        ("h200-sxm-141gb", {}, 576 * 2),
+        ("b200-180gb", {}, 576),
+        ("h200-sxm-141gb", {"kv_cache_dtype": "fp8_e4m3"}, 512 + 4 * 4 + 64 * 2),
+        ("b200-180gb", {"kv_cache_dtype": "bfloat16", "page_size": 1}, 576 * 2),
+    ],
+)
+def test_sparse_attention_has_pages_and_rows_of_its_own_in_sglang(
+    gpu: str, serve: dict[str, object], row: int
+) -> None:
+    """By hand from SGLang 0.5.23: 61 layers, an index key of 128 with a scale of 4 bytes, pages of 64."""
+    engine = sglang(**serve)
+    (plan,) = compared(engine, model="deepseek-ai/DeepSeek-V3.2", gpu=gpu, count=8, cache_bytes=10**10).plans
+    assert plan.figures is not None
+    each = 61 * (row + 128 + 4)
+    assert plan.figures.bytes_per_token == each * 8
+    assert plan.figures.tokens == 10**10 // each // 64 * 64
+    assert "page" not in plan.command or serve.get("page_size") == 1

@@ -1,9 +1,7 @@
 """Admission, against a block pool that is played through step by step."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,9 +22,9 @@ from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import LATE
 from tests.kv_cache.test_several_caches import WHISPER
 from tests.kv_cache.test_several_caches import start as whisper
+from tests.oracle.scheduling import Played, stored
 
 LENGTH = 4096
-ROWS = Path(__file__).parents[1] / "data" / "oracle" / "scheduled_drafts.json"
 
 
 def engine_config(version: str, batch: int, behind: int = 0) -> EngineConfig:
@@ -250,30 +248,10 @@ def test_a_prompt_of_a_billion_steps_is_counted_at_once() -> None:
     assert request.peak_prefill_blocks >= request.blocks_after_prefill
 
 
-@dataclass(frozen=True)
-class Played:
-    """One request as a release's own Scheduler or AsyncScheduler played it, with made-up samples.
-
-    No draft token was accepted. Where windows are told, the prompt is no longer than one.
-    """
-
-    release: str
-    concurrent: bool
-    draft_tokens: int
-    lookahead: bool
-    block: int
-    window: int
-    prompt: int
-    answer: int
-    length: int
-    blocks: Sequence[int]
-    """Most blocks of full attention, and of the window."""
+PLAYED = stored()
 
 
-PLAYED = tuple(Played(*row) for row in json.loads(ROWS.read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("release", ["0.19.0", "0.24.0", "0.28.0", "0.33.0"])
+@pytest.mark.parametrize("release", ["0.19.0", "0.24.0", "0.28.0", "0.32.0", "0.33.0"])
 def test_draft_tokens_have_the_blocks_that_the_release_s_scheduler_gives_them(release: str) -> None:
     rows = [row for row in PLAYED if row.release == release]
     differing = [(row, found) for row in rows if (found := peaks(row)) != tuple(row.blocks)]

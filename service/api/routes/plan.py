@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
@@ -14,7 +13,7 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
-from service.api.plan_size import work_size
+from service.api.plan_size import engines_work_size, work_size
 from service.api.responses import (
     JSON,
     TEXT,
@@ -30,7 +29,8 @@ from service.api.written_answers import (
     count_verdicts,
     store_answer,
 )
-from service.application.engine_requests import engines_answer, engines_question, read_any_body
+from service.application.any_engine import answer_of_engines, any_question
+from service.application.engine_requests import engines_answer, read_any_body
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
@@ -43,7 +43,6 @@ from service.application.schemas.plan_body import Format, PlanBody
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
 from service.application.text.plan_text import plan_text
-from service.engines_compared.comparison import compare_engines
 
 
 class PlanRoute(AnsweredBefore):
@@ -137,16 +136,15 @@ async def get_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
 
 
 async def _answer_engines(body: EngineBody, services: Services, run: Runner, form: Format) -> Response:
-    question = await engines_question(body, services)
+    question = await any_question(body, services)
 
     def answer() -> Response:
-        compared = compare_engines(question)
+        compared = answer_of_engines(question)
         if form != "json":
             return text_response(engines_text(compared, form))
         return json_response(engines_answer(compared, body))
 
-    size = work_size(replace(question.request, search=False), ())
-    return await run(answer, size=size)
+    return await run(answer, size=engines_work_size(question))
 
 
 async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have

@@ -196,9 +196,9 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     GgufNotPlanned: ProblemType(
         "gguf-not-planned",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "GGUF files are not planned yet",
-        "The header of a GGUF file says how many bytes its weights take, but its layers are not read. Plan "
-        "the model that it was made from.",
+        "GGUF files are planned for llama.cpp alone",
+        "vLLM 0.24 and later have no loader of GGUF files, and that of earlier ones is not modelled. "
+        "Plan the file with the engine llama.cpp, or the model that it was made from.",
     ),
     InvalidModelId: ProblemType(
         "invalid-model-id",

@@ -125,6 +125,10 @@ class LlamaServeInput(EngineServeInput):
         max_length=16,
         description="Quantization of the weights, as behind the colon of `-hf`; left out: Q4_K_M",
     )
+    hf_file: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        description="`-hff`: GGUF file of the model's repository; left out: by the quantization",
+    )
 
     @classmethod
     def short_names(cls) -> Mapping[str, str]:
@@ -134,7 +138,7 @@ class LlamaServeInput(EngineServeInput):
             "ctk": "cache_type_k", "ctv": "cache_type_v", "fa": "flash_attn", "kvu": "kv_unified",
             "ts": "tensor_split", "sm": "split_mode", "b": "batch_size", "ub": "ubatch_size",
             "fitt": "fit_target", "fitc": "fit_ctx", "kvo": "kv_offload", "nkvo": "no_kv_offload",
-            "draft": "draft_max",
+            "draft": "draft_max", "hff": "hf_file",
         }  # fmt: skip
 
     @model_validator(mode="after")
@@ -149,7 +153,9 @@ class LlamaServeInput(EngineServeInput):
 
     def flags(self) -> ServerFlags:
         """Return the core's flags."""
-        plain = self.model_dump(exclude={"tensor_split", "fit", "flash_attn", "split_mode", "quant"})
+        plain = self.model_dump(
+            exclude={"tensor_split", "fit", "flash_attn", "split_mode", "quant", "hf_file"}
+        )
         return ServerFlags(
             **plain,
             tensor_split=tuple(self.tensor_split),

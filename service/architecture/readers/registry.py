@@ -68,7 +68,26 @@ def unmodelled(class_name: str) -> str | None:
 @cache
 def _pooling() -> Mapping[str, tuple[str, ...]]:
     found = read_toml("service.architecture.readers", "pooling.toml")
-    return {name: tuple(words) for name, words in found.items()}
+    return {name: tuple(words) for name, words in found.items() if isinstance(words, list)}
+
+
+@cache
+def _decoders() -> Mapping[str, str]:
+    found: Mapping[str, str] = read_toml("service.architecture.readers", "pooling.toml")["decoders"]
+    return found
+
+
+def decoder_of(class_name: str) -> str | None:
+    """Return the class that generates text with the layers of a pooling model (``pooling.toml``).
+
+    ``None`` for an encoder, and for a pooling model whose layers no known class has.
+    """
+    if stores_nothing(class_name) or not pools(class_name):
+        return None
+    known = _pooling()
+    stem = class_name.removesuffix(next(filter(class_name.endswith, known["suffixes"]), ""))
+    named = (_decoders().get(class_name, ""), *(stem + suffix for suffix in known["generating_suffixes"]))
+    return next((name for name in named if name in KNOWN), None)
 
 
 def stores_nothing(class_name: str) -> bool:
