@@ -24,6 +24,8 @@ class EngineDevice:
     """The same as the driver reports it, in MiB."""
     count: int
     """GPUs that the engine gets."""
+    generation: int | None = None
+    """Major compute capability; ``None`` without one."""
 
     def free(self, *, several: bool) -> Estimate:
         """Return the free bytes of one GPU, beside the CUDA context and a communicator of several."""

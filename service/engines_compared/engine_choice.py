@@ -104,13 +104,18 @@ def _on(question: EnginesQuestion, engine: EngineAsked, gpu: GpuType, count: int
     return plan_tensorrt_llm(TensorrtQuestion(asked, tensorrt, engine.rules, engine.version))
 
 
+def generation_of(gpu: GpuType) -> int | None:
+    """Return the major compute capability of a GPU; ``None`` without one."""
+    return None if gpu.compute_capability is None else gpu.compute_capability.major
+
+
 def _question(question: EnginesQuestion, gpu: GpuType, count: int) -> EngineQuestion:
     model, total = question.request.model, device_total(gpu)
     driver = gpu.driver_total_mib or total.bytes // MIB
     return EngineQuestion(
         model=model.architecture,
         model_id=model.id,
-        device=EngineDevice(gpu.name, total, driver, count),
+        device=EngineDevice(gpu.name, total, driver, count, generation_of(gpu)),
         weights=weights_on_rank(model.architecture, gpu),
         elements=elements_of(model.architecture),
         cache_bytes=question.cache_bytes,

@@ -24,7 +24,7 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.model import ModelArchitecture
 from service.sglang.releases import PoolRules
-from service.sglang.server_args import CACHE_BITS, SglangArgs
+from service.sglang.server_args import CACHE_BITS, TRTLLM, SglangArgs
 from service.units import ceil_div, round_up
 
 ELEMENT: Final = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -154,7 +154,7 @@ class _Row:
         """Return the bytes of MLA's vector, in full on every rank."""
         if mixer.indexer is None:
             return self._stored(mixer.head_size)
-        scaled = self.args.kv_cache_dtype == "fp8_e4m3"
+        scaled = self.args.kv_cache_dtype == "fp8_e4m3" and self.args.dsa_backend != TRTLLM
         rank, rotary = mixer.kv_lora_rank, mixer.qk_rope_head_dim
         row = _scaled(rank) + rotary * 2 if scaled else self._stored(mixer.head_size)
         indexer = ceil_div(_scaled(mixer.indexer.head_dim), mixer.indexer.group_size)

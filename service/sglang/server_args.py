@@ -18,6 +18,10 @@ CACHE_BITS: Final[Mapping[str, int]] = {
 """Bits of an element, without scales: SGLang 0.5.23, `--kv-cache-dtype`; `auto` is the model's dtype."""
 
 
+TRTLLM: Final = "trtllm"
+"""The backend of sparse attention whose 8-bit rows have no scales (`calculate_mla_kv_cache_dim`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SglangArgs:
     """Arguments by their own names. ``None``: not given."""
@@ -39,3 +43,5 @@ class SglangArgs:
     mamba_full_memory_ratio: float = 0.9
     max_mamba_cache_size: int | None = None
     cuda_graph_max_bs: int | None = None
+    dsa_backend: str | None = None
+    """Backend of sparse attention, where it decides the layout of rows (`TRTLLM`)."""

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.engine_plans.engine_plan import (
@@ -18,12 +18,13 @@ from service.engine_plans.engine_plan import (
 from service.engine_plans.engine_question import EngineQuestion, constant
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import difference, exact
+from service.sglang.automatic_args import with_automatic_args
 from service.sglang.log_lines import log_lines
 from service.sglang.memory_fraction import automatic_fraction, default_chunk
 from service.sglang.pool_bytes import PoolBytes, UnmodelledPools, pool_bytes
 from service.sglang.pools import EVICTION_INTERVAL, PoolQuestion, TokenPools, pools_in
 from service.sglang.releases import PoolRules
-from service.sglang.server_args import SglangArgs
+from service.sglang.server_args import TRTLLM, SglangArgs
 from service.units import MIB, round_up
 
 TOKENS_ARE: Final = "tokens of the pool that bounds a request (max_total_num_tokens)"
@@ -48,13 +49,14 @@ class SglangQuestion:
 
 def plan_sglang(question: SglangQuestion) -> EnginePlan:
     """Return what the server does."""
-    asked, args = question.asked, question.args
+    asked = question.asked
+    args = with_automatic_args(question.args, asked.model, asked.device.generation)
     command = shlex.join(("python", "-m", "sglang.launch_server", *server_words(question)))
     try:
         sizes = pool_bytes(asked.model, args, question.rules)
     except UnmodelledPools as reason:
         return not_modelled(SGLANG, question.version, args.tp_size, command, str(reason))
-    server = _Server(question, sizes)
+    server = _Server(replace(question, args=args), sizes)
     terms = tuple(server.terms())
     budget = asked.given_budget() or server.budget(terms)
     figures, refusal = server.at(budget.bytes)
@@ -176,6 +178,8 @@ class _Server:
             yield "mem_fraction_static is chosen by SGLang from the GPU; its interval is in the terms"
         if self.sizes.is_mla and self.question.args.tp_size > 1:
             yield "every rank has a whole copy of MLA's cache"
+        if self.question.args.dsa_backend == TRTLLM and self.question.args.kv_cache_dtype == "fp8_e4m3":
+            yield "sparse attention has rows of 8 bits without scales on this GPU (trtllm)"
         if self.sizes.states:
             yield "pools of states were read in the source, not run"
 

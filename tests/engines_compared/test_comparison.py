@@ -230,3 +230,25 @@ def test_a_fraction_that_the_weights_fill_is_refused_in_the_words_of_the_release
     (plan,) = compared(engine, gpu="h100-sxm-80gb", cache_bytes=None).plans
     assert plan.figures is None
     assert plan.refusal == said
+
+
+@pytest.mark.parametrize(
+    ("gpu", "serve", "row"),
+    [
+        ("h200-sxm-141gb", {}, 576 * 2),
+        ("b200-180gb", {}, 576),
+        ("h200-sxm-141gb", {"kv_cache_dtype": "fp8_e4m3"}, 512 + 4 * 4 + 64 * 2),
+        ("b200-180gb", {"kv_cache_dtype": "bfloat16", "page_size": 1}, 576 * 2),
+    ],
+)
+def test_sparse_attention_has_pages_and_rows_of_its_own_in_sglang(
+    gpu: str, serve: dict[str, object], row: int
+) -> None:
+    """By hand from SGLang 0.5.23: 61 layers, an index key of 128 with a scale of 4 bytes, pages of 64."""
+    engine = sglang(**serve)
+    (plan,) = compared(engine, model="deepseek-ai/DeepSeek-V3.2", gpu=gpu, count=8, cache_bytes=10**10).plans
+    assert plan.figures is not None
+    each = 61 * (row + 128 + 4)
+    assert plan.figures.bytes_per_token == each * 8
+    assert plan.figures.tokens == 10**10 // each // 64 * 64
+    assert "page" not in plan.command or serve.get("page_size") == 1
