@@ -23,3 +23,5 @@ class LayoutRules:
     """What it says of experts whose split width the groups do not divide; empty: it builds them."""
     quark_int8_experts: bool
     """Whether it has experts in Quark's int8."""
+    unaligned_projections: frozenset[str]
+    """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""

@@ -24,6 +24,7 @@ from service.memory.weights.modules import (
 )
 from service.memory.weights.recurrent_modules import recurrent_modules
 from service.memory.weights.weight_layout import DecoderLayout
+from service.units import round_up
 
 FLOAT32_BYTES = 4
 INT32_BYTES = 4
@@ -47,12 +48,22 @@ class Built:
     """The projections of short convolutions are quantized."""
     quantized_routers: bool
     """Routers are quantized unless the checkpoint excludes them."""
+    shared_expert_block: int = 1
+    """Elements of a shared expert's width that are on one rank together."""
 
     @classmethod
     def of(
-        cls, layout: DecoderLayout, rules: SpecRules, capability: tuple[int, int], class_name: str = ""
+        cls,
+        layout: DecoderLayout,
+        rules: SpecRules,
+        capability: tuple[int, int],
+        class_name: str = "",
+        block: int = 1,
     ) -> Self:
-        """Return what a release builds of a model class on GPUs of a compute capability."""
+        """Return what a release builds of a model class on GPUs of a compute capability.
+
+        ``block`` is the number of outputs that share a scale.
+        """
         return cls(
             shared_projections=layout.shared_cache_projections,
             fused_indexer_keys=layout.fused_indexer_keys,
@@ -61,6 +72,7 @@ class Built:
             float32_routers=layout.float32_routers(capability),
             quantized_short_convolutions=layout.quantized_short_convolutions,
             quantized_routers=class_name in layout.quantized_routers,
+            shared_expert_block=block if class_name in layout.padded_shared_experts else 1,
         )
 
 
@@ -332,7 +344,9 @@ def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, 
     if not weights.banks:
         yield from routed_experts(network, hidden, name, shards, built)
     if network.shared_intermediate_size:
-        shared = DenseFeedForward(network.shared_intermediate_size, gated=weights.gated)
+        unit = shards.tensor_parallel_size * built.shared_expert_block
+        width = round_up(network.shared_intermediate_size, unit)
+        shared = DenseFeedForward(width, gated=weights.gated)
         suffix = "shared_expert" if weights.shared_gate else "shared_experts"
         yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
     if weights.shared_gate:

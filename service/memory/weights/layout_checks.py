@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from packaging.version import Version
@@ -12,7 +13,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.layouts import LayoutRules
 from service.memory.parallelism import Parallelism
-from service.memory.weights.modules import Experts, Linear, Module
+from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of
 
 W4A8_UNIT: Final = 256
@@ -53,18 +54,24 @@ def _refusal(
     """Return the first refusal in the order in which layers are built."""
     method = "" if architecture.quantization is None else architecture.quantization.method
     sizes, rules = module_bytes_of(architecture, deployment, release), rules_for(release).layouts
-    seen: set[tuple[str, WeightScheme]] = set()
+    found: dict[tuple[str, WeightScheme], Module] = {}
     for modules in layer_modules_of(architecture, deployment, release):
         for module in modules:
             scheme = sizes.scheme_of(module)
-            key = (_last(module), scheme) if scheme is not None else None
-            if scheme is None or key is None or key in seen:
-                continue
-            seen.add(key)
-            words = next(_faults(module, scheme, method, rules), None)
-            if words is not None:
-                return EngineRefusal(Stage.MODEL, words[1], type=words[0])
-    return None
+            if scheme is not None and not _may_be_whole(module, deployment.shards):
+                found.setdefault((_last(module), scheme), module)
+    faults = (_faults(module, scheme, method, rules) for (_, scheme), module in found.items())
+    words = next(chain.from_iterable(faults), None)
+    return None if words is None else EngineRefusal(Stage.MODEL, words[1], type=words[0])
+
+
+def _may_be_whole(module: Module, shards: Shards) -> bool:
+    """Return whether each rank may have all of a shared expert, which depends on the model's class.
+
+    Source: vLLM 0.12.0 to 0.33.0, ParallelConfig.use_sequence_parallel_moe; ``disable_tp`` of its layers.
+    """
+    sizes = (shards.tensor_parallel_size, shards.data_parallel_size, shards.expert_parallel_size)
+    return isinstance(module, Linear) and ".shared_expert" in module.name and min(sizes) > 1
 
 
 def _last(module: Module) -> str:
@@ -84,7 +91,7 @@ def _faults(
         if method == "compressed-tensors" and not _has_linear(scheme, rules):
             yield "NotImplementedError", NO_SCHEME
         if scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK:
-            yield from _blocks(module, scheme.block or (128, 128))
+            yield from _blocks(module, scheme.block or (128, 128), method, rules)
 
 
 def _has_linear(scheme: WeightScheme, rules: LayoutRules) -> bool:
@@ -95,16 +102,23 @@ def _has_linear(scheme: WeightScheme, rules: LayoutRules) -> bool:
     )
 
 
-def _blocks(linear: Linear, block: tuple[int, int]) -> Iterator[tuple[str, str]]:
+def _blocks(
+    linear: Linear, block: tuple[int, int], method: str, rules: LayoutRules
+) -> Iterator[tuple[str, str]]:
     """Source: vLLM 0.15.1 to 0.33.0, utils/fp8_utils.py validate_fp8_block_shape."""
     high, wide = block
     if linear.input_shards > 1 and linear.inputs % wide:
         yield "ValueError", INPUT_BLOCKS.format(size=linear.inputs, block=wide)
-    if _last(linear) not in SPLIT_OUTPUTS or not linear.splits_outputs:
+    if _last(linear) not in SPLIT_OUTPUTS or not linear.splits_outputs or _unaligned(linear, method, rules):
         return
     for output in linear.outputs:
         if output % high:
             yield "ValueError", OUTPUT_BLOCKS.format(size=output, block=high)
+
+
+def _unaligned(linear: Linear, method: str, rules: LayoutRules) -> bool:
+    """Return whether the release builds a fused module whatever the widths of its projections."""
+    return len(linear.outputs) > 1 and method in rules.unaligned_projections
 
 
 def _compressed_experts(

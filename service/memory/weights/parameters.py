@@ -137,8 +137,13 @@ def _rules(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
     )
+    quantization = architecture.quantization
     built = Built.of(
-        layout.decoder, rules_for(release).specs, deployment.compute_capability, architecture.class_name
+        layout.decoder,
+        rules_for(release).specs,
+        deployment.compute_capability,
+        architecture.class_name,
+        quantization.block_shape[0] if quantization is not None and quantization.block_shape else 1,
     )
     return sizes, built
 

@@ -36,6 +36,8 @@ class DecoderLayout:
     """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
     quantized_routers: frozenset[str]
     """Classes whose routers are quantized unless the checkpoint excludes them."""
+    padded_shared_experts: frozenset[str]
+    """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
 
     def float32_routers(self, capability: tuple[int, int]) -> bool:
         """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
