@@ -18,6 +18,7 @@ from service.architecture.readers.mtp import read_own_draft
 from service.architecture.readers.registry import (
     FAMILIES,
     KNOWN,
+    attends_both_ways,
     decoder_of,
     pools,
     stores_nothing,
@@ -50,6 +51,11 @@ NO_CACHE: Final = (
     "; it is an encoder, for which the engine keeps no KV cache: its weights and one batch are all"
 )
 """What is said beside it of an encoder."""
+BIDIRECTIONAL: Final = (
+    "is an encoder where its config sets is_causal to false: pooling models are not planned; the engine "
+    "keeps no KV cache for it: its weights and one batch are all"
+)
+"""Why there is no plan for a decoder that attends both ways."""
 SAME_CACHE: Final = (
     "; its layers are those of {decoder}: unless its config sets is_causal to false, a plan with that class "
     "in `architectures` has the same KV cache per token, and counts the output layer instead of a small head"
@@ -66,10 +72,13 @@ class UnknownArchitecture(ValueError):
         reason: why a class of the engine is not modelled or not planned, or ``None``.
     """
 
-    def __init__(self, class_name: str) -> None:
+    def __init__(self, class_name: str, *, bidirectional: bool = False) -> None:
         self.class_name = cut(class_name)
-        self.reason = unmodelled(class_name)
+        self.reason = BIDIRECTIONAL if bidirectional else unmodelled(class_name)
         self.nearest: tuple[str, ...] = ()
+        if bidirectional:
+            super().__init__(f"the architecture {quoted(class_name)} {BIDIRECTIONAL}")
+            return
         if self.reason is not None:
             super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
             return
@@ -112,6 +121,8 @@ def read_architecture(config: Config) -> ModelArchitecture:
         text, family = _wrapped(config, entry)
     else:
         text, family = text_part(config), entry
+    if attends_both_ways(class_name, is_causal=text.boolean("is_causal", default=True)):
+        raise UnknownArchitecture(class_name, bidirectional=True)
     layers = _sharing_equal_mixers(family.layers(text))
     if all(isinstance(layer.mixer, NoAttention) for layer in layers):
         raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")

@@ -141,3 +141,37 @@ def test_the_decoder_of_a_pooling_model_is_the_class_that_the_engine_converts(
 def test_a_refused_decoder_is_said_to_have_the_cache_of_its_class() -> None:
     assert "the same KV cache per token" in str(UnknownArchitecture("Qwen3ForSequenceClassification"))
     assert "the same KV cache per token" not in str(UnknownArchitecture("BertModel"))
+
+
+# vLLM 0.33.0, qwen2.py: Qwen2DecoderLayer takes is_causal for AttentionType; mixtral.py does not read it.
+@pytest.mark.parametrize(
+    ("name", "is_causal", "is_read"),
+    [
+        ("Qwen2ForCausalLM", False, False),
+        ("LlamaForCausalLM", False, False),
+        ("MistralForCausalLM", False, False),
+        ("Qwen2ForCausalLM", True, True),
+        ("MixtralForCausalLM", False, True),
+    ],
+)
+def test_a_decoder_that_attends_both_ways_has_no_cache_to_plan(
+    name: str, is_causal: bool, is_read: bool
+) -> None:
+    fields = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "max_position_embeddings": 4096,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+        "vocab_size": 256,
+    }
+    document = read_document({**fields, "architectures": [name], "is_causal": is_causal})
+    if is_read:
+        assert read_architecture(document).lead_attention is not None
+        return
+    with pytest.raises(UnknownArchitecture, match=r"is_causal to false.*no KV cache") as caught:
+        read_architecture(document)
+    assert caught.value.nearest == ()

@@ -98,6 +98,11 @@ def stores_nothing(class_name: str) -> bool:
     )
 
 
+def attends_both_ways(class_name: str, *, is_causal: bool) -> bool:
+    """Whether a class that generates text is run as an encoder, as ``is_causal`` of its config says."""
+    return not is_causal and class_name in _pooling()["encoders_unless_causal"]
+
+
 def pools(class_name: str) -> bool:
     """Whether a class without a reader is one of models that return vectors or scores (``pooling.toml``)."""
     known = _pooling()
