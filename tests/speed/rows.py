@@ -19,9 +19,9 @@ _EXPERT_PARALLEL = {
 }
 """Series that ran with expert parallelism although their source, which states EP_SIZE 1, has it without.
 
-Their scripts gave --enable-expert-parallel from EP_SIZE 1 on, the default, for as long as these images were theirs:
-SemiAnalysisAI/InferenceX, benchmarks/single_node/minimaxm2.5_fp8_b200.sh f342df18e (until bddbf4031, which brought
-0.19.0), minimaxm2.5_fp8_h200.sh 5e2c705d3 (until 8014ee637). Without it, vLLM refuses 1536 / 8 for blocks of 128.
+Their scripts gave --enable-expert-parallel from EP_SIZE 1 on, the default, while these images were theirs:
+SemiAnalysisAI/InferenceX, benchmarks/single_node/minimaxm2.5_fp8_b200.sh f342df18e (until bddbf4031 brought
+0.19.0), minimaxm2.5_fp8_h200.sh 5e2c705d3 (until 8014ee637). Without it vLLM refuses 1536 / 8: blocks of 128.
 """
 
 
