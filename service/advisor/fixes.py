@@ -550,10 +550,11 @@ def _fewer_ranks(flags: ServeFlags, rules: EngineRules, count: int) -> Iterator[
     """Yield for each kind of ranks the smaller numbers of them that the GPUs are enough for, most first."""
     for name in PARALLEL_SIZES:
         option, size = f"--{name.replace('_', '-')}", getattr(flags, name) or 1
-        changed = ((ranks, replace(flags, **{name: ranks})) for ranks in reversed(RANKS) if ranks < size)
+        sizes: list[dict[str, Any]] = [{name: ranks} for ranks in reversed(RANKS) if ranks < size]
+        changed = (replace(flags, **each) for each in sizes)
         yield (
-            FixAttempt(f"{option} {ranks}", fewer, rules)
-            for ranks, fewer in changed
+            FixAttempt(f"{option} {getattr(fewer, name)}", fewer, rules)
+            for fewer in changed
             if gpus_needed(fewer) <= count
         )
 
