@@ -45,6 +45,8 @@ class CacheFigures:
     unused: tuple[Unused, ...] = ()
     log_lines: tuple[str, ...] = ()
     """What the engine logs of this cache, in order."""
+    notes: tuple[str, ...] = ()
+    """What else to know of it."""
 
     @property
     def wasted_bytes(self) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FIRST_BYTES: Final = 1 << 20
-MOST_HEADER_BYTES: Final = 16 << 20
+MOST_HEADER_BYTES: Final = 32 << 20
 """Longest header that is read. The vocabulary is stored before the tensors and may take megabytes."""
 _MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)

@@ -29,6 +29,9 @@ from service.memory.interval import difference
 from service.units import MIB
 
 CELLS_ARE: Final = "cells of the context (n_ctx), shared by all slots if they are unified"
+_HOST_NOTE: Final = (
+    "{} of {} layers, the output counted as one, do not fit and run on the host, which is many times slower"
+)
 DEFAULTS: Final = ServerFlags()
 MARGINAL_STEPS: Final = 1 << 15
 """Cells over which the bytes of one more cell are found."""
@@ -100,7 +103,7 @@ class _Server:
             least,
             most,
             refusal,
-            notes=tuple(self._notes()),
+            notes=(*self._notes(), *(() if figures is None else figures.notes)),
         )
 
     def _terms(self) -> Iterator[BudgetTerm]:
@@ -210,6 +213,7 @@ class _Server:
             bytes_per_token=self._marginal_bytes(demand),
             unused=tuple(self._unused(demand, room)),
             log_lines=CacheLog(self.model, demand, self.layout, self.question.build).lines(),
+            notes=(_HOST_NOTE.format(on_host, len(self.model.layers) + 1),) if on_host else (),
         )
 
     def _marginal_bytes(self, demand: CacheDemand) -> int:

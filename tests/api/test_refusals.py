@@ -182,3 +182,28 @@ async def test_look_ups_in_the_cache_are_in_the_metrics(monkeypatch: pytest.Monk
     assert found["miss",] >= 1
     assert found["hit",] >= 1
     await app.state.services.models.close()
+
+
+async def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_failure(app: FastAPI) -> None:
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    sent: list[object] = []
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/plan",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"10")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+    }
+    with capture_logs() as lines:
+        await app(scope, receive, send)
+    assert not sent
+    assert {line["log_level"] for line in lines} == {"info"}

@@ -180,6 +180,7 @@ def test_layers_that_do_not_fit_stay_on_the_host() -> None:
     assert plan.figures is not None
     assert plan.figures.tokens == 4096
     assert "layers are on the host" in plan.figures.tokens_are
+    assert any("of 61 layers" in note and "run on the host" in note for note in plan.notes)
     (fixed,) = compared(llama(fit=False, ctx_size=4096), gpu="t4-16gb", count=1, cache_bytes=None).plans
     assert fixed.refusal is not None
     assert "cudaMalloc failed: out of memory" in fixed.refusal

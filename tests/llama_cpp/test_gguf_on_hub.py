@@ -215,3 +215,18 @@ def test_a_repository_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Mo
         missing = CliRunner().invoke(cli, ["plan", f"{MODEL}:Q2_K", *words])
     assert missing.exit_code == 2
     assert "no GGUF file of Q2_K; its GGUF files: x-Q4_0.gguf" in missing.output
+
+
+async def test_a_header_with_the_largest_vocabularies_is_read() -> None:
+    """262,144 tokens, 515,000 merges of some 14 bytes: more than 16 MiB, as large vocabularies have."""
+    values = {
+        **GEMMA4,
+        "tokenizer.ggml.tokens": ["seven b"] * 262_144,
+        "tokenizer.ggml.merges": ["seven bytes to"] * 515_000,
+        "tokenizer.ggml.scores": [0] * 262_144,
+        "tokenizer.ggml.token_type": [1] * 262_144,
+    }
+    whole = header(values)
+    assert 16 << 20 < len(whole) < 32 << 20
+    found = await hub_of(x=whole + bytes(20 << 20)).client().gguf(GgufName(MODEL))
+    assert found.header.vocabulary == 262_144

@@ -13,6 +13,16 @@ _CONFIGS = {
     ("MiniMaxAI/MiniMax-M2.5", "nvfp4"): "nvidia/MiniMax-M2.5-NVFP4",
 }
 """The checkpoint that ran, where a row names the model and how it was quantized."""
+_EXPERT_PARALLEL = {
+    ("MiniMaxAI/MiniMax-M2.5", "fp8", "b200-180gb", "0.17.0"),
+    ("MiniMaxAI/MiniMax-M2.5", "fp8", "h200-sxm-141gb", "0.18.0"),
+}
+"""Series that ran with expert parallelism although their source, which states EP_SIZE 1, has it without.
+
+Their scripts gave --enable-expert-parallel from EP_SIZE 1 on, the default, while these images were theirs:
+SemiAnalysisAI/InferenceX, benchmarks/single_node/minimaxm2.5_fp8_b200.sh f342df18e (until bddbf4031 brought
+0.19.0), minimaxm2.5_fp8_h200.sh 5e2c705d3 (until 8014ee637). Without it vLLM refuses 1536 / 8: blocks of 128.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,8 @@ def _row(row: dict[str, Any]) -> Row:
         tensor_parallel_size=row["tp"],
         pipeline_parallel_size=row["pp"],
         data_parallel_size=row["dp"],
-        expert_parallel=bool(row.get("ep")),
+        expert_parallel=bool(row.get("ep"))
+        or (row["model"], row.get("quantization"), row["gpu"], row.get("version")) in _EXPERT_PARALLEL,
         instances=row.get("instances", 1),
         kv_cache_dtype=row.get("kv_cache_dtype"),
         flags=row.get("flags", ""),

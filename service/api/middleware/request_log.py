@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
@@ -77,6 +77,8 @@ class RequestLog:
         self._metrics.active_requests.inc()
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            _log.info("the caller left before the body was read", route=_route(scope))
         except Exception as error:
             _log.exception("request failed", route=_route(scope))
             if status:

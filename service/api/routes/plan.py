@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -75,8 +76,8 @@ def _body_alone(request: Request, content: bytes) -> PlanBody | None:
 
 router = APIRouter(tags=["plan"], route_class=PlanRoute)
 
-AnyAnswer = PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer
-"""vLLM alone, another engine alone, or several."""
+AnyAnswer = Annotated[PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer, Field(discriminator="kind")]
+"""vLLM alone, another engine alone, or several, by ``kind``."""
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {

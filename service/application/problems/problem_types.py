@@ -241,9 +241,9 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     ConfigNotFound: ProblemType(
         "config-not-found",
         HTTPStatus.NOT_FOUND,
-        "The model has no config.json",
-        "Its repository exists, but has no config.json, which describes the model; GGUF repositories often "
-        "have none.",
+        "The model's repository lacks a file",
+        "Its repository exists, but has no config.json, which describes the model, or none of the GGUF files "
+        "that were asked for. GGUF repositories often have no config.json: they are planned for llama.cpp.",
     ),
     RevisionNotFound: ProblemType(
         "revision-not-found",

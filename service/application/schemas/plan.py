@@ -5,7 +5,7 @@ or place because of the number of GPU types.
 """
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -121,6 +121,9 @@ class GpuCountAnswer(Output):
 class PlanAnswer(Output):
     """The answer to a plan."""
 
+    kind: Annotated[Literal["plan"], From(lambda _: "plan")] = Field(
+        description="That vLLM alone was planned; other engines have answers of other kinds"
+    )
     verdict: str = Field(description="On how many of the GPU types the model starts, in one sentence")
     outcome: Annotated[GpuCountAnswer, From("counts")] = Field(
         description="On how many of the GPU types the model starts, in numbers"
