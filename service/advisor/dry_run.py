@@ -33,7 +33,7 @@ from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.checkpoints import checkpoint
 from service.engine_config.model_dtype import check_supported
-from service.engine_config.parallel_checks import slice_refusal
+from service.engine_config.parallel_checks import count_refusal, slice_refusal
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -57,6 +57,8 @@ def dry_run(
     checkpoint()
     steps = steps or PlainSteps(request.model, rules)
     if gpu.is_slice and (refusal := slice_refusal(flags)) is not None:
+        return FailedStart.of(request.model, rules, flags, refusal).on(gpu)
+    if (refusal := count_refusal(flags, request.count_of(gpu))) is not None:
         return FailedStart.of(request.model, rules, flags, refusal).on(gpu)
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart):

@@ -14,6 +14,7 @@ from service.advisor.longer_context import SCALED, stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate, Fix, GpuPlan, Refusal, Verdict
 from service.advisor.siblings import is_denser_than_8_bits
+from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -61,6 +62,8 @@ UTILIZATIONS: Final = (0.95, 0.97)
 SMALL_BATCH: Final = 2048
 FEW_SEQUENCES: Final = (128, 32)
 RANKS: Final = (1, 2, 4, 8, 16)
+PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""Flags by whose product a start takes GPUs."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
 
@@ -120,7 +123,9 @@ def shared_refusal(request: PlanRequest, plans: Sequence[GpuPlan], steps: Engine
     if len(plans) < SEVERAL or len(errors) > 1 or None in errors:
         return None
     largest, near = max(zip(plans, nearest, strict=True), key=lambda pair: pair[0].gpu.memory_bytes)
-    return None if near is None else with_fixes(request, near, largest.gpu, steps).error
+    if near is None:
+        return None
+    return with_fixes(request.with_count(largest.count), near, largest.gpu, steps).error
 
 
 def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:
@@ -265,6 +270,10 @@ def _sources(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield the kinds of changes to try, the least costly first."""
     flags, stage = candidate.flags, Stage.RUN if candidate.error is None else candidate.error.stage
+    count = request.count_of(gpu)
+    if count is not None and count_refusal(flags, count) is not None:
+        yield from () if shorter_only else _fewer_ranks(flags, steps.rules, count)
+        return
     if stage is Stage.RUN:
         yield _captured(request, flags, steps, gpu)
     if shorter_only:
@@ -535,6 +544,19 @@ def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
             yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
+
+
+def _fewer_ranks(flags: ServeFlags, rules: EngineRules, count: int) -> Iterator[Iterable[FixAttempt]]:
+    """Yield for each kind of ranks the smaller numbers of them that the GPUs are enough for, most first."""
+    for name in PARALLEL_SIZES:
+        option, size = f"--{name.replace('_', '-')}", getattr(flags, name) or 1
+        sizes: list[dict[str, Any]] = [{name: ranks} for ranks in reversed(RANKS) if ranks < size]
+        changed = (replace(flags, **each) for each in sizes)
+        yield (
+            FixAttempt(f"{option} {getattr(fewer, name)}", fewer, rules)
+            for fewer in changed
+            if gpus_needed(fewer) <= count
+        )
 
 
 def _more_ranks(changed: ServeFlags, flags: ServeFlags) -> bool:

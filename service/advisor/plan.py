@@ -40,7 +40,8 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
     steps = CachedSteps(request.model, rules) if cache is None else cache.steps(request.model, rules)
     available = request.counts or (None,) * len(request.gpus)
     plans = tuple(
-        _plan_gpu(request, steps, gpu, count) for gpu, count in zip(request.gpus, available, strict=True)
+        _plan_gpu(request.with_count(count), steps, gpu, count)
+        for gpu, count in zip(request.gpus, available, strict=True)
     )
     counts = counts_of(plans, request.workload)
     return Plan(

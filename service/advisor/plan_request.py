@@ -1,7 +1,7 @@
 """A resolved request for a plan: which model, which engine, which GPU types, which flags."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -145,3 +145,12 @@ class PlanRequest:
 
     Otherwise one start is planned on each GPU type: the flags as given, with the engine's defaults.
     """
+
+    def count_of(self, gpu: GpuType) -> int | None:
+        """Return how many GPUs of one of its types there are; ``None`` where that is not given."""
+        counted = zip(self.gpus, self.counts, strict=True) if self.counts else ()
+        return next((count for each, count in counted if each == gpu), None)
+
+    def with_count(self, count: int | None) -> Self:
+        """Return the request for a GPU type of which there are so many: it may be listed with several."""
+        return replace(self, counts=(count,) * len(self.gpus))

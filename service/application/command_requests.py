@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from service.application.errors import InputFault, InvalidRequest, LocalModel, RefusedCommand
 from service.application.schemas.plan_body import CountedGpu, PlanBody
 from service.application.schemas.serve import ServeInput
+from service.engine_config.parallel_checks import count_refusal
 from service.engines.releases import UnknownRelease, resolve_release
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import MOST
@@ -99,6 +100,8 @@ def with_gpu_of_command(
     count = None if each is None else each * (placement.nodes or 1)
     if name.endswith(SHARED) or (count is not None and not 1 <= count <= MOST):
         count = None
+    if count_refusal(body.serve.flags(), count) is not None:
+        count = None  # a doubt of the reading says so: Ray may join more nodes than the text names
     number = "" if count is None else f"{count} x "
     changed = body.model_copy(update={"gpus": [CountedGpu(id=gpu.id, count=count)]})
     words = f"Planned for {number}{gpu.id}, since the text asks for {quoted(name)} and no GPU is named."

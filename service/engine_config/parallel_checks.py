@@ -310,3 +310,28 @@ def slice_refusal(flags: ServeFlags) -> EngineRefusal | None:
         "- multiprocessing, set '--nnodes' appropriately.",
         detail="a process sees one MIG slice only, so a start has one rank; slices are not joined",
     )
+
+
+def gpus_needed(flags: ServeFlags) -> int:
+    """Return the GPUs that a start takes: one for each rank."""
+    stages, engines = flags.pipeline_parallel_size or 1, flags.data_parallel_size or 1
+    return (flags.tensor_parallel_size or 1) * stages * engines
+
+
+def count_refusal(flags: ServeFlags, count: int | None) -> EngineRefusal | None:
+    """Return the refusal of more ranks than the GPUs that the caller has; ``None`` for no count.
+
+    Source: vLLM 0.33.0, ParallelConfig.__post_init__, which sees the GPUs of one node and says how to name
+    more nodes. The count is of all of them, so the words here are not the engine's.
+    """
+    needed = gpus_needed(flags)
+    if count is None or needed <= count:
+        return None
+    sizes = (
+        ("tensor", flags.tensor_parallel_size or 1),
+        ("pipeline", flags.pipeline_parallel_size),
+        ("data", flags.data_parallel_size),
+    )
+    product = " x ".join(f"{name} parallel size {size}" for name, size in sizes if size > 1)
+    there = "1 is given" if count == 1 else f"{count:,} are given"
+    return EngineRefusal(Stage.CONFIG, f"The start needs {needed:,} GPUs ({product}), and {there}.")
