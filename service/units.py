@@ -21,6 +21,11 @@ def next_power_of_two(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
+def gib_amount(size_bytes: int) -> str:
+    """Return an amount of memory in GiB without the unit; ``none`` where a difference left less than 0."""
+    return "none" if size_bytes < 0 else gib_text(size_bytes)
+
+
 def gib_text(size_bytes: int, digits: int = 2) -> str:
     """Return a byte count in GiB as text with ``digits`` decimals, without the unit."""
     return f"{size_bytes / GIB:.{digits}f}"

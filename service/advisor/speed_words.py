@@ -77,7 +77,8 @@ def cheapest_sentence(plans: Iterable[GpuPlan], workload: Workload) -> Iterator[
     cost, first = min(found, key=lambda each: each[0].usd_per_million_output_tokens.middle)
     tokens = cost.usd_per_million_output_tokens
     alike = sum(each.usd_per_million_output_tokens.low <= tokens.high for each, _ in found) - 1
-    others = f"; {alike} more GPU types may be as cheap" if alike else ""
+    types = "GPU type" if alike == 1 else "GPU types"
+    others = f"; {alike} more {types} may be as cheap" if alike else ""
     kind = cost.price.kind.value.replace("_", " ")
     yield f"Cheapest tokens: {first.gpu.id}, ${between(tokens)} a million ({kind}){others}."
 

@@ -100,10 +100,9 @@ def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
     release = start.engine_config.release
     if start.engine_config.rules.capacity.token_report is TokenReport.CONCURRENCY:
         yield (
-            f"vLLM {release} logs tokens as concurrency x max_model_len "
-            f"({cache.max_concurrency:.4f} x {cache.max_model_len:,}): this number changes with "
-            "--max-model-len and does not count token slots. "
-            f"A single request can have up to {cache.estimated_max_model_len:,} tokens."
+            f"Logged tokens are concurrency x max_model_len ({cache.max_concurrency:.4f} x "
+            f"{cache.max_model_len:,}), not token slots; one request fits up to "
+            f"{cache.estimated_max_model_len:,} tokens."
         )
     elif len(cache.groups) > 1:
         yield (

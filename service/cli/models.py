@@ -123,5 +123,7 @@ async def _verify(settings: Settings) -> ExitCode:
     stored = {entry.key.model for entry in entries if entry.intact}
     size = sum(entry.size for entry in entries if entry.intact)
     whole = len(entries) - len(damaged)
-    typer.echo(f"{whole} entries of {len(stored)} models, {size} bytes, in {cache.path or 'memory'}: whole")
+    entries_words = "1 entry" if whole == 1 else f"{whole} entries"
+    models = "1 model" if len(stored) == 1 else f"{len(stored)} models"
+    typer.echo(f"{entries_words} of {models}, {size} bytes, in {cache.path or 'memory'}: whole")
     return ExitCode.NOT_ALL if damaged else ExitCode.OK

@@ -27,13 +27,14 @@ from service.cli.probe_client import (
 )
 from service.hub.fetched_config import CONFIG
 from service.probes.job_state import State
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 
 TERMS: Final = ("requested", "weights", "activation", "non_torch", "cuda_graphs", "available_kv")
 UNPLANNED: Final = ("context", "library", "nccl", "granularity", "largest")
 """What an allocation probe measures and no plan computes."""
 MEASURED_AS: Final = {"cuda_graphs": "graphs_estimated"}
 MODEL: Final = typer.Argument(help="Id on the Hub")
+ONE_GPU: Final = "GPU type to measure on, exactly one, by id, product name or the driver's name; required"
 NOT_MEASURED: Final = (
     *("search", "objective", "include", "compare"),
     *("prompt_tokens", "output_tokens", "concurrent_requests", "request_rate", "shared_prefix_tokens"),
@@ -89,7 +90,7 @@ probe_app.command()(
         Format,
         option("model", str, MODEL, inspect.Parameter.empty),
         without=NOT_MEASURED,
-        words=ENGINES_DEFAULTS,
+        words={**ENGINES_DEFAULTS, "gpu": ONE_GPU},
     )
 )
 
@@ -124,7 +125,7 @@ def _compared(predicted: Json, measurement: Json) -> str:
     fullest = min(specified, key=lambda rank: (rank["available_kv"] or {"bytes": 0})["bytes"])
     for term in TERMS:
         estimate, reading = predicted["memory"][term], fullest[MEASURED_AS.get(term, term)]
-        between = f"{gib_text(estimate['low'])} to {gib_text(estimate['high'])}"
+        between = f"{gib_amount(estimate['low'])} to {gib_amount(estimate['high'])}"
         measured = "not known" if reading is None else gib_text(reading["bytes"])
         table.add_row(term, gib_text(estimate["bytes"]), between, measured)
     if (cache := measurement["cache"]) is not None:

@@ -27,7 +27,7 @@ SMALL_BATCH: Final = 2048
 DOUBLINGS: Final = (2, 4, 8)
 """Factors of --tensor-parallel-size to try, up to one host's GPUs."""
 FEW_REQUESTS: Final = 256
-SMALLER_DTYPES: Final = ("fp8", "fp8_e4m3", "int8_per_token_head", "fp8_per_token_head")
+SMALLER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 
 
 @dataclass(frozen=True, slots=True)

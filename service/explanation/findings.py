@@ -17,6 +17,7 @@ from service.explanation.speed_findings import speed_findings
 from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.startup_log.log import LogReading, StartupLog, read_log
+from service.units import gib_amount
 
 FIRST_PRINTS: Final[Mapping[str, float]] = {"total_gib": 0.012, "requested_gib": 0.011}
 """GiB by which drivers of one GPU type differ, beside the digits of the log."""
@@ -189,7 +190,7 @@ def _by_batch(run: PlannedStart) -> bool:
 def _from_estimate(reading: LogReading, value: float, available: Estimate, slack: float) -> Finding:
     """Return the comparison with the budget's interval, to whose memory the figure is proportional."""
     low, high = (value * max(0, size) / available.bytes for size in (available.low, available.high))
-    why = f"from an estimate of {available.low / (1 << 30):.2f} to {available.high / (1 << 30):.2f} GiB"
+    why = f"from an estimate of {gib_amount(available.low)} to {gib_amount(available.high)} GiB"
     return compare(reading, Interval(low, value, high, exact=False), why, slack)
 
 

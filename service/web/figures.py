@@ -4,7 +4,7 @@ from typing import Final
 
 from service.application.text.words import printable
 from service.memory.budget_types import Estimate
-from service.units import gib_text
+from service.units import gib_amount
 
 DASH: Final = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -22,12 +22,12 @@ def times(number: float | None) -> str:
 
 def gib(estimate: Estimate) -> str:
     """Return an estimate in GiB, without the unit."""
-    return gib_text(estimate.bytes)
+    return gib_amount(estimate.bytes)
 
 
 def interval(estimate: Estimate) -> str:
     """Return the 10th to 90th percentile in GiB; empty where they are equal."""
-    low, high = gib_text(estimate.low), gib_text(estimate.high)
+    low, high = gib_amount(estimate.low), gib_amount(estimate.high)
     return "" if low == high else f"{low} to {high}"
 
 

@@ -13,7 +13,7 @@ from service.advisor.service_level import Service, completed_of, service_of
 from service.application.text.comparison import why
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 from service.web.figures import DASH, grouped, plain, times
 from service.web.page_question import PageQuestion
 from service.web.speed_screen import figure_words, interval_words
@@ -377,4 +377,4 @@ PROPERTIES: Final[Mapping[str, Callable[[Candidate], str]]] = {
 
 
 def _memory(candidate: Candidate, term: str) -> str:
-    return DASH if candidate.memory is None else gib_text(getattr(candidate.memory, term).bytes)
+    return DASH if candidate.memory is None else gib_amount(getattr(candidate.memory, term).bytes)

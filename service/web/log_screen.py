@@ -6,7 +6,7 @@ from typing import Final
 
 from service.advisor.plan_types import Fix
 from service.application.text.explanation import MARKS, headline, number_in_words
-from service.application.text.words import fix_words, printable, verdict_words
+from service.application.text.words import change_words, printable, verdict_words
 from service.explanation.explanation_types import Agreement, Assumption, Diagnosis, Explanation, Finding
 from service.redaction import hide_secrets
 from service.web.figures import DASH, plain
@@ -133,7 +133,7 @@ def _cause(ending: Diagnosis, start: PageQuestion) -> CauseText:
         planned=""
         if planned is None
         else plain(f"{planned.type} ({planned.stage}): {planned.message} {planned.detail}"),
-        fixes=tuple((plain(fix_words(each)), _fix_link(each, start)) for each in ending.fixes),
+        fixes=tuple((plain(change_words(each)), _fix_link(each, start)) for each in ending.fixes),
         offers=tuple(map(plain, ending.offers)),
     )
 

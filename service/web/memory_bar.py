@@ -7,7 +7,7 @@ from typing import Final
 from markupsafe import Markup
 
 from service.memory.budget_types import Estimate, MemoryBudget
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 from service.web.svg import drawing, element, fits, text
 
 WIDTH, HEIGHT, TOP, BAR, LEFT = 760, 134, 34, 40, 8
@@ -106,7 +106,7 @@ def memory_drawing(bar: MemoryBar) -> Markup:
     parts += _tick(place(bar.requested.bytes), f"share {gib_text(bar.requested.bytes)} GiB", above=True)
     parts += _tick(place(bar.total.bytes), f"device {gib_text(bar.total.bytes)} GiB", above=False)
     parts.append(text(LEFT, HEIGHT - 6, _legend(bar, unit), class_="label"))
-    described = "; ".join(f"{term.name} {gib_text(term.estimate.bytes)} GiB" for term in bar.terms)
+    described = "; ".join(f"{term.name} {gib_amount(term.estimate.bytes)} GiB" for term in bar.terms)
     return drawing(parts, WIDTH, HEIGHT, "Memory of one rank", described)
 
 

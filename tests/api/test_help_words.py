@@ -32,3 +32,9 @@ def test_a_variable_without_effect_says_why() -> None:
     command = ["VLLM_ATTENTION_BACKEND=FLASHINFER", "vllm", "serve", "Qwen/Qwen3-8B"]
     words = CliRunner().invoke(cli, [*line, *command]).output
     assert "VLLM_ATTENTION_BACKEND has no effect: " in words
+
+
+def test_help_of_a_probe_requires_one_gpu() -> None:
+    words = " ".join(CliRunner().invoke(cli, ["probe", "--help"]).output.split())
+    assert "exactly one, by id" in words
+    assert "every type that is modelled" not in words

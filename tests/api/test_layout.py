@@ -66,10 +66,14 @@ def test_an_asked_cache_dtype_is_refused_in_full(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_memory_of_a_refused_start_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """62.5 GB of weights on two cards of 24 GB: what is left for the cache is negative."""
+    """62.5 GB of weights on two cards of 24 GB: none is left for the cache, and some is missing."""
     question = "check google/gemma-4-31B-it --gpu rtx-3090-24gb --tensor-parallel-size 2"
     (line,) = [each for each in text(question, 110, monkeypatch) if each.startswith("    KV cache")]
-    assert float(line.split()[2]) < 0
+    amount, missing = line.split()[2:4]
+    assert amount == "none,"
+    assert float(missing) > 0
+    assert "too little" in line
+    assert "-" not in line.replace("non-torch", "")
 
 
 def test_the_command_stands_before_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:

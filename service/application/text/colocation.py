@@ -5,7 +5,8 @@ from typing import Final
 
 from service.advisor.colocation import Colocation, SharedEngine
 from service.advisor.plan_types import Verdict
-from service.units import gib_text
+from service.application.text.words import change_words
+from service.units import gib_amount, gib_text
 
 VERDICTS: Final = {
     Verdict.STARTS: "starts",
@@ -32,7 +33,7 @@ def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
         beside = (
             f", beside engine {', '.join(str(each + 1) for each in shared.beside)}" if shared.beside else ""
         )
-        free = f"{gib_text(shared.free.low)} to {gib_text(shared.free.high)}"
+        free = f"{gib_amount(shared.free.low)} to {gib_amount(shared.free.high)}"
         yield f"   finds {free} GiB free{beside}; requests {gib_text(memory.requested.bytes)} GiB"
     if shared.held is not None:
         ready, most = gib_text(shared.held.bytes), gib_text(shared.held.high)
@@ -43,6 +44,6 @@ def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
         yield f"   cache of {cache.tokens:,} tokens, {requests}"
     if candidate.error is not None:
         yield f"   {candidate.error.type}: {candidate.error.message}"
-        yield from (f"   fix: {change}" for change in candidate.error.fix)
+        yield from (f"   fix: {change_words(fix)}" for fix in candidate.error.fixes)
     yield from (f"   {doubt}" for doubt in candidate.doubts)
     yield f"   {candidate.command}"

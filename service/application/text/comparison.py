@@ -12,7 +12,7 @@ from service.advisor.speed_words import number
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words
 from service.engines.refusal import Stage
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 
 SIZES, SHORT_SIZES = "GPUs (TP x PP x DP)", "GPUs"
 COLUMNS: Final = (
@@ -155,7 +155,7 @@ def why(candidate: Candidate) -> str:
         if error is not None:
             return f"{gib_text(available.bytes)} GiB of cache are too few"
         if available.low != available.high:
-            return f"{gib_text(available.low)} to {gib_text(available.high)} GiB of cache"
+            return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB of cache"
     words = _doubt(candidate.doubts) if error is None else error.message or error.type
     return " ".join(words.split())
 

@@ -10,11 +10,11 @@ from service.advisor.plan_types import (
     Refusal,
     Verdict,
 )
-from service.application.text.words import fix_words, indented, sizes
+from service.application.text.words import change_words, indented, sizes
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
 from service.memory.budget_types import Estimate, Evidence, MemoryBudget
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 
 
 def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
@@ -67,9 +67,11 @@ def memory_lines(memory: MemoryBudget) -> Iterator[str]:
 
 
 def _estimate_words(estimate: Estimate) -> str:
-    low, high = gib_text(estimate.low), gib_text(estimate.high)
+    low, high = gib_amount(estimate.low), gib_amount(estimate.high)
     interval = "" if low == high else f"  ({low} to {high})"
-    return f"{gib_text(estimate.bytes):>8}{interval}  {estimate.basis}{_evidence_words(estimate.evidence)}"
+    shortage = f", {gib_text(-estimate.bytes)} too little" if estimate.bytes < 0 else ""
+    basis = f"{estimate.basis}{_evidence_words(estimate.evidence)}"
+    return f"{gib_amount(estimate.bytes):>8}{shortage}{interval}  {basis}"
 
 
 def _evidence_words(evidence: Evidence | None) -> str:
@@ -125,7 +127,7 @@ def refused_lines(error: Refusal, width: int) -> Iterator[str]:
     yield from indented(f"{error.type} ({error.stage}): {error.message}", width)
     yield from indented(error.detail, width)
     for fix in error.fixes:
-        yield from indented(fix_words(fix), width)
+        yield from indented(f"Fix: {change_words(fix)}", width)
     for note in error.notes:
         yield from indented(note, width)
 

@@ -46,12 +46,18 @@ def _tables(compared: EnginesCompared, options: TextOptions) -> Iterator[str]:
     yield f"{compared.name}: {_budget(compared.cache_bytes)}{_length(compared.request_tokens)}"
     for gpu in compared.gpus:
         yield ""
-        yield f"{gpu.gpu.name} ({gpu.gpu.id}){'' if gpu.count is None else f', {gpu.count} of it'}"
+        yield f"{gpu.gpu.name} ({gpu.gpu.id}){_count(gpu.count)}"
         yield from drawn(COLUMNS, [_row(plan) for plan in gpu.plans], options.width)
         yield from _remarks(gpu, options.width)
     yield ""
     for line in LEGEND:
         yield from wrap(line, options.width)
+
+
+def _count(count: int | None) -> str:
+    if count is None:
+        return ""
+    return ", 1 GPU" if count == 1 else f", {count} GPUs"
 
 
 def _budget(cache_bytes: int | None) -> str:

@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Final
 
 from service.application.text.layout import WIDTH
-from service.application.text.words import fix_words, printable
+from service.application.text.words import change_words, printable
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -25,7 +25,7 @@ COMMAND: Final = "  vllm serve "
 MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
-"""Of more findings than this, those that are not compared are only counted."""
+"""Of more findings without a comparison than this, only the number is written."""
 MARKS: Final = {
     Agreement.AGREES: "=",
     Agreement.WITHIN: "~",
@@ -131,8 +131,9 @@ def _compared(findings: Sequence[Finding], *, failed: bool) -> Iterator[str]:
         f"{counts[Agreement.WITHIN]} within an estimate (~), "
         f"{counts[Agreement.DIFFERS]} differ (X), {counts[Agreement.NOT_COMPARED]} not compared (?)"
     )
+    many = counts[Agreement.NOT_COMPARED] > FEW_FINDINGS
     for finding in sorted(findings, key=lambda each: (_ORDER.index(each.agreement), each.line)):
-        if finding.agreement is Agreement.NOT_COMPARED and len(findings) > FEW_FINDINGS:
+        if finding.agreement is Agreement.NOT_COMPARED and many:
             continue
         if failed and finding.agreement is not Agreement.DIFFERS:
             continue
@@ -175,7 +176,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
     for fix in ending.fixes:
-        yield f"Do (planned): {fix_words(fix)}"
+        yield f"Do (planned): {change_words(fix)}"
     if not ending.fixes:
         for offer in ending.offers:
             yield f"Do (from the log's numbers): {offer}"
@@ -207,8 +208,16 @@ def name_in_words(name: str) -> tuple[str, str]:
 def _interval(finding: Finding) -> str:
     if finding.low is None or finding.high is None or finding.low == finding.high:
         return number_in_words(finding.planned)
-    low, high = number_in_words(finding.low), number_in_words(finding.high)
-    return f"{number_in_words(finding.planned)} ({low} to {high})"
+    # The engine itself logs memory below 0; beside any other figure it means that there is none.
+    below = isinstance(finding.logged, float) and finding.logged < 0
+    values = (finding.planned, finding.low, finding.high)
+    planned, low, high = (_amount(each, may_be_negative=below) for each in values)
+    return f"{planned} ({low} to {high})"
+
+
+def _amount(value: float | str | None, *, may_be_negative: bool) -> str:
+    negative = isinstance(value, float) and value < 0
+    return "none" if negative and not may_be_negative else number_in_words(value)
 
 
 def number_in_words(value: float | str | None) -> str:

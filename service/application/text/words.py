@@ -55,13 +55,13 @@ def figures(candidate: Candidate) -> str:
     return "" if cache is None else f"{cache.tokens:,} tokens, {cache.max_concurrency:.2f}x"
 
 
-def fix_words(fix: Fix) -> str:
-    """Return a fix with what it gives: ``vLLM >= 0.24.0: 249,059 tokens, 1.90x``."""
+def change_words(fix: Fix) -> str:
+    """Return a change with what it gives: ``vLLM >= 0.24.0: 249,059 tokens, 1.90x``."""
     gain = "" if fix.tokens is None else f": {fix.tokens:,} tokens"
     if fix.max_concurrency is not None:
         gain += f", {fix.max_concurrency:.2f}x"
     doubt = "" if fix.verdict is Verdict.STARTS else f" ({verdict_words(fix.verdict)})"
-    return f"Fix: {fix.change}{gain}{doubt}"
+    return f"{fix.change}{gain}{doubt}"
 
 
 def indented(text: str, width: int, indent: str = "  ") -> Iterator[str]:

@@ -1,0 +1,69 @@
+"""Findings in text: no amounts below 0, what was not compared while it is few, changes named once."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.advisor.plan_request import EngineChoice, PlanRequest
+from service.advisor.plan_types import Fix, Verdict
+from service.application.text.explanation import FEW_FINDINGS, render_explanation
+from service.application.text.words import change_words
+from service.engines.flags import ServeFlags
+from service.explanation.explain import explain
+from service.explanation.explanation_types import Agreement, Finding
+from service.gpus.catalog import find_gpu
+from service.startup_log.log import read_log
+from service.units import gib_amount, gib_text
+from tests.accuracy.startups_models import find_model
+from tests.explanation.test_explain import REFUSED
+
+
+def _text(log: str, *findings: Finding) -> str:
+    model = find_model("Qwen/Qwen3-4B").model
+    serve = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=1)
+    request = PlanRequest(model, (find_gpu("rtx-5080-16gb"),), EngineChoice.of("0.17.1"), serve)
+    explained = explain(read_log(log), request)
+    return render_explanation(replace(explained, findings=findings or explained.findings), width=400)
+
+
+@given(st.integers(min_value=-(1 << 45), max_value=1 << 45))
+def test_an_amount_is_never_negative(size: int) -> None:
+    assert (gib_amount(size) == "none") == (size < 0)
+    assert size < 0 or gib_amount(size) == gib_text(size)
+
+
+def test_the_low_end_of_an_estimate_below_zero_is_none() -> None:
+    graphs = Finding("cuda_graph_gib", 121, 0.86, 0.67, -0.33, 2.67, Agreement.WITHIN, "an estimate")
+    assert "planned 0.67 (none to 2.67) GiB" in _text("x", graphs)
+
+
+def test_a_negative_amount_that_the_engine_logs_is_shown_beside_its_plan() -> None:
+    cache = Finding("available_kv_gib", 9, -2.5, -2.4, -4.5, -1.5, Agreement.WITHIN, "an estimate")
+    assert "-2.50 GiB, planned -2.40 (-4.50 to -1.50) GiB" in _text("x", cache)
+
+
+@pytest.mark.parametrize("unknown", [1, FEW_FINDINGS, FEW_FINDINGS + 1])
+def test_what_is_not_compared_is_listed_while_it_is_few(unknown: int) -> None:
+    agreeing = [Finding("x", line, "a", "a", None, None, Agreement.AGREES, "same") for line in range(9)]
+    others = [
+        Finding("y", line, 1.0, None, None, None, Agreement.NOT_COMPARED, "no GPU") for line in range(unknown)
+    ]
+    lines = _text("x", *agreeing, *others).splitlines()
+    assert any(f"{unknown} not compared (?)" in line for line in lines)
+    listed = [line for line in lines if line.startswith("? line")]
+    assert len(listed) == (unknown if unknown <= FEW_FINDINGS else 0)
+
+
+def test_a_change_says_whether_it_is_certain() -> None:
+    fix = Fix("--gpu-memory-utilization 0.5", Verdict.UNCERTAIN, 1000, 1.5, "vllm serve m", "0.33.0")
+    assert change_words(fix) == "--gpu-memory-utilization 0.5: 1,000 tokens, 1.50x (uncertain)"
+
+
+def test_each_fix_of_a_failed_start_is_named_once() -> None:
+    """In 0.17.1 fp8 and fp8_e4m3 are one format: its table of cache dtypes reads both as E4M3."""
+    lines = [line for line in _text(REFUSED).splitlines() if line.startswith("Do (planned): ")]
+    assert "Do (planned): --max-model-len 35600" in " ".join(lines)
+    assert not any("Fix:" in line or "fp8_e4m3" in line for line in lines)
+    assert any("--kv-cache-dtype fp8:" in line for line in lines)
