@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from service.application.schemas.base import UNKNOWN_NAMES, Input
+from service.gpus.own_gpu import FORM
 from service.nearest_names import cut
 
 SHOWN: Final = 40
@@ -22,8 +23,8 @@ OBJECTS: Final = frozenset(
     {"dict_type", "model_type", "model_attributes_type", "dataclass_type", "mapping_type"}
 )
 FORMS: Final[Mapping[str, str]] = {
-    "gpus": "the id of a GPU type, or an object that describes a GPU",
-    "gpu": "the id of a GPU type, or an object that describes a GPU",
+    "gpus": f"the id of a GPU type, a GPU such as {FORM}, or an object that describes one",
+    "gpu": f"the id of a GPU type, a GPU such as {FORM}, or an object that describes one",
     "speculative_config": 'an object, such as {"method": "ngram", "num_speculative_tokens": 3}',
 }
 """What a value must be, where an object is not the only form, or needs an example; by name."""

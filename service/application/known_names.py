@@ -29,7 +29,10 @@ def meant_in_body(root: Schema, place: Sequence[Step], name: str) -> str:
         name: the unknown name.
     """
     here = tuple(step for step in place if isinstance(step, str) and not step.startswith("<"))
-    members = dict.fromkeys(name for schema in _schemas_at(root, place) for name in schema.model_fields)
+    schemas = _schemas_at(root, place)
+    if called := next((each.also_called[name] for each in schemas if name in each.also_called), None):
+        return f"use `{called}`"
+    members = dict.fromkeys(name for schema in schemas for name in schema.model_fields)
     moved = moved_in_body(root, place, name)
     if moved:
         return moved

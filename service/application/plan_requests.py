@@ -70,6 +70,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.fetched_config import CONFIG, FetchedConfig
+from service.hub.model_ids import is_path
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
 from service.speed.prices import Price, PriceKind, PriceList
 
@@ -479,6 +480,12 @@ async def _with_draft(model: Model, body: PlanBody, flags: ServeFlags, services:
 
 async def _draft_document(draft_id: str, revision: str | None, services: PlanServices) -> Mapping[str, Any]:
     try:
+        if is_path(draft_id) and services.models.local(draft_id) is None:
+            rule = (
+                "it is a path, which is read from --speculative-config of the command line alone; send the "
+                "draft's config.json in `draft_config`, or name the draft on the Hub"
+            )
+            raise InvalidModelId(draft_id, rule)
         fetched = await services.models.resolve(draft_id, revision)
         if not fetched.config and fetched.params is not None:
             raise ConfigNotFound(draft_id, CONFIG)

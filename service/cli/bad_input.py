@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS: Final = frozenset({"model", "command"})
 """Values that are words of the command line and no options."""
+WITHOUT_PARAMETER: Final = {"config": "--config", "serve": "--engine-flags"}
+"""Options by members of a body that no flat parameter names as a whole."""
 MOST_NEAREST: Final = 5
 NEEDED_BY: Final = {
     "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it to describe a workload"
@@ -87,7 +89,7 @@ def option_name(pointer: str) -> str:
             inside = ".".join(place[len(option) :]) if option[0] == "serve" else ""
             words = name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
             return f"{words}.{inside}" if inside else words
-    return "--config" if place[0] == "config" else pointer or "the command"
+    return WITHOUT_PARAMETER.get(place[0]) or pointer or "the command"
 
 
 def with_config(document: dict[str, Any], config: Path | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
@@ -26,6 +27,7 @@ from service.cli.options import ENGINES_DEFAULTS, option, with_options
 from service.cli.settings_of_host import host_settings
 from service.hub.fetched_config import FetchedConfig
 from service.hub.local_model import local_model
+from service.hub.model_ids import is_path
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.plan_services import build_plan_services
 from service.settings import Settings
@@ -91,7 +93,8 @@ def plan(  # noqa: PLR0913 - one for each option
             local = None if given is None or config or is_gguf else _local(given)
             print_engines(document, local, format, TextOptions(width()))
         local = None if config or "model" not in document else _local(document["model"])
-        answer = asyncio.run(_answer(document, host_settings(), local))
+        folders = [each for each in (local, _local_draft(document)) if each is not None]
+        answer = asyncio.run(_answer(document, host_settings(), folders))
     options = TextOptions(width(), every=every, order=sort, only=only, more=MORE)
     parts = Parts.of(document.get("include", ()))
     finish(answer, format, options, parts, any_type=any_type or not document.get("gpus"))
@@ -172,6 +175,13 @@ def _local(model: str) -> FetchedConfig | None:
     return local_model(model, Path(model).expanduser())
 
 
+def _local_draft(document: Mapping[str, Any]) -> FetchedConfig | None:
+    """Return the draft that ``--speculative-config`` names, where it is a path on this host."""
+    speculative = document.get("serve", {}).get("speculative_config")
+    draft = speculative.get("model") if isinstance(speculative, Mapping) else None
+    return _local(draft) if isinstance(draft, str) and is_path(draft) else None
+
+
 def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts, *, any_type: bool) -> None:
     """Print an answer, and exit by it. Comments on commands go to standard error.
 
@@ -200,12 +210,12 @@ def width() -> int:
     return min(max(NARROWEST, columns), WIDEST)
 
 
-async def _answer(document: dict[str, Any], settings: Settings, local: FetchedConfig | None) -> Plan:
+async def _answer(document: dict[str, Any], settings: Settings, local: Sequence[FetchedConfig]) -> Plan:
     calibration = await _calibration(settings)
     async with hub_client() as http:
         services = build_plan_services(settings, http, lambda: calibration)
-        if local is not None:
-            services = replace(services, models=services.models.with_local(local))
+        if local:
+            services = replace(services, models=services.models.with_local(*local))
         try:
             request = await plan_request(read_plan_body(document), services)
         finally:

@@ -53,36 +53,44 @@ def read_own_gpu(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = (side.strip() for side in part.partition("="))
-        name = _KEYS.get(key.lower().replace("-", "_"))
+        name = KEYS.get(key.lower().replace("-", "_"))
         if not equals or name is None:
-            hint = "".join(f"; nearest: {near}" for near in nearest(key, _KEYS, count=1))
+            hint = "".join(f"; nearest: {near}" for near in nearest(key, KEYS, count=1))
             raise InvalidGpu("gpu", f"{quoted(part)} is not a part of a GPU such as {FORM}{hint}")
-        found[name] = _READERS[name](value)
-    if missing := [key for key in ("memory", "cc") if _KEYS[key] not in found]:
+        try:
+            found[name] = _READERS[name](value)
+        except ValueError as error:
+            raise InvalidGpu(name, str(error)) from error
+    if missing := [key for key in ("memory", "cc") if KEYS[key] not in found]:
         raise InvalidGpu("gpu", f"{quoted(text)} lacks {' and '.join(missing)}, as in {FORM}")
     return {"name": "my-gpu", **found}
 
 
-def _memory(text: str) -> int:
+def read_memory(text: str) -> int:
+    """Return the bytes of a text such as ``40GiB``; without a unit the number is bytes.
+
+    Raises:
+        ValueError: it is not an amount of memory.
+    """
     match = _MEMORY.fullmatch(text)
     if match is None:
-        raise InvalidGpu("memory_bytes", f"{quoted(text)} is not an amount of memory such as 40GiB")
+        raise ValueError(f"{quoted(text)} is not an amount of memory such as 40GiB")
     unit = (match[2] or "").lower()
     base = 1024 if unit.endswith("i") else 1000
     return int(Fraction(match[1]) * base ** _POWERS[unit.removesuffix("i")])
 
 
-def _number(field: str, kind: type[int] | type[float]) -> Callable[[str], float]:
+def _number(kind: type[int] | type[float]) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
             return kind(text)
         except ValueError:
-            raise InvalidGpu(field, f"{quoted(text)} is not a number") from None
+            raise ValueError(f"{quoted(text)} is not a number") from None
 
     return read
 
 
-_KEYS: Final[Mapping[str, str]] = {
+KEYS: Final[Mapping[str, str]] = {
     "name": "name",
     "memory": "memory_bytes",
     "memory_bytes": "memory_bytes",
@@ -93,10 +101,11 @@ _KEYS: Final[Mapping[str, str]] = {
     "sms": "sm_count",
     "sm_count": "sm_count",
 }
+"""Arguments of `own_gpu` by the words of the text."""
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "name": str,
-    "memory_bytes": _memory,
+    "memory_bytes": read_memory,
     "compute_capability": str,
-    "bandwidth_gb_s": _number("bandwidth_gb_s", float),
-    "sm_count": _number("sm_count", int),
+    "bandwidth_gb_s": _number(float),
+    "sm_count": _number(int),
 }

@@ -28,7 +28,7 @@ from service.hub.errors import (
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from service.hub.checkpoint_weights import Weights
     from service.hub.credential import Credential
@@ -54,17 +54,17 @@ class ModelSource:
         *,
         offline: bool = False,
         credential: Credential | None = None,
-        local: FetchedConfig | None = None,
+        local: Sequence[FetchedConfig] = (),
     ) -> None:
-        """``local``: a model of this host, which is resolved by its id (the path that was given for it)."""
+        """``local``: models of this host, each resolved by its id (the path that was given for it)."""
         self._client = client
         self._snapshot = snapshot
         self._offline = offline
         self._credential = credential
         self._local = local
 
-    def with_local(self, local: FetchedConfig) -> ModelSource:
-        """Return a source that also knows a model of this host."""
+    def with_local(self, *local: FetchedConfig) -> ModelSource:
+        """Return a source that also knows models of this host."""
         return ModelSource(
             self._client, self._snapshot, offline=self._offline, credential=self._credential, local=local
         )
@@ -73,10 +73,14 @@ class ModelSource:
         """Return a source that uses a caller's own credential; show its results to that caller only."""
         return ModelSource(self._client, self._snapshot, offline=self._offline, credential=credential)
 
+    def local(self, model_id: str) -> FetchedConfig | None:
+        """Return a model of this host; ``None`` where none of this id was given."""
+        return next((each for each in self._local if each.id == model_id), None)
+
     @property
     def is_shared(self) -> bool:
         """Whether its results may be shown to every caller, and come from nowhere on this host."""
-        return self._credential is None and self._local is None
+        return self._credential is None and not self._local
 
     @property
     def on_cache_lookup(self) -> list[Callable[[bool], None]]:
@@ -94,8 +98,8 @@ class ModelSource:
             HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
                 bundled models with a similar spelling.
         """
-        if self._local is not None and model_id == self._local.id:
-            return self._local
+        if (local := self.local(model_id)) is not None:
+            return local
         check_model_id(model_id)
         if revision is not None:
             check_revision(model_id, revision)

@@ -47,7 +47,10 @@ PYDANTIC = (
         ({**GEMMA, "gpus": []}, "/gpus must have at least 1 item"),
         (
             {**GEMMA, "gpus": [7]},
-            "/gpus/0 must be the id of a GPU type, or an object that describes a GPU (got 7)",
+            (
+                "/gpus/0 must be the id of a GPU type, a GPU such as name=my-card,memory=40GiB,cc=8.0, "
+                "or an object that describes one (got 7)"
+            ),
         ),
         (
             {**GEMMA, "objective": "speed"},

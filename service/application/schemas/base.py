@@ -17,6 +17,8 @@ class Input(BaseModel):
     """A part of a request: unknown members are refused, and text is not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    also_called: ClassVar[Mapping[str, str]] = {}
+    """Members by words that mean them elsewhere, which an error about an unknown name then gives."""
 
     @model_validator(mode="before")
     @classmethod

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
+from pydantic_core import PydanticUndefined
 
 MAX_RANKS: Final = 1 << 12
 MAX_TOKENS: Final = 1 << 31
@@ -46,7 +47,10 @@ def small(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return document
 
 
-def as_written(read: Callable[[str], int]) -> BeforeValidator:
+def as_written(
+    read: Callable[[str], int],
+    json_schema_input_type: Any = PydanticUndefined,  # noqa: ANN401 - any annotation
+) -> BeforeValidator:
     """Return a validator that reads text with a unit as the engine's command line does.
 
     Digits alone stay text: a body has a number for them.
@@ -57,7 +61,7 @@ def as_written(read: Callable[[str], int]) -> BeforeValidator:
             return read(given)
         return given
 
-    return BeforeValidator(number)
+    return BeforeValidator(number, json_schema_input_type)
 
 
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]

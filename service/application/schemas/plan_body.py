@@ -1,8 +1,9 @@
 """Requests for a plan: as a body, and as flat parameters."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,7 @@ from service.engine_plans.engine_plan import ENGINES
 from service.engines.flag_values import read_count
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
-from service.gpus.own_gpu import is_own_gpu, read_own_gpu
+from service.gpus.own_gpu import FORM, KEYS, is_own_gpu, read_memory, read_own_gpu
 from service.nearest_names import nearest, quoted
 from service.speed.prices import HIGHEST
 
@@ -54,21 +55,34 @@ class CountedGpu(Input):
     count: GpuCount = None
 
 
+CAPABILITY: Final = r"^[1-9][0-9]{0,2}\.[0-9]$"
+CapabilityText = Annotated[str, Field(pattern=CAPABILITY, max_length=5)]
+MemoryBytes = Annotated[int, Field(ge=1, le=1 << 50)]
+MemoryText = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})? ?([KMGTkmgt]i?B)$")]
+CapabilityNumber = Annotated[float, Field(ge=1, lt=1000)]
+
+
+def _capability(given: Any) -> Any:  # noqa: ANN401 - any value of a request
+    """Return a number as the text that stands for it: 8.9 is ``8.9``, and 9 is ``9.0``."""
+    if isinstance(given, int | float) and not isinstance(given, bool) and 1 <= given < 1000:  # noqa: PLR2004
+        given = str(float(given))
+    if isinstance(given, str) and not re.fullmatch(CAPABILITY, given, re.ASCII):
+        raise ValueError(f"must be a compute capability such as 8.9 (got {quoted(given)})")
+    return given
+
+
 class GpuInput(Input):
     """A GPU of the caller's own."""
 
+    also_called: ClassVar[Mapping[str, str]] = KEYS
+
     name: Annotated[str, Field(min_length=1, max_length=100, description="Name as the driver prints it")]
     memory_bytes: Annotated[
-        int, Field(ge=1, le=1 << 50, description="Total memory in bytes, as CUDA reports it")
-    ]
+        MemoryBytes, as_written(read_memory, json_schema_input_type=MemoryBytes | MemoryText)
+    ] = Field(description="Total memory as CUDA reports it: a number of bytes, or text such as `48GiB`")
     compute_capability: Annotated[
-        str,
-        Field(
-            pattern=r"^[1-9][0-9]{0,2}\.[0-9]$",
-            description="CUDA compute capability, such as `8.6`",
-            max_length=5,
-        ),
-    ]
+        CapabilityText, BeforeValidator(_capability, json_schema_input_type=CapabilityText | CapabilityNumber)
+    ] = Field(description="CUDA compute capability such as `8.6`: text, or a number of this value")
     bandwidth_gb_s: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         default=None, description="Peak memory bandwidth in 10^9 bytes per second; left out: not known"
     )
@@ -81,19 +95,31 @@ class GpuInput(Input):
 
 ID_TAG: Final = "<id>"
 COUNTED_TAG: Final = "<counted>"
+OWN_TAG: Final = "<own>"
 OBJECT_TAG: Final = "<object>"
 """Tags of the forms a GPU may take; the brackets keep them apart from names a caller can write."""
 
 
 def _form(value: object) -> str:
     if isinstance(value, str):
-        return ID_TAG
+        return OWN_TAG if is_own_gpu(value) else ID_TAG
     is_counted = isinstance(value, CountedGpu) or (isinstance(value, dict) and "id" in value)
     return COUNTED_TAG if is_counted else OBJECT_TAG
 
 
+def _own_gpu(text: Any) -> Any:  # noqa: ANN401 - text, or what it was read into
+    try:
+        return read_own_gpu(text) if isinstance(text, str) else text
+    except InvalidGpu as error:
+        raise ValueError(str(error).removeprefix("gpu: ")) from error
+
+
+OwnGpuText = Annotated[
+    str, Field(pattern="=", max_length=300, description=f"A GPU of your own, such as `{FORM}`")
+]
 GpuChoice = Annotated[
-    Annotated[GpuId, Tag(ID_TAG)]
+    Annotated[GpuId, Field(pattern="^[^=]+$"), Tag(ID_TAG)]
+    | Annotated[GpuInput, BeforeValidator(_own_gpu, json_schema_input_type=OwnGpuText), Tag(OWN_TAG)]
     | Annotated[CountedGpu, Tag(COUNTED_TAG)]
     | Annotated[GpuInput, Tag(OBJECT_TAG)],
     Discriminator(_form),
