@@ -13,13 +13,14 @@ from service.advisor.plan_types import (
     Candidate,
     GpuPlan,
     Plan,
+    Upgrade,
     Verdict,
 )
 from service.advisor.ranking import best_first
 from service.advisor.reason import reason
 from service.advisor.speed_of_start import speed_of
 from service.advisor.steps_of_advice import Asked, step_of
-from service.advisor.upgrade import upgrades
+from service.advisor.upgrade import compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
@@ -49,7 +50,7 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
         model=request.model,
         engine=request.engine,
         plans=plans,
-        upgrades=upgrades(request),
+        upgrades=tuple(_upgrades(request, plans, steps)),
         command=request.command,
         refusal=shared_refusal(request, plans, steps),
         workload=request.workload,
@@ -67,6 +68,20 @@ def with_defaults(flags: ServeFlags) -> ServeFlags:
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
         tensor_parallel_size=flags.tensor_parallel_size or 1,
     )
+
+
+def _upgrades(request: PlanRequest, plans: Iterable[GpuPlan], steps: CachedSteps) -> Iterator[Upgrade]:
+    """Yield the steps between the compared releases, by the start that the newest of them recommends."""
+    if not request.engine.compared:
+        return
+    newest = max(request.engine.compared, key=lambda rules: rules.release)
+    engine = replace(request.engine, rules=newest)
+    for each in plans:
+        asked, chosen = request.with_count(each.count), each
+        if newest.release != request.engine.rules.release:
+            planned = replace(asked, engine=engine, with_levers=False)
+            chosen = _plan_gpu(planned, steps.under(newest), each.gpu, each.count)
+        yield from upgrades(asked, compared_start(chosen), each.gpu)
 
 
 def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:

@@ -399,10 +399,28 @@ class UpgradeCause:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedStart:
+    """The one start that releases are compared by on a GPU type."""
+
+    candidate: Candidate
+    """It on the release that recommends it."""
+    is_recommended: bool
+    """Whether that release recommends it; otherwise nothing can be recommended there, and this is the start
+    nearest to one."""
+
+    @property
+    def version(self) -> str:
+        """The newest of the compared releases, which chose it."""
+        return str(self.candidate.rules.release)
+
+
+@dataclass(frozen=True, slots=True)
 class Upgrade:
     """One step from a release to a later (or earlier) one on one GPU type."""
 
     gpu: str
+    start: ComparedStart
+    """The same on both releases."""
     before: UpgradeOutcome
     after: UpgradeOutcome
     changed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What changes between two releases for the same flags, and which rules cause it."""
+"""What changes between two releases for the same start, and which rules cause it."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -6,9 +6,12 @@ from itertools import pairwise
 from typing import Final
 
 from service.advisor.dry_run import dry_run
+from service.advisor.fixes import nearest_refused
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import (
     Candidate,
+    ComparedStart,
+    GpuPlan,
     Upgrade,
     UpgradeCause,
     UpgradeOutcome,
@@ -22,36 +25,37 @@ UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
 """Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
 
 
-def upgrades(request: PlanRequest) -> tuple[Upgrade, ...]:
-    """Return each step between the versions that the request names, for each GPU type.
+def compared_start(newest: GpuPlan) -> ComparedStart:
+    """Return the start that the newest of the compared releases recommends, or the nearest to a start."""
+    best = newest.recommended
+    near = best or nearest_refused(newest.candidates) or newest.candidates[0]
+    return ComparedStart(near, best is not None)
+
+
+def upgrades(request: PlanRequest, start: ComparedStart, gpu: GpuType) -> tuple[Upgrade, ...]:
+    """Return each step between the versions that the request names, for one start on one GPU type.
 
     A cause is found by a dry run with the older release's rules and that one rule of the newer release.
     """
-    if not request.engine.compared:
-        return ()
-    flags = _resolved(request.serve)
-    return tuple(
-        _step(request, flags, gpu, old, new)
-        for gpu in request.gpus
-        for old, new in pairwise(request.engine.compared)
-    )
+    return tuple(_step(request, start, gpu, old, new) for old, new in pairwise(request.engine.compared))
 
 
-def _resolved(flags: ServeFlags) -> ServeFlags:
+def _resolved(candidate: Candidate) -> ServeFlags:
     return replace(
-        flags,
-        kv_cache_dtype=flags.kv_cache_dtype or "auto",
-        tensor_parallel_size=flags.tensor_parallel_size or 1,
+        candidate.flags,
+        kv_cache_dtype=candidate.kv_cache_dtype,
+        tensor_parallel_size=candidate.tensor_parallel_size,
     )
 
 
 def _step(
-    request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
+    request: PlanRequest, start: ComparedStart, gpu: GpuType, old: EngineRules, new: EngineRules
 ) -> Upgrade:
-    first, second = (_outcome(dry_run(request, flags, rules, gpu)) for rules in (old, new))
+    flags = _resolved(start.candidate)
+    first, second = (_tried(request, flags, gpu, rules) for rules in (old, new))
     changed = _differ(first, second)
     causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()
-    return Upgrade(gpu.id, first, second, changed, causes)
+    return Upgrade(gpu.id, start, first, second, changed, causes)
 
 
 def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> UpgradeOutcome:

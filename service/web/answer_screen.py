@@ -10,6 +10,7 @@ from service.advisor.fixes import nearest_refused
 from service.advisor.plan_types import Candidate, Fix, GpuPlan, Lever, Plan, Refusal, Verdict
 from service.application.text.commands import COMMANDS
 from service.application.text.words import dtype_words, gpus_words, start_words, verdict_words
+from service.engines.refusal import Stage
 from service.units import GIB
 from service.web.figures import gib, grouped, interval, plain, times
 from service.web.memory_bar import MemoryBar, memory_drawing
@@ -17,6 +18,8 @@ from service.web.page_question import PageQuestion
 from service.web.starts import fix_question, lever_question, start_question
 
 MOST_LEVERS: Final = 8
+PAGE_STAGES: Final = frozenset({Stage.BLOCK_SIZE, Stage.PAGE_SIZE, Stage.GROUPING})
+"""Stages of a start that end over the sizes of the layers' pages."""
 MOST_ROWS: Final = 12
 
 
@@ -102,6 +105,8 @@ class RefusalText:
 
     type: str
     stage: str
+    of_pages: bool
+    """Whether the pages of the layers are the reason."""
     message: str
     detail: str
     fixes: tuple[FixLink, ...]
@@ -222,6 +227,7 @@ def _refusal(error: Refusal, question: PageQuestion, gpu_plan: GpuPlan) -> Refus
     return RefusalText(
         type=error.type,
         stage=error.stage.replace("_", " "),
+        of_pages=error.stage in PAGE_STAGES,
         message=plain(error.message),
         detail=plain(error.detail),
         fixes=tuple(_fix(each, question, gpu_plan) for each in error.fixes),

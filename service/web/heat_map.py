@@ -33,6 +33,8 @@ class Metric:
     """``None`` where a candidate has no such value."""
     written: Callable[[float], str]
     few_are_best: bool = False
+    of_whole_contexts: bool = False
+    """Whether values of different contexts say nothing about which start is better."""
 
 
 METRICS: Final = (
@@ -41,9 +43,23 @@ METRICS: Final = (
         "requests of the maximum length",
         lambda each: each.all_requests,
         times,
+        of_whole_contexts=True,
     ),
-    Metric("tokens", "tokens, as logged", lambda each: each.all_tokens, lambda value: grouped(int(value))),
-    Metric("gpus", "GPUs", lambda each: each.all_gpus, lambda value: str(int(value)), few_are_best=True),
+    Metric(
+        "tokens",
+        "tokens, as logged",
+        lambda each: each.all_tokens,
+        lambda value: grouped(int(value)),
+        of_whole_contexts=True,
+    ),
+    Metric(
+        "gpus",
+        "GPUs",
+        lambda each: each.all_gpus,
+        lambda value: str(int(value)),
+        few_are_best=True,
+        of_whole_contexts=True,
+    ),
     Metric(
         "context",
         "tokens of the longest request",
@@ -71,6 +87,31 @@ COST: Final = Metric(
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """A metric, and which starts it compares: those with the longest context of the table."""
+
+    metric: Metric
+    longest: int
+    """Tokens."""
+
+    def shortened(self, start: Candidate) -> int:
+        """Return the context of a start that is not compared with the others for it; else 0."""
+        context = _context(start)
+        return context if self.metric.of_whole_contexts and 0 < context < self.longest else 0
+
+    def rank(self, start: Candidate | None) -> tuple[bool, bool, float]:
+        """Return what orders starts, the best first: whole contexts, shorter ones, none."""
+        value = None if start is None else self.metric.value(start)
+        if start is None or value is None:
+            return True, True, 0
+        return False, self.shortened(start) > 0, value if self.metric.few_are_best else -value
+
+
+def _context(start: Candidate) -> int:
+    return 0 if start.kv_cache is None else start.kv_cache.max_model_len
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The best start of a GPU type with a cache dtype."""
 
@@ -78,6 +119,8 @@ class Cell:
     """The value; empty where nothing starts."""
     gpus: str
     """How many GPUs it takes, where more than one."""
+    context: str
+    """Tokens of its context, where that is shorter than the longest of the table."""
     title: str
     link: str
     css: str
@@ -128,6 +171,8 @@ class GpusScreen:
     metric: Metric
     metrics: tuple[Metric, ...]
     columns: tuple[SortedColumn, ...]
+    longest: int
+    """Tokens of the longest context, where some cells have a shorter one; else 0."""
     by_name: SortedColumn
     by_memory: SortedColumn
     rows: tuple[HeatRow, ...]
@@ -188,17 +233,23 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
     metrics = METRICS if plan.workload is None else (WORKLOAD, *METRICS, SPEED, COST)
     metric = next((each for each in metrics if each.name == question.value("metric")), metrics[0])
     shown = [each for each in found if _is_shown(each, question, plan.workload)]
-    ordered = _ordered(shown, question.value("sort"), metric)
+    longest = max(
+        (_context(start) for each in found for name in alive if (start := each.starts(name))), default=0
+    )
+    comparison = Comparison(metric, longest)
+    ordered = _ordered(shown, question.value("sort"), comparison)
     beside = question.values("beside")
-    writer = CellWriter.of(ordered, alive, metric, question)
+    writer = CellWriter.of(ordered, alive, comparison, question)
+    rows = tuple(writer.row(each) for each in ordered)
     kept = [name for name in names if name not in alive]
     return GpusScreen(
         metric=metric,
         metrics=metrics,
         columns=tuple(_column(name, question) for name in alive),
+        longest=longest if any(cell.context for row in rows for cell in row.cells) else 0,
         by_name=_column("name", question),
         by_memory=_column("memory", question),
-        rows=tuple(writer.row(each) for each in ordered),
+        rows=rows,
         absent=", ".join(kept),
         left_out=len(found) - len(shown),
         refusal="" if plan.refusal is None else plain(plan.refusal.detail or plan.refusal.message),
@@ -249,21 +300,14 @@ def _is_shown(found: BestByDtype, question: PageQuestion, workload: Workload | N
     )
 
 
-def _ordered(found: Sequence[BestByDtype], sort: str, metric: Metric) -> list[BestByDtype]:
+def _ordered(found: Sequence[BestByDtype], sort: str, comparison: Comparison) -> list[BestByDtype]:
     if sort == "name":
         return sorted(found, key=lambda each: each.plan.gpu.id)
     if sort == "memory":
         return sorted(found, key=lambda each: (each.plan.gpu.memory_bytes, each.plan.gpu.id))
     if not sort:
         return list(found)
-    sign = 1 if metric.few_are_best else -1
-
-    def rank(each: BestByDtype) -> tuple[bool, float, str]:
-        start = each.starts(sort)
-        value = None if start is None else metric.value(start)
-        return value is None, sign * (value or 0), each.plan.gpu.id
-
-    return sorted(found, key=rank)
+    return sorted(found, key=lambda each: (comparison.rank(each.starts(sort)), each.plan.gpu.id))
 
 
 def _column(name: str, question: PageQuestion) -> SortedColumn:
@@ -275,7 +319,7 @@ class CellWriter:
     """What all cells of a table share."""
 
     dtypes: Sequence[str]
-    metric: Metric
+    comparison: Comparison
     bounds: Sequence[float]
     """Values at which a shade begins, ascending."""
     base: str
@@ -283,14 +327,19 @@ class CellWriter:
 
     @classmethod
     def of(
-        cls, found: Iterable[BestByDtype], dtypes: Sequence[str], metric: Metric, question: PageQuestion
+        cls,
+        found: Iterable[BestByDtype],
+        dtypes: Sequence[str],
+        comparison: Comparison,
+        question: PageQuestion,
     ) -> "CellWriter":
         """Return the writer for some rows."""
         starts = (each.starts(dtype) for each in found for dtype in dtypes)
-        found_values = (metric.value(each) for each in starts if each is not None)
+        compared = (each for each in starts if each is not None and not comparison.shortened(each))
+        found_values = map(comparison.metric.value, compared)
         values = sorted({value for value in found_values if value is not None})
         bounds = [values[len(values) * shade // SHADES] for shade in range(1, SHADES)] if values else []
-        return cls(dtypes, metric, bounds, question.planned.changed(gpu=None, search=None).query)
+        return cls(dtypes, comparison, bounds, question.planned.changed(gpu=None, search=None).query)
 
     def row(self, found: BestByDtype) -> HeatRow:
         """Return the row of a GPU type."""
@@ -303,21 +352,28 @@ class CellWriter:
         """Return one cell."""
         link = f"{link}&kv_cache_dtype={dtype}"
         if start is None:
-            return Cell("", "", f"{gpu.id}, {dtype}: not planned", link, "no")
+            return Cell("", "", "", f"{gpu.id}, {dtype}: not planned", link, "no")
         if start.verdict is Verdict.REFUSED:
-            return Cell("", "", _reason(start), f"{link}{_sizes(start)}", "no")
-        value = self.metric.value(start)
-        shade = 0 if value is None else bisect_right(self.bounds, value)
-        shade = SHADES - 1 - shade if self.metric.few_are_best and value is not None else shade
-        words = DASH if value is None else self.metric.written(value)
-        css = f"q{shade} may" if start.verdict is Verdict.UNCERTAIN else f"q{shade}"
+            return Cell("", "", "", _reason(start), f"{link}{_sizes(start)}", "no")
+        metric, context = self.comparison.metric, self.comparison.shortened(start)
+        value = metric.value(start)
+        words = DASH if value is None else metric.written(value)
+        css = "short" if context else f"q{self._shade(value)}"
+        at_context = f" at a context of {grouped(context)}" if context else ""
+        doubtful = start.verdict is Verdict.UNCERTAIN
         return Cell(
-            f"{words}?" if start.verdict is Verdict.UNCERTAIN else words,
+            f"{words}?" if doubtful else words,
             f"x{start.all_gpus}" if start.all_gpus > 1 else "",
-            f"{words} {self.metric.label}; {gpus_words(start)}; {verdict_words(start.verdict)}",
+            grouped(context) if context else "",
+            f"{words} {metric.label}{at_context}; {gpus_words(start)}; {verdict_words(start.verdict)}",
             f"{link}{_sizes(start)}",
-            css,
+            f"{css} may" if doubtful else css,
         )
+
+    def _shade(self, value: float | None) -> int:
+        shade = 0 if value is None else bisect_right(self.bounds, value)
+        few_are_best = self.comparison.metric.few_are_best
+        return SHADES - 1 - shade if few_are_best and value is not None else shade
 
 
 def _reason(start: Candidate) -> str:

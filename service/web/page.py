@@ -21,6 +21,7 @@ from service.web.page_question import PageQuestion
 from service.web.probes_screen import probes_screen
 from service.web.question_form import QuestionForm, parameter_at
 from service.web.screens import SCREENS, Screen
+from service.web.unbroken_flags import unbroken_flags
 
 PAGES: Final = (("Plan", "."), ("Log", "log"), ("Probes", "probes"))
 """Pages that every page links to."""
@@ -167,6 +168,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    found.filters["unbroken_flags"] = unbroken_flags
     found.globals |= {"asset": asset_link, "version": __version__, "pages": PAGES}
     return found
 

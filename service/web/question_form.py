@@ -48,6 +48,16 @@ class QuestionForm:
         return ",".join(self.question.values("gpu")) if name == "gpu" else self.question.value(name)
 
     @property
+    def left_blank(self) -> tuple[str, str]:
+        """What is planned for a blank cache dtype and blank ranks."""
+        if self.question.value("command"):
+            return "the command's", "the command's"
+        # The words that pydantic reads as false.
+        if self.question.value("search").lower() in {"false", "0", "no", "off", "f", "n"}:
+            return "auto", "1"
+        return "try all", "try 1\N{EN DASH}8"
+
+    @property
     def carried(self) -> tuple[tuple[str, str], ...]:
         """Parameters of the question without a field of their own, which stay in it."""
         pairs = self.question.planned.pairs

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from service.advisor.plan_request import EngineChoice, PlanRequest
-from service.advisor.plan_types import Candidate, Plan, Upgrade, UpgradeOutcome, Verdict
+from service.advisor.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome, Verdict
 from service.advisor.upgrade import upgrades
-from service.application.text.upgrades import shown_field
+from service.application.text.upgrades import change_words
 from service.application.text.words import verdict_words
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
@@ -70,7 +70,8 @@ def releases_screen(plan: Plan, question: PageQuestion) -> ReleasesScreen:
     compared = [str(release) for release in RELEASES]
     flags = _with_equal_bytes(shown)
     engine = EngineChoice.of(plan.engine.version, plan.engine.patches, compared)
-    steps = upgrades(PlanRequest(plan.model, (gpu_plan.gpu,), engine, flags))
+    compared_start = ComparedStart(replace(shown, flags=flags), gpu_plan.recommended is not None)
+    steps = upgrades(PlanRequest(plan.model, (gpu_plan.gpu,), engine, flags), compared_start, gpu_plan.gpu)
     outcomes = (steps[0].before, *(step.after for step in steps))
     changed = [step for step in steps if step.changed]
     places = {step.after.version: number for number, step in enumerate(changed, start=1)}
@@ -123,5 +124,4 @@ def _steps(changed: Sequence[Upgrade], start: PageQuestion) -> Iterator[ReleaseS
 
 
 def _change(step: Upgrade, field: str) -> str:
-    before, after = (plain(shown_field(outcome, field)) for outcome in (step.before, step.after))
-    return f"{field.replace('_', ' ')}: {before} became {after}"
+    return plain(change_words(step, field))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import hypot
 
 from markupsafe import Markup
 
@@ -11,6 +12,7 @@ from service.web.svg import drawing, element, text
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 340, 64, 16, 24, 44
 ROW, BAR, NAMES = 34, 16, 8
 TICKS = 5
+RADIUS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +54,33 @@ def speeds_drawing(points: Sequence[SpeedPoint], curve: Sequence[tuple[int, floa
     for number, user, gpu in curve:
         title = element("title", f"{number:,} requests: {user:,.3g} of a user, {gpu:,.3g} of a GPU")
         parts.append(element("circle", title, cx=x(user), cy=y(gpu), r=3, class_="mark"))
-    for each in reversed(points):
+    beside: dict[tuple[float, float], list[int]] = {}
+    for each in points:
         cx, cy = x(each.per_request.middle), y(each.per_gpu.middle)
+        near = (place for place in beside if hypot(place[0] - cx, place[1] - cy) < 2 * RADIUS)
+        place = next(near, (cx, cy))
+        beside.setdefault(place, []).append(each.number)
         across = {"y1": cy, "y2": cy, "x1": x(each.per_request.low), "x2": x(each.per_request.high)}
         up = {"x1": cx, "x2": cx, "y1": y(each.per_gpu.low), "y2": y(each.per_gpu.high)}
         parts += [element("line", class_="whisker", **across), element("line", class_="whisker", **up)]
-        parts.append(element("circle", cx=cx, cy=cy, r=9, class_="change" if each.number == 1 else "mark"))
-        parts.append(text(cx, cy + 4, str(each.number), text_anchor="middle", class_="number"))
+    for (cx, cy), numbers in beside.items():
+        parts += _marks(cx, cy, numbers)
     described = "; ".join(
         f"{each.number}: {each.per_request.middle:,.3g} of a user, {each.per_gpu.middle:,.3g} of a GPU"
         for each in points
     )
     return drawing(parts, WIDTH, HEIGHT, "Output tokens per second of a user and of a GPU", described)
+
+
+def _marks(cx: float, cy: float, numbers: Sequence[int]) -> Iterator[Markup]:
+    """Yield the mark of the first of some starts at one place; the numbers of the others stand beside it."""
+    first, *others = map(str, numbers)
+    yield element("circle", cx=cx, cy=cy, r=RADIUS, class_="change" if first == "1" else "mark")
+    yield text(cx, cy + 4, first, text_anchor="middle", class_="number")
+    if others:
+        is_right = cx > WIDTH * 2 / 3
+        place, anchor = (cx - RADIUS - 3, "end") if is_right else (cx + RADIUS + 3, "start")
+        yield text(place, cy - 5, f"and {', '.join(others)}", text_anchor=anchor, class_="strong")
 
 
 def _axes(widest: float, highest: float) -> Iterator[Markup]:

@@ -1,8 +1,10 @@
 """What changes between releases, against the engine's own history."""
 
+import pytest
+
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Upgrade, Verdict
+from service.advisor.plan_types import Plan, Upgrade, Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
@@ -10,17 +12,22 @@ from tests.advisor.questions import GEMMA, LLAMA, QWEN
 
 
 def steps(model: str, flags: ServeFlags, *versions: str) -> tuple[Upgrade, ...]:
+    return compared(model, flags, versions[-1], *versions).upgrades
+
+
+def compared(model: str, flags: ServeFlags, planned: str, *versions: str) -> Plan:
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
         gpus=(find_gpu("h100-sxm-80gb"),),
-        engine=EngineChoice.of(versions[-1], compared=versions),
+        engine=EngineChoice.of(planned, compared=versions),
         serve=flags,
     )
-    return plan(request).upgrades
+    return plan(request)
 
 
 def test_gemma_4_starts_on_0_24_and_fails_on_0_26_since_the_reserve_doubled() -> None:
     flags = ServeFlags(
+        kv_cache_dtype="auto",
         tensor_parallel_size=1,
         max_model_len=131072,
         kv_cache_memory_bytes=18 << 30,
@@ -46,7 +53,9 @@ def test_per_token_heads_start_where_pages_are_padded() -> None:
 
 
 def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
-    flags = ServeFlags(tensor_parallel_size=1, max_model_len=32768, kv_cache_memory_bytes=20 << 30)
+    flags = ServeFlags(
+        kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=32768, kv_cache_memory_bytes=20 << 30
+    )
     (step,) = steps(QWEN, flags, "0.26.0", "0.32.0")
     assert step.before.blocks_per_request is not None
     assert step.after.blocks_per_request == step.before.blocks_per_request + 3  # one more in 3 groups
@@ -54,15 +63,64 @@ def test_hybrids_keep_two_states_once_prefix_caching_is_on() -> None:
 
 
 def test_nothing_changes_where_nothing_changed() -> None:
-    flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30)
+    flags = ServeFlags(
+        kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30
+    )
     (step,) = steps(LLAMA, flags, "0.19.0", "0.19.1")
     assert step.changed == ()
     assert step.causes == ()
 
 
 def test_every_step_between_the_versions_is_listed() -> None:
-    flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30)
+    flags = ServeFlags(
+        kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=8192, kv_cache_memory_bytes=20 << 30
+    )
     specified = [
         (s.before.version, s.after.version) for s in steps(LLAMA, flags, "0.19.0", "0.24.0", "0.32.0")
     ]
     assert specified == [("0.19.0", "0.24.0"), ("0.24.0", "0.32.0")]
+
+
+def test_releases_are_compared_by_the_start_that_is_recommended() -> None:
+    """31 billion parameters in bfloat16 take 58 GiB, so one H100 has no room for 262,144 tokens; two have.
+
+    vLLM 0.26.0 keeps two batches of tokens in reserve for each sliding window instead of one
+    (SlidingWindowSpec.max_memory_usage_bytes). Both batches are of 8,192 tokens, 512 blocks of 16, in each of
+    the 5 groups of 10 layers that 50 sliding layers make beside 10 full ones: 2,560 blocks more a request.
+    """
+    answer = compared(GEMMA, ServeFlags(), "0.32.0", "0.20.2", "0.32.0")
+    (step,) = answer.upgrades
+    best = answer.plans[0].recommended
+    assert best is not None
+    assert best.kv_cache is not None
+    assert best.memory is not None
+    assert (step.start.version, step.start.is_recommended) == ("0.32.0", True)
+    assert step.start.candidate.tensor_parallel_size == best.tensor_parallel_size == 2
+    assert (step.before.verdict, step.after.verdict) == (Verdict.STARTS, Verdict.STARTS)
+    assert step.before.blocks_per_request is not None
+    assert step.after.blocks_per_request == step.before.blocks_per_request + 5 * 8192 // 16
+    assert (step.after.tokens, step.after.max_concurrency) == (
+        best.kv_cache.tokens,
+        best.kv_cache.max_concurrency,
+    )
+    assert step.after.available_kv_bytes == best.memory.available_kv.bytes
+
+
+@pytest.mark.parametrize(
+    ("planned", "versions"),
+    [("0.32.0", ("0.20.2", "0.32.0")), ("0.20.2", ("0.20.2", "0.32.0")), ("0.20.2", ("0.32.0", "0.20.2"))],
+)
+def test_the_newest_release_chooses_the_start(planned: str, versions: tuple[str, str]) -> None:
+    newest = compared(GEMMA, ServeFlags(), "0.32.0").plans[0].recommended
+    (step,) = compared(GEMMA, ServeFlags(), planned, *versions).upgrades
+    assert newest is not None
+    assert step.start.candidate.flags == newest.flags
+    assert step.start.version == "0.32.0"
+    assert (step.before.version, step.after.version) == versions
+
+
+def test_a_start_that_nothing_recommends_is_named_so() -> None:
+    flags = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=262144)
+    (step,) = steps(GEMMA, flags, "0.20.2", "0.32.0")
+    assert not step.start.is_recommended
+    assert (step.before.verdict, step.after.verdict) == (Verdict.REFUSED, Verdict.REFUSED)

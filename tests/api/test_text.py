@@ -1,11 +1,14 @@
 """Plans as text, as a person with curl meets them."""
 
 import shlex
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 from service.api.responses import negotiated_format
+from service.cli.main import cli
 from tests.api.plan_bodies import (
     GEMMA,
     GEMMA_QUERY,
@@ -117,3 +120,48 @@ def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> Non
     question = {**GEMMA, "model": hostile, "config": LLAMA_CONFIG}
     command = client.post("/plan", json=question).json()["plans"][0]["recommended"]["command"]
     assert shlex.split(command)[2] == hostile
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        # Two H100s hold 58 GiB of weights and a request of 262,144 tokens; one has too little for it.
+        (
+            {},
+            (
+                "the start that 0.32.0 recommends: auto (bfloat16), 2 GPUs (TP 2).",
+                "It starts on both releases.",
+            ),
+        ),
+        (
+            {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", "max_model_len": 262144},
+            (
+                "the start nearest to success on 0.32.0, which recommends none: auto",
+                "starts on neither release.",
+            ),
+        ),
+    ],
+)
+def test_a_comparison_says_which_start_and_in_which_units(
+    client: TestClient, serve: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    versions = ["0.20.2", "0.32.0"]
+    body = {
+        "model": "google/gemma-4-31B-it",
+        "gpus": ["h100-sxm-80gb"],
+        "serve": serve,
+        "engine": {"versions": versions},
+    }
+    (step,) = client.post("/plan", json=body).json()["upgrades"]
+    text = client.post("/plan", json=body, headers={"Accept": "text/plain"}).text
+    shown = " ".join(text.partition("-- h100-sxm-80gb")[2].split())
+    before, after = (f"{step[name]['available_kv_bytes'] / 2**30:.2f} GiB" for name in ("before", "after"))
+
+    assert all(words in shown for words in said)
+    assert f"memory for the KV cache of one rank: {before} became {after}" in shown
+    assert step["start"]["gpus"] == (serve.get("tensor_parallel_size") or 2)
+    assert step["start"]["command"].startswith("vllm serve google/gemma-4-31B-it --")
+    line = ["plan", "google/gemma-4-31B-it", "--gpu", "h100-sxm-80gb", "--format", "table"]
+    flags = [word for name, value in serve.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    told = CliRunner().invoke(cli, [*line, *flags, "--compare", versions[0], "--compare", versions[1]])
+    assert told.stdout.partition("-- h100-sxm-80gb")[2] == text.partition("-- h100-sxm-80gb")[2]

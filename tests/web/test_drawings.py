@@ -18,6 +18,7 @@ from service.web.releases_drawing import ReleaseColumn, releases_drawing
 from service.web.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
 from service.web.standalone import standalone
 from service.web.svg import element, text
+from service.web.unbroken_flags import unbroken_flags
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = st.integers(1, 1 << 45)
@@ -175,3 +176,18 @@ def test_a_file_has_its_size_and_style() -> None:
     assert re.match(r'<svg width="760" height="\d+" xmlns=', drawn)
     assert "<style>" in drawn
     ET.fromstring(drawn)  # noqa: S314
+
+
+def test_starts_at_one_place_have_one_mark_and_all_numbers() -> None:
+    def point(number: int, speed: float) -> SpeedPoint:
+        figure = Between(speed * 0.8, speed, speed * 1.2)
+        return SpeedPoint(number, figure, figure)
+
+    drawn = speeds_drawing([point(1, 100.0), point(2, 101.0), point(3, 400.0), point(4, 100.5)], [])
+    assert drawn.count('r="9"') == 2
+    assert ">and 2, 4</text>" in drawn
+
+
+def test_a_flag_stays_on_one_line_and_text_stays_escaped() -> None:
+    shown = unbroken_flags("lower --max-model-len & <b> a-b")
+    assert shown == 'lower <span class="flag">--max-model-len</span> &amp; &lt;b&gt; a-b'

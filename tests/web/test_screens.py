@@ -191,3 +191,52 @@ def test_where_nothing_starts_the_reasons_are_said(client: TestClient, page: Pag
         error = plan["nearest_refused"]["error"]
         assert " ".join((error["detail"] or error["message"]).split()) in shown
         assert any(question(link).get("gpu") == plan["gpu"]["id"] for link in links(html))
+
+
+def test_a_cell_of_a_shorter_context_is_marked_and_not_ranked(client: TestClient, page: Page) -> None:
+    asked = {**CATALOG, "gpu": "h100-sxm-80gb:1,rtx-4090-24gb:8,rtx-5070-12gb:8"}
+    plans = client.get("/plan", params={**asked, "include": "candidates"}).json()["plans"]
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for plan in plans:
+        for each in plan["candidates"]:
+            best.setdefault((plan["gpu"]["id"], each["kv_cache_dtype"]), each)
+    alive = {key: each for key, each in best.items() if each["verdict"] != "does_not_start"}
+    lengths = {
+        key: each["kv_cache"]["max_model_len"] if each["kv_cache"] else 0 for key, each in alive.items()
+    }
+    html = page(**asked)
+    shortened = []
+    for css, link, text in cells(html):
+        named = question(link)
+        key = (named["gpu"].partition(":")[0], named["kv_cache_dtype"])
+        if css == "no":
+            continue
+        is_shorter = 0 < lengths[key] < max(lengths.values())
+        assert ("short" in css.split()) == is_shorter == (f"at {lengths[key]:,}" in text)
+        assert is_shorter != ("q" in css)
+        shortened.append(is_shorter)
+    assert set(shortened) == {True, False}
+    assert "it is not compared with the others" in words(html)
+
+
+def test_shorter_contexts_are_ordered_last(page: Page) -> None:
+    html = page(**CATALOG, sort="auto", metric="requests")
+    column = [css for css, link, _ in cells(html) if question(link)["kv_cache_dtype"] == "auto"]
+    kinds = [2 if css == "no" else 1 if "short" in css else 0 for css in column]
+    assert kinds == sorted(kinds)
+    assert 1 in kinds
+
+
+def test_the_form_says_what_is_planned_for_blanks(page: Page) -> None:
+    asked = {**CATALOG, "gpu": "h100-sxm-80gb"}
+    assert 'placeholder="try 1\N{EN DASH}8"' in page(**asked)
+    alone = page(**asked, search="false")
+    assert 'placeholder="1"' in alone
+    assert '<option value="">auto</option>' in alone
+    assert "try all" not in alone
+
+
+def test_only_a_refusal_of_pages_leads_to_the_pages(page: Page) -> None:
+    memory = page(**CATALOG, gpu="rtx-4090-24gb", search="false")
+    assert "OutOfMemoryError" in memory
+    assert "See the pages that do not fit together" not in memory

@@ -1,9 +1,12 @@
 """One step from a release to the next in an answer."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Output
+from service.application.schemas.members import From
 
 
 class OutcomeAnswer(Output):
@@ -51,10 +54,31 @@ class CauseAnswer(Output):
     )
 
 
+class ComparedStartAnswer(Output):
+    """The start that the releases are compared by."""
+
+    version: str = Field(description="The newest of the compared releases, which chose this start")
+    is_recommended: bool = Field(
+        description="Whether that release recommends it; false where it recommends none, and this is the "
+        "start nearest to one"
+    )
+    gpus: Annotated[int, From("candidate.gpus")] = Field(description="GPUs of one replica")
+    tensor_parallel_size: Annotated[int, From("candidate.tensor_parallel_size")] = Field(
+        description="Tensor parallel ranks"
+    )
+    kv_cache_dtype: Annotated[str, From("candidate.kv_cache_dtype")] = Field(
+        description="Value of `--kv-cache-dtype`"
+    )
+    command: Annotated[str, From("candidate.command")] = Field(description="The `vllm serve` line of it")
+
+
 class UpgradeAnswer(Output):
     """One step from a release to the next on one GPU type."""
 
     gpu: str = Field(description="Id of the GPU type")
+    start: ComparedStartAnswer = Field(
+        description="The start that is compared on both releases: what the newest of those named recommends"
+    )
     before: OutcomeAnswer = Field(description="What the earlier named release makes of the flags")
     after: OutcomeAnswer = Field(description="What the later named release makes of the flags")
     changed: list[str] = Field(

@@ -2,26 +2,60 @@
 
 from collections.abc import Iterator
 from textwrap import wrap
+from typing import Final
 
-from service.advisor.plan_types import Upgrade, UpgradeOutcome, Verdict
+from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome, Verdict
+from service.application.text.words import indented, start_words, verdict_words
+from service.units import gib_text
+
+NAMES: Final = {
+    "available_kv_bytes": "memory for the KV cache of one rank",
+    "max_concurrency": "requests of the maximum length at once",
+    "max_model_len": "maximum length in tokens",
+    "block_size": "tokens of a block",
+}
+"""What fields of an outcome are called, where their name does not say it."""
+ON_BOTH: Final = {
+    Verdict.STARTS: "It starts on both releases",
+    Verdict.UNCERTAIN: "Whether it starts is uncertain on both releases",
+    Verdict.REFUSED: "It starts on neither release",
+}
 
 
 def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
     """Yield one step between releases, wrapped at a width in characters."""
     yield f"-- {step.gpu}: vLLM {step.before.version} to {step.after.version}"
+    yield from indented(start_compared(step.start), width)
+    yield from indented(f"{_verdicts(step.before, step.after)}.", width)
     if not step.changed:
-        yield "  nothing changes for these flags"
+        yield "  nothing changes for this start"
     for field in step.changed:
-        before, after = (shown_field(outcome, field) for outcome in (step.before, step.after))
-        yield from wrap(
-            f"{field.replace('_', ' ')}: {before} became {after}",
-            width,
-            initial_indent="  ",
-            subsequent_indent="    ",
-        )
+        yield from indented(change_words(step, field), width)
     for cause in step.causes:
         words = f"by {cause.rule}: {cause.summary} ({cause.source})"
         yield from wrap(words, width, initial_indent="  ", subsequent_indent="    ")
+
+
+def start_compared(start: ComparedStart) -> str:
+    """Return in words which start the releases are compared by."""
+    if start.is_recommended:
+        which = f"the start that {start.version} recommends"
+    else:
+        which = f"the start nearest to success on {start.version}, which recommends none"
+    return f"Compared: {which}: {start_words(start.candidate)}."
+
+
+def change_words(step: Upgrade, field: str) -> str:
+    """Return in words how a field of the outcome changes."""
+    before, after = (shown_field(outcome, field) for outcome in (step.before, step.after))
+    return f"{NAMES.get(field, field.replace('_', ' '))}: {before} became {after}"
+
+
+def _verdicts(before: UpgradeOutcome, after: UpgradeOutcome) -> str:
+    one, other = verdict_words(before.verdict), verdict_words(after.verdict)
+    if before.verdict is after.verdict:
+        return ON_BOTH[before.verdict]
+    return f"On {before.version}: {one}; on {after.version}: {other}"
 
 
 def shown_field(outcome: UpgradeOutcome, field: str) -> str:
@@ -29,6 +63,8 @@ def shown_field(outcome: UpgradeOutcome, field: str) -> str:
     value = getattr(outcome, field)
     if value is None:
         return "none"
+    if field == "available_kv_bytes":
+        return f"{gib_text(value)} GiB"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
