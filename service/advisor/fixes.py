@@ -139,8 +139,7 @@ def _tried_on(candidate: Candidate, gpu: GpuType) -> str:
         f" --{name.replace('_', '-')} {size}" for name, size in sizes if size > 1 or name == PARALLEL_SIZES[0]
     )
     return (
-        f"Each fix is tried on {gpu.id}, the GPU type with the most memory, as a change of a start with "
-        f"--kv-cache-dtype {candidate.kv_cache_dtype}{ranks}."
+        f"Fixes are tried on {gpu.id} (most memory), from --kv-cache-dtype {candidate.kv_cache_dtype}{ranks}."
     )
 
 

@@ -484,7 +484,7 @@ def test_the_fixes_of_a_shared_refusal_name_their_gpu_and_their_ranks(client: Te
     refusal = client.post("/plan", json=body).json()["common_refusal"]
     (fix,) = refusal["fixes"]
     named = re.search(
-        r"tried on (\S+), .* --kv-cache-dtype (\S+) --tensor-parallel-size (\d+)\.", refusal["notes"][0]
+        r"tried on (\S+) .* --kv-cache-dtype (\S+) --tensor-parallel-size (\d+)\.", refusal["notes"][0]
     )
     assert named is not None
     gpu, dtype, ranks = named.groups()
