@@ -17,6 +17,7 @@ from service.application.schemas.engine_body import EngineBody, LlamaBody
 from service.application.schemas.plan_body import Format
 from service.application.text.engines_table import engines_text
 from service.application.text.layout import TextOptions
+from service.application.text.words import printable
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
 from service.cli.settings_of_host import host_settings
@@ -46,8 +47,17 @@ def print_engines(
     if form == "json":
         typer.echo(engines_answer(compared, body).model_dump_json())
     else:
+        if form != "table":
+            typer.echo(_comments(compared), err=True, nl=False)
         typer.echo(engines_text(compared, form, options), nl=False)
     raise typer.Exit(_exit_code(compared))
+
+
+def _comments(compared: EnginesCompared) -> str:
+    """Return what to know of the commands, as lines that a shell does not run."""
+    plans = (plan for gpu in compared.gpus for plan in gpu.plans)
+    notes = dict.fromkeys(f"{plan.engine}: {note}" for plan in plans for note in plan.notes)
+    return "".join(f"# {printable(note)}\n" for note in notes)
 
 
 def is_gguf_file(model: str) -> bool:
