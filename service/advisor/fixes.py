@@ -125,7 +125,22 @@ def shared_refusal(request: PlanRequest, plans: Sequence[GpuPlan], steps: Engine
     largest, near = max(zip(plans, nearest, strict=True), key=lambda pair: pair[0].gpu.memory_bytes)
     if near is None:
         return None
-    return with_fixes(request.with_count(largest.count), near, largest.gpu, steps).error
+    error = with_fixes(request.with_count(largest.count), near, largest.gpu, steps).error
+    if error is None or not error.fixes:
+        return error
+    return replace(error, notes=(_tried_on(near, largest.gpu), *error.notes))
+
+
+def _tried_on(candidate: Candidate, gpu: GpuType) -> str:
+    """Say which start the fixes of a shared refusal change, and on which GPU type."""
+    flags = candidate.flags
+    sizes = ((name, getattr(flags, name) or 1) for name in PARALLEL_SIZES)
+    ranks = "".join(
+        f" --{name.replace('_', '-')} {size}" for name, size in sizes if size > 1 or name == PARALLEL_SIZES[0]
+    )
+    return (
+        f"Fixes are tried on {gpu.id} (most memory), from --kv-cache-dtype {candidate.kv_cache_dtype}{ranks}."
+    )
 
 
 def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:

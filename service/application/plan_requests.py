@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
@@ -71,6 +72,7 @@ from service.hub.errors import (
 )
 from service.hub.fetched_config import CONFIG, FetchedConfig
 from service.hub.model_ids import is_path
+from service.hub.snapshot import BundledSnapshot
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
 from service.speed.prices import Price, PriceKind, PriceList
 
@@ -297,7 +299,7 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
         InputFault: a flag names an attention backend that the release does not have.
     """
     # The names of the bundled models are read from a file, so not while a request is resolved.
-    siblings = siblings_of(request.model.id, services.snapshot.ids())
+    siblings = _planned_siblings(request.model.id, services.snapshot)
     if siblings != request.siblings:
         request = replace(request, siblings=siblings)
     try:
@@ -492,6 +494,20 @@ async def _draft_document(draft_id: str, revision: str | None, services: PlanSer
         return _with_quantization(fetched)
     except NOT_TO_BE_HAD as error:
         raise InputFault(DRAFT_POINTER, error) from error
+
+
+@lru_cache(maxsize=256)
+def _planned_siblings(model_id: str, snapshot: BundledSnapshot) -> tuple[str, ...]:
+    """Return the quantized checkpoints of a model whose bundled configs the engine reads as quantized."""
+    return tuple(each for each in siblings_of(model_id, snapshot.ids()) if _is_quantized(each, snapshot))
+
+
+def _is_quantized(model_id: str, snapshot: BundledSnapshot) -> bool:
+    fetched = snapshot.get(model_id)
+    try:
+        return fetched is not None and read_model(fetched).architecture.quantization is not None
+    except (InvalidConfig, UnknownArchitecture, NotATextModel):
+        return False
 
 
 def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> Model:

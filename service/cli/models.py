@@ -116,6 +116,9 @@ async def _verify(settings: Settings) -> ExitCode:
     cache = HubCache(settings.cache_file)
     entries = await cache.check()
     await cache.close()
+    if cache.was_damaged:
+        typer.echo(f"deleted, since the whole file was damaged: {cache.path}", err=True)
+        return ExitCode.NOT_ALL
     damaged = [entry for entry in entries if not entry.intact]
     for entry in damaged:
         key = entry.key

@@ -23,8 +23,13 @@ def plan_vllm(
     ``cache_bytes``: bytes of each GPU for the cache; ``None``: what is left of it. ``tokens``: length of the
     requests that are counted.
     """
-    flags = replace(request.serve, tensor_parallel_size=request.serve.tensor_parallel_size or ranks)
-    flags = replace(flags, kv_cache_dtype=flags.kv_cache_dtype or "auto")
+    serve = request.serve
+    sharing = ranks // (serve.pipeline_parallel_size * serve.data_parallel_size)
+    flags = replace(
+        serve,
+        tensor_parallel_size=serve.tensor_parallel_size or max(1, sharing),
+        kv_cache_dtype=serve.kv_cache_dtype or "auto",
+    )
     if cache_bytes is not None:
         flags = replace(flags, kv_cache_memory_bytes=cache_bytes)
     candidate = dry_run(request, flags, request.engine.rules, gpu)

@@ -86,6 +86,8 @@ class HubCache:
         self.clock = clock
         self.on_lookup: list[Callable[[bool], None]] = []
         """Called with whether an entry was found, at each look-up."""
+        self.was_damaged = False
+        """Whether the file was no database, or a damaged one, and was deleted."""
         self._limit_bytes = limit_bytes
         self._connection: sqlite3.Connection | None = None
         # One thread: the event loop never waits for the file, and only one action uses it at a time.
@@ -126,6 +128,7 @@ class HubCache:
         return fallback
 
     def _recreate(self) -> None:
+        self.was_damaged = True
         self._disconnect()
         if self.path is not None:
             for suffix in ("", "-wal", "-shm"):

@@ -157,6 +157,19 @@ def test_a_gate_fails_on_too_few_gpus(client: TestClient, gpu: str, code: int) -
     assert flat["plans"][0]["verdict"] == ("starts" if code == 0 else "does_not_start")
 
 
+def test_engines_share_the_gpus_among_all_ranks(client: TestClient) -> None:
+    """Two data parallel ranks on four GPUs leave two for the tensor parallel ranks of each."""
+    body = {
+        "model": QWEN,
+        "gpus": ["h100:4"],
+        "serve": {"data_parallel_size": 2},
+        "engines": [{"name": "vllm"}, {"name": "sglang"}],
+    }
+    reply = client.post("/plan", json=body)
+    assert reply.status_code == 200, reply.text
+    assert "--tensor-parallel-size 2 --data-parallel-size 2" in reply.text
+
+
 def test_gpus_that_only_a_text_counts_are_a_doubt(client: TestClient) -> None:
     """Ray may join more nodes than one manifest shows, so its ranks are not refused."""
     text = f"""

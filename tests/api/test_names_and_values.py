@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import yaml
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -168,4 +169,5 @@ def test_a_job_is_created_and_not_applied() -> None:
     words = ["manifest", "job", "--server", "http://a", "--image", "b"]
     text = CliRunner().invoke(cli, words).stdout
     assert text.startswith("# For `kubectl create -f -`")
+    assert yaml.safe_load(text)["metadata"] == {"generateName": "dryserve-probe-"}
     assert "Secret dryserve-worker" in text

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import sys
 from collections import Counter
 from dataclasses import fields
@@ -475,3 +476,23 @@ def test_a_patch_is_laid_over_every_compared_release(services: Services) -> None
     expected = [rules_for(Version(version), ["vllm#40391"]) for version in engine["versions"]]
     assert list(request.engine.compared) == expected
     assert request.engine.rules == expected[-1] != rules_for(Version("0.20.2"))
+
+
+def test_the_fixes_of_a_shared_refusal_name_their_gpu_and_their_ranks(client: TestClient) -> None:
+    """The config of Qwen3-32B allows 40,960 tokens. The start that is named has the cache of the fix."""
+    body = {"model": "Qwen/Qwen3-32B", "serve": {"max_model_len": 200000}}
+    refusal = client.post("/plan", json=body).json()["common_refusal"]
+    (fix,) = refusal["fixes"]
+    named = re.search(
+        r"tried on (\S+) .* --kv-cache-dtype (\S+) --tensor-parallel-size (\d+)\.", refusal["notes"][0]
+    )
+    assert named is not None
+    gpu, dtype, ranks = named.groups()
+    flags = {"max_model_len": 40960, "kv_cache_dtype": dtype, "tensor_parallel_size": int(ranks)}
+    start = client.post("/plan", json={**body, "gpus": [gpu], "serve": flags, "search": False}).json()
+    catalog = client.get("/gpus", params={"limit": 200}).json()
+    modelled = [each for each in catalog["gpus"] if each["modelled"]]
+
+    assert fix["change"] == "--max-model-len 40960"
+    assert start["plans"][0]["recommended"]["kv_cache"]["tokens"] == fix["tokens"]
+    assert start["plans"][0]["gpu"]["memory_bytes"] == max(each["memory_bytes"] for each in modelled)

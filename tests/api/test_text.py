@@ -136,7 +136,7 @@ def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> Non
         (
             {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", "max_model_len": 262144},
             (
-                "nothing can be recommended on 0.32.0; the start nearest to one there",
+                "the start nearest to success on 0.32.0, which recommends none: auto",
                 "starts on neither release.",
             ),
         ),

@@ -118,3 +118,13 @@ def test_what_is_damaged_is_named_and_dropped(cache: Path, tmp_path: Path) -> No
     assert result.exit_code == 1
     assert "dropped, since it was damaged: config.json of acme/tiny" in result.stderr
     assert run("models", "verify").exit_code == 0
+
+
+def test_a_file_that_is_no_database_is_named_and_deleted(cache: Path) -> None:
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    cache.write_bytes(b"garbage" * 1000)
+    result = run("models", "verify")
+    assert result.exit_code == 1
+    assert f"deleted, since the whole file was damaged: {cache}" in result.stderr
+    assert "whole" not in result.stdout
+    assert run("models", "verify").exit_code == 0

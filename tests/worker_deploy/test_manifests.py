@@ -50,8 +50,7 @@ def test_a_namespace_a_registry_and_taints_are_named(form: Form) -> None:
     document = yaml.safe_load(text)
     assert "&id" not in text
     assert document["metadata"]["namespace"] == "gpus"
-    # `kubectl apply` refuses a generated name.
-    assert document["metadata"]["name"]
+    assert ("generateName" if form is Form.JOB else "name") in document["metadata"]
     spec = document["spec"]["template"]["spec"]
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "pool"]

@@ -92,6 +92,11 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
 def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
     yield f"The same refusal on all {len(plan.plans)} GPU types:"
     yield from refused_lines(refusal, width)
+    found = (nearest_refused(each.candidates) for each in plan.plans)
+    warnings = [() if each is None else each.warnings for each in found]
+    for warning in warnings[0]:
+        if all(warning in each for each in warnings):
+            yield from indented(f"! {warning}", width)
 
 
 def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
@@ -129,6 +134,8 @@ def _not_recommended(plan: GpuPlan, width: int) -> Iterator[str]:
     nearest = "Nearest to a start" if len(plan.candidates) > 1 else "Does not start"
     yield f"{nearest}: {start_words(near)}"
     yield from refused_lines(near.error, width)
+    for warning in near.warnings:
+        yield from indented(f"! {warning}", width)
     if near.kv_cache is not None:
         yield from cache_lines(near.kv_cache, width)
     if near.memory is not None:

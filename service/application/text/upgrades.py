@@ -38,9 +38,10 @@ def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
 
 def start_compared(start: ComparedStart) -> str:
     """Return in words which start the releases are compared by."""
-    kind = "the start that" if start.is_recommended else "nothing can be recommended on"
-    which = f"{kind} {start.version}"
-    which += " recommends" if start.is_recommended else "; the start nearest to one there"
+    if start.is_recommended:
+        which = f"the start that {start.version} recommends"
+    else:
+        which = f"the start nearest to success on {start.version}, which recommends none"
     return f"Compared: {which}: {start_words(start.candidate)}."
 
 

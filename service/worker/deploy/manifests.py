@@ -94,7 +94,7 @@ def _job(launch: Launch) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(launch, "dryserve-probe"),
+        "metadata": _metadata(launch, generateName="dryserve-probe-"),
         "spec": {"backoffLimit": 0, "ttlSecondsAfterFinished": 3600, "template": {"spec": pod}},
     }
 
@@ -119,7 +119,7 @@ def _daemonset(launch: Launch) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {**_metadata(launch, "dryserve-worker"), "labels": labels},
+        "metadata": {**_metadata(launch, name="dryserve-worker"), "labels": labels},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -127,8 +127,8 @@ def _daemonset(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _metadata(launch: Launch, name: str) -> dict[str, Any]:
-    return {"name": name, **({"namespace": launch.namespace} if launch.namespace else {})}
+def _metadata(launch: Launch, **name: str) -> dict[str, Any]:
+    return {**name, **({"namespace": launch.namespace} if launch.namespace else {})}
 
 
 def _pod(launch: Launch, container: dict[str, Any]) -> dict[str, Any]:
