@@ -146,8 +146,9 @@ def _least_free(free: Estimate, devices: tuple[str, ...], earlier: Sequence[Shar
 def _judged(request: PlanRequest, free: Estimate, plan: PlanOne) -> Candidate:
     """Return the start with the middle of what is free; uncertain where the bounds give another verdict."""
     sizes = dict.fromkeys((free.bytes, free.low, free.high))
-    found = [plan(replace(request, free_memory_bytes=size)) for size in sizes]
-    middle, verdicts = found[0], {each.verdict for each in found}
+    found = {size: plan(replace(request, free_memory_bytes=size)) for size in sizes}
+    verdicts = {each.verdict for each in found.values()}
+    middle = _with_sure_fixes(found[free.bytes], found[free.low])
     if len(verdicts) == 1:
         return middle
     memory = middle.memory
@@ -157,6 +158,18 @@ def _judged(request: PlanRequest, free: Estimate, plan: PlanOne) -> Candidate:
         f"{gib_text(free.high)} GiB are free{requested}."
     )
     return replace(middle, verdict=Verdict.UNCERTAIN, doubts=(*middle.doubts, doubt))
+
+
+def _with_sure_fixes(middle: Candidate, least: Candidate) -> Candidate:
+    """Return a refused start with the fixes that hold with the least free; its own others are uncertain."""
+    if middle.error is None:
+        return middle
+    sure = () if least.error is None else least.error.fixes
+    changes = {fix.change for fix in sure}
+    others = (
+        replace(fix, verdict=Verdict.UNCERTAIN) for fix in middle.error.fixes if fix.change not in changes
+    )
+    return replace(middle, error=replace(middle.error, fixes=(*sure, *others)))
 
 
 def _held(candidate: Candidate) -> Estimate | None:

@@ -114,3 +114,17 @@ def test_a_single_plan_says_where_all_are_planned(client: TestClient) -> None:
     answer = client.post("/plan", json={"command": TWO.format(0.4), "gpus": ["h100-sxm-80gb"]}).json()
 
     assert any("POST /colocate" in note for note in answer["command"]["notes"])
+
+
+def test_a_fix_that_is_not_marked_starts_with_the_least_that_may_be_free(client: TestClient) -> None:
+    """vLLM starts if utilization x total <= free, here replayed by planning the same script with each fix."""
+    second = colocate(client, command=TWO.format(0.7)).json()["engines"][1]
+    candidate = second["candidate"]
+    least, total = second["free"]["low"], candidate["memory"]["total"]["bytes"]
+    fixes = [each for each in candidate["error"]["fixes"] if "utilization" in each["change"]]
+    assert {each["verdict"] for each in fixes} == {"starts", "uncertain"}
+    for fix in fixes:
+        share = float(fix["change"].split()[1])
+        assert (share * total <= least) == (fix["verdict"] == "starts")
+        replayed = colocate(client, command=TWO.format(share)).json()
+        assert replayed["engines"][1]["candidate"]["verdict"] == fix["verdict"]

@@ -206,4 +206,4 @@ async def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_failure(app: Fa
     with capture_logs() as lines:
         await app(scope, receive, send)
     assert not sent
-    assert {line["log_level"] for line in lines} == {"info"}
+    assert {line["log_level"] for line in lines} <= {"info"}
