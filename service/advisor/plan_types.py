@@ -8,7 +8,7 @@ from service.advisor.advice import Step
 from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import EngineChoice, Model, Workload
-from service.advisor.runtime_headroom import little_room_for_steps
+from service.advisor.runtime_headroom import little_room_for_steps, no_room_for_one_request
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
@@ -262,7 +262,10 @@ class Candidate:
         )
         if self.start is None or self.kv_cache is None or self.memory is None:
             return (*self.doubts, *given)
-        under_load = little_room_for_steps(self.kv_cache, self.memory)
+        under_load = (
+            *no_room_for_one_request(self.kv_cache),
+            *little_room_for_steps(self.kv_cache, self.memory),
+        )
         ranks = self.flags.data_parallel_size
         return (*self.doubts, *under_load, *warnings(self.start, ranks, self.flags), *given, *self.notes)
 

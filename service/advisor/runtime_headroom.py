@@ -45,6 +45,22 @@ def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ..
     return (words,)
 
 
+def no_room_for_one_request(cache: KvCache) -> tuple[str, ...]:
+    """Return a warning if the engine accepts a length of which its cache does not hold one request.
+
+    The check at the start and the blocks that a request takes are counted differently in some releases
+    (vLLM 0.14.0 to 0.18.1 with groups of sliding window layers).
+    """
+    if cache.max_concurrency >= 1:
+        return ()
+    words = (
+        f"The engine starts, but its cache holds {cache.max_concurrency:.2f} requests of "
+        f"{cache.max_model_len:,} tokens: a request near that length cannot finish. "
+        "Lower --max-model-len."
+    )
+    return (words,)
+
+
 def _allocated(cache: KvCache, budget: MemoryBudget) -> int:
     """Return the bytes that are allocated before the first request."""
     other = budget.weights.bytes + budget.non_torch.bytes + budget.captured_graphs.bytes

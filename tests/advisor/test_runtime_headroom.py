@@ -14,6 +14,7 @@ from tests.accuracy.startups_models import find_model
 from tests.accuracy.startups_rows import DATA, read_rows
 from tests.accuracy.startups_score import runs_of
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
+from tests.advisor.questions import ask
 
 AT_CAPTURE = "capturing the graphs may run out of memory"
 UNDER_LOAD = "memory may run out under load"
@@ -93,3 +94,14 @@ def test_four_of_five_logged_captures_are_in_the_interval() -> None:
 
     assert len(hits) >= 45
     assert sum(hits) >= 0.8 * len(hits)
+
+
+def test_a_length_of_which_the_cache_holds_no_request_is_warned_of() -> None:
+    """1,360 blocks by the engine's log are 0.15 of the 8,192 + 6 x 193 blocks that one request takes."""
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", quantization="bitsandbytes")
+    candidate = ask("google/gemma-3-27b-it", "0.15.0", flags, gpu="rtx-4090-24gb")
+    warned = [each for each in candidate.warnings if "cannot finish" in each]
+    assert candidate.kv_cache is not None
+    assert candidate.kv_cache.max_concurrency < 1
+    assert len(warned) == 1
+    assert "--max-model-len" in warned[0]
