@@ -73,7 +73,7 @@ def _alone(workload: Workload, measured: MeasuredTpot) -> Workload:
 
 
 def _point(speed_at: Callable[[float], Speed], running: float, measured: MeasuredTpot) -> LayoutPoint:
-    """Return a measurement beside what is reckoned for it."""
+    """Return a measurement beside what is predicted for it."""
     return LayoutPoint(running, measured.tpot_ms / speed_at(running).tpot_ms.middle)
 
 

@@ -1,6 +1,6 @@
 """Traces for OpenTelemetry, where the extra `dryserve[otel]` is installed and an exporter is configured.
 
-Without it a step costs nothing. The id of a caller's trace stands in the log either way.
+Without it a step costs nothing. The id of a caller's trace is in the log either way.
 """
 
 import re

@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Final
 
 MODEL_INFO: Final = "model info"
-"""Stands in place of a file name in requests for the metadata of the Hub's API."""
+"""Takes the place of a file name in requests for the metadata of the Hub's API."""
 
 
 class Quota(Enum):

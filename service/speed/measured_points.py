@@ -8,16 +8,16 @@ from math import exp, log
 
 @dataclass(frozen=True, slots=True)
 class LayoutPoint:
-    """One measurement, beside what is reckoned for it."""
+    """One measurement, beside what is predicted for it."""
 
     running: float
     """Requests that ran at once on one engine."""
     ratio: float
-    """Measured by reckoned time of a token."""
+    """Measured divided by predicted time of a token."""
 
 
 def ratio_at(points: Sequence[LayoutPoint], running: float) -> float:
-    """Return by how much to multiply the reckoned time of a token where so many requests run.
+    """Return by how much to multiply the predicted time of a token where so many requests run.
 
     Between two measurements the ratio changes evenly with the logarithm of the requests; outside them it is
     that of the nearest one.

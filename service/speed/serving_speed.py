@@ -81,7 +81,7 @@ def serving_speed(
 ) -> Speed:
     """Return the speed of a start that runs so many requests on each of its engines.
 
-    ``ratio``: measured by reckoned time of a token on this layout, where it was measured.
+    ``ratio``: measured divided by predicted time of a token on this layout, where it was measured.
     """
     constants = clock.constants
     prefill = load.running * load.prompt_tokens / load.output_tokens

@@ -74,7 +74,7 @@ def _figures(lines: Iterable[LogLine]) -> Iterator[tuple[str, float]]:
 
 
 def _of_block(line: int, figures: dict[str, float]) -> MeasuredService | None:
-    """Return the result of a block; ``None`` where it lacks what a speed is reckoned from."""
+    """Return the result of a block; ``None`` where it lacks what a speed is computed from."""
     requests = figures.get("Successful requests", 0)
     tpot = figures.get("Median TPOT (ms)") or figures.get("Mean TPOT (ms)")
     tokens = next((figures[name] for name in OUTPUT_RATE if name in figures), None)

@@ -80,4 +80,4 @@ class CostAnswer(Output):
     usd_per_million_output_tokens: BetweenAnswer = Field(
         description="US dollars for a million output tokens; the interval is that of the speed alone"
     )
-    price: PriceAnswer = Field(description="The price that it is reckoned with")
+    price: PriceAnswer = Field(description="The price that it is computed with")
