@@ -118,13 +118,18 @@ def step_of(candidate: Candidate, asked: Asked) -> Step:
     if flags.pipeline_parallel_size > specified.pipeline_parallel_size or candidate.gpus > LIMITS.node:
         return Step.SEVERAL_NODES
     if flags.quantization != specified.quantization:
-        if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
-            return Step.ANY_LENGTH
-        alone = asked.is_single(candidate.gpus) and not asked.nvlink
-        return Step.QUANTIZED_WEIGHTS_ON_ONE if alone else Step.QUANTIZED_WEIGHTS
+        return _quantized(candidate, asked)
     if length_of(candidate) < asked.full_length:
         return _shorter(candidate, asked)
     return _whole(candidate, asked)
+
+
+def _quantized(candidate: Candidate, asked: Asked) -> Step:
+    """Return the step of a candidate with weights that the engine quantizes while it loads them."""
+    if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
+        return Step.ANY_LENGTH
+    alone = asked.is_single(candidate.gpus) and not asked.nvlink
+    return Step.QUANTIZED_WEIGHTS_ON_ONE if alone else Step.QUANTIZED_WEIGHTS
 
 
 def _whole(candidate: Candidate, asked: Asked) -> Step:
