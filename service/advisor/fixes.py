@@ -247,7 +247,7 @@ def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
         return ()
     siblings: tuple[str, ...] = request.siblings
     words: tuple[str, ...] = ()
-    if request.model.architecture.quantization is None and _exceeds(candidate, EIGHT_BITS):
+    if request.model.architecture.stores_16_bits and _exceeds(candidate, EIGHT_BITS):
         gpus = "one GPU" if candidate.gpus == 1 else f"{candidate.gpus} GPUs"
         way = (
             "more GPUs are needed"
@@ -456,7 +456,7 @@ def _lighter(
 
 def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield weights of 8 bits, which the engine makes of an unquantized checkpoint while it loads it."""
-    if model.architecture.quantization is None and flags.quantization is None:
+    if model.architecture.stores_16_bits and flags.quantization is None:
         changed = replace(flags, quantization=ONLINE_QUANTIZATION)
         yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
 

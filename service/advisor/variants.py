@@ -218,7 +218,7 @@ def _fp8_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> It
 def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
     """Yield starts with weights that the engine quantizes, on fewer GPUs than 16-bit weights need."""
     specified = field.specified
-    if specified.quantization is not None or field.request.model.architecture.quantization is not None:
+    if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
     able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
     fewest = min((each.gpus for each in able), default=None)
