@@ -146,7 +146,8 @@ def _tried_on(candidate: Candidate, gpu: GpuType) -> str:
 def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the refused candidate with the most room for a cache; ``None`` if another may start.
 
-    Candidates that fail before their memory is known come last. Of equal ones the first is returned.
+    Candidates that fail before their memory is known come last, those on the most GPUs first: what gets past
+    such a refusal must leave room for the weights too. Of equal ones the first is returned.
     """
     candidates = tuple(candidates)
     if not candidates or any(candidate.verdict is not Verdict.REFUSED for candidate in candidates):
@@ -156,7 +157,7 @@ def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:
 
 def _room(candidate: Candidate) -> tuple[bool, int]:
     memory = candidate.memory
-    return (memory is not None, 0 if memory is None else memory.available_kv.bytes)
+    return (False, candidate.gpus) if memory is None else (True, memory.available_kv.bytes)
 
 
 def with_fixes(
