@@ -376,11 +376,14 @@ class PlanParameters(FlagsInput):
         default=None, description="Release to plan, such as 0.19.0; left out: the newest that is modelled"
     )
     compare: Annotated[list[Name], Field(max_length=MAX_VERSIONS)] | None = Field(
-        default=None, description="Release to compare, repeatable, in order; left out: none"
+        default=None,
+        description="Release to compare, in order; several are separated by commas or repeated; left "
+        "out: none",
     )
     patch: Annotated[list[Name], Field(max_length=MAX_PATCHES)] | None = Field(
         default=None,
-        description="Pull request to lay over the release, repeatable, as in `vllm#40391`; left out: none",
+        description="Pull request to lay over the release, as in `vllm#40391`; several are separated by "
+        "commas or repeated; left out: none",
     )
     prompt_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = Field(
         default=None, description="Workload: tokens of a prompt; left out: no workload"
@@ -417,8 +420,8 @@ class PlanParameters(FlagsInput):
     )
     include: Annotated[list[Name], Field(max_length=MAX_PARTS)] | None = Field(
         default=None,
-        description="Part of the JSON that is left out otherwise, repeatable: `memory`, `cache`, "
-        "`candidates`, `details` (all of these), `levers` or `curve`; left out: none",
+        description="Part of the JSON that is left out otherwise: `memory`, `cache`, `candidates`, `details` "
+        "(all of these), `levers` or `curve`; several are separated by commas or repeated; left out: none",
     )
 
     search: bool | None = Field(
@@ -473,6 +476,19 @@ def gpu_choices(texts: Iterable[str]) -> list[str | dict[str, Any]]:
     return choices
 
 
+def modality_limits(text: str) -> object:
+    """Return the limits by modality of a text: JSON, or ``image=2,video=0`` as older releases took it."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(sign and number.strip().isdecimal() for _, sign, number in pairs):
+        return _parsed(text)
+    return {name.strip(): _parsed(number.strip()) for name, _, number in pairs}
+
+
+def names(texts: Iterable[str]) -> list[str]:
+    """Return the names in texts, each of which may hold several with commas between them."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
 def price_choices(texts: Iterable[str]) -> list[dict[str, Any]]:
     """Return the prices that texts state, such as ``l4-24gb=0.7``, as the list of the body.
 
@@ -492,8 +508,10 @@ def price_choices(texts: Iterable[str]) -> list[dict[str, Any]]:
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(JSON_PARAMETERS, _parsed),
+    "limit_mm_per_prompt": modality_limits,
     "gpu": gpu_choices,
     "price": price_choices,
+    **dict.fromkeys(("compare", "patch", "include"), names),
 }
 """How the text of a flat parameter becomes a value of the body, where the two differ."""
 
