@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import (
     Candidate,
