@@ -146,7 +146,8 @@ def _tried_on(candidate: Candidate, gpu: GpuType) -> str:
 def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the refused candidate with the most room for a cache; ``None`` if another may start.
 
-    Candidates that fail before their memory is known come last. Of equal ones the first is returned.
+    Candidates that fail before their memory is known come last, those on the most GPUs first: what gets past
+    such a refusal must leave room for the weights too. Of equal ones the first is returned.
     """
     candidates = tuple(candidates)
     if not candidates or any(candidate.verdict is not Verdict.REFUSED for candidate in candidates):
@@ -156,7 +157,7 @@ def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:
 
 def _room(candidate: Candidate) -> tuple[bool, int]:
     memory = candidate.memory
-    return (memory is not None, 0 if memory is None else memory.available_kv.bytes)
+    return (False, candidate.gpus) if memory is None else (True, memory.available_kv.bytes)
 
 
 def with_fixes(
@@ -247,7 +248,7 @@ def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
         return ()
     siblings: tuple[str, ...] = request.siblings
     words: tuple[str, ...] = ()
-    if request.model.architecture.quantization is None and _exceeds(candidate, EIGHT_BITS):
+    if request.model.architecture.stores_16_bits and _exceeds(candidate, EIGHT_BITS):
         gpus = "one GPU" if candidate.gpus == 1 else f"{candidate.gpus} GPUs"
         way = (
             "more GPUs are needed"
@@ -456,7 +457,7 @@ def _lighter(
 
 def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield weights of 8 bits, which the engine makes of an unquantized checkpoint while it loads it."""
-    if model.architecture.quantization is None and flags.quantization is None:
+    if model.architecture.stores_16_bits and flags.quantization is None:
         changed = replace(flags, quantization=ONLINE_QUANTIZATION)
         yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
 
@@ -479,7 +480,7 @@ def _shorter(
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
         try:
-            length = started.sizing.fitting().size(size).max_model_len
+            length = started.sizing.fitting().longest_held(size)
         except EngineRefusal:
             continue
         if 0 < length < started.start.engine_config.max_model_len:
