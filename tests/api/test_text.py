@@ -177,8 +177,8 @@ def test_a_table_over_http_is_ordered_and_cut_as_on_the_command_line(client: Tes
     assert table == printed
     assert "l4-24gb" not in table
     assert max(map(len, table.splitlines())) <= 80
-    body = {"model": "Qwen/Qwen3-32B", "gpus": ["l4", "h100", "a100-sxm-80gb", "b200"]}
-    body |= {"serve": {"tensor_parallel_size": 1}}
+    gpus = ["l4", "h100", "a100-sxm-80gb", "b200"]
+    body = {"model": "Qwen/Qwen3-32B", "gpus": gpus, "serve": {"tensor_parallel_size": 1}}
     assert client.post("/plan?format=table&sort=name&only=starting&width=80", json=body).text == table
 
 
