@@ -159,8 +159,11 @@ def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
 def _ending(ending: Diagnosis) -> Iterator[str]:
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
+    if ending.part:
+        named = "" if ending.cause else "; no catalogued cause has these words, so the failure is shown, not named"
+        yield f"  Raised in {ending.part}{named}."
     if ending.means:
-        yield f"Why: {ending.means}"
+        yield f"{'Why' if ending.cause else 'In general'}: {ending.means}"
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)
