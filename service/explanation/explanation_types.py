@@ -95,7 +95,7 @@ class Diagnosis:
     earlier: bool = False
     """A later start in the same log came up."""
     part: str = ""
-    """The part of the engine or of a library that raised it, in words; empty where the cause is known without it."""
+    """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
-"""Every error with words of its own in the sources of the releases; tests/startup_log/engine_errors.py writes it."""
+"""Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
 LEAST_WORDS: Final = 3
 """Words of the longest fixed part of a message at least; fewer are found in other messages too."""
 LEAST_SHARE: Final = 0.4
@@ -65,4 +65,7 @@ def engine_error(type_name: str, message: str) -> EngineError | None:
 @cache
 def _errors() -> Sequence[EngineError]:
     rows = json.loads(gzip.decompress(FILE.read_bytes()))
-    return tuple(EngineError(*row[:5], tuple(row[5])) for row in rows)
+    return tuple(
+        EngineError(name, file, function, first, last, tuple(parts))
+        for name, file, function, first, last, parts in rows
+    )

@@ -9,7 +9,7 @@ from typing import Final
 from service.startup_log.engine_errors import engine_error
 from service.startup_log.exceptions import QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, Origin, origin_of
+from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
@@ -58,7 +58,7 @@ class Failure:
     """The engine had started and served when it failed."""
     follows: bool = False
     """The message only says that something else failed, and the log does not show what."""
-    origin: Origin = NOWHERE
+    origin: FailureOrigin = NOWHERE
     """Where an exception whose words are not known was raised."""
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
@@ -131,7 +131,7 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     return _of_line(wrapper or lines[at], origin)
 
 
-def _of_line(line: LogLine, origin: Origin) -> Failure:
+def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
     words = line.text[:MAX_MESSAGE]
     return Failure("", words, line.number, origin.cause, {}, follows=origin.cause is None, origin=origin)
 

@@ -11,7 +11,7 @@ from service.startup_log.tracebacks import Frame
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the engine or of a library, by its files and functions. The fields are those of origins.toml."""
+    """A part of the engine or of a library, by its files and functions, with the fields of origins.toml."""
 
     name: str
     """In words that follow "in"."""
@@ -29,7 +29,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FailureOrigin:
     """Where an exception was raised."""
 
     part: str
@@ -38,11 +38,11 @@ class Origin:
     """What an exception of this class means there; ``None`` where it can mean anything."""
 
 
-NOWHERE: Final = Origin("", None)
+NOWHERE: Final = FailureOrigin("", None)
 """The origin of an exception of which the log holds no frame, and whose words no release has."""
 
 
-def origin_of(type_name: str, frames: Sequence[Frame]) -> Origin:
+def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
     """Return the origin of an exception by the frames of its traceback, the innermost first.
 
     A call that all exceptions of one kind pass, such as the loading of weights, comes before the innermost
@@ -50,14 +50,14 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> Origin:
     """
     for part in _PASSED:
         if (cause := _cause_of(type_name, part)) and any(part.holds(frame) for frame in frames):
-            return Origin(part.name, cause)
-    first: Origin | None = None
+            return FailureOrigin(part.name, cause)
+    first: FailureOrigin | None = None
     for part in _parts_of(frames):
         cause = _cause_of(type_name, part)
-        first = first or Origin(part.name, None)
+        first = first or FailureOrigin(part.name, None)
         if cause is not None:
-            return Origin(first.part, cause)
-    return Origin((first or NOWHERE).part, _ANYWHERE.get(type_name))
+            return FailureOrigin(first.part, cause)
+    return FailureOrigin((first or NOWHERE).part, _ANYWHERE.get(type_name))
 
 
 def meaning_of(type_name: str) -> str:

@@ -74,11 +74,11 @@ def number(text: str) -> float:
 
 
 class SentenceIndex:
-    """Finds which of many texts occur in which lines, in a time that hardly depends on how many there are.
+    """Finds which of many texts occur in which lines, in a time that hardly depends on their number.
 
-    A text can only occur in a line that has each of its inner words, those with a blank on both sides, so that
-    one word of each text tells the few lines in which the text itself is looked for. A text without an inner
-    word is looked for in the lines in which a word begins as its own first word does.
+    A text can only occur in a line that has each of its inner words, those with a blank on both sides, so
+    that one word of each text shows the few lines in which the text itself is looked for. A text without an
+    inner word is looked for in the lines in which a word begins as its own first word does.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class SentenceIndex:
 
 
 BEGINNING: Final = 4
-"""Characters by which words are told apart."""
+"""Characters by which words are distinguished."""
 _BEGINNINGS: Final = re.compile(rf"\b\w{{1,{BEGINNING}}}")
 
 

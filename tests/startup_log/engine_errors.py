@@ -1,8 +1,8 @@
-"""Write what the engine's own errors say: ``python -m tests.startup_log.engine_errors 0.19.0=PATH/TO/vllm ...``.
+"""Write what the engine's own errors say: ``python -m tests.startup_log.engine_errors 0.19.0=PATH/TO/vllm``.
 
-The output is service/startup_log/engine_errors.json.gz: for each exception that a release raises with words of
-its own, the fixed parts of its message, its class, its file and function, and the first and last of the given
-releases that have it. Messages of requests are left out: they end no engine.
+The output is service/startup_log/engine_errors.json.gz: for each exception that the given releases raise
+with words of their own, the fixed parts of its message, its class, its file and function, and the first and
+last of the given releases that have it. Messages of requests are left out: they end no engine.
 """
 
 import argparse
