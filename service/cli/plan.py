@@ -16,7 +16,8 @@ from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan_body import MAX_COMMAND, Format
+from service.application.schemas.plan_body import MAX_COMMAND
+from service.application.schemas.plan_format import Format
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.application.text.plan_text import plan_text

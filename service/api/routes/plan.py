@@ -37,10 +37,11 @@ from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
 from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
 from service.application.schemas.engine_body import AnyBody, EngineBody
-from service.application.schemas.engine_parameters import PlanQuery
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.plan_body import Format, PlanBody
+from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.plan_format import Format
+from service.application.schemas.plan_query import PlanQuery
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
 from service.application.text.layout import TextOptions
