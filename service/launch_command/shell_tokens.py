@@ -29,23 +29,23 @@ _BREAKS: Final = " \t\r\n;&|<>()"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """A part of a word: text, or a variable."""
 
     text: str
     quoted: bool = False
     variable: str | None = None
     operator: str = ""
-    default: tuple["Part", ...] = ()
+    default: tuple["WordPart", ...] = ()
     is_array: bool = False
 
 
 @dataclass(slots=True)
-class Token:
+class ShellToken:
     """A word, or an operator."""
 
     line: int
-    parts: list[Part] = field(default_factory=list)
+    parts: list[WordPart] = field(default_factory=list)
     operator: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Token:
         return "".join(part.text for part in self.parts)
 
 
-class Lexer:
+class ShellLexer:
     """Characters to tokens, one after another."""
 
     def __init__(self, text: str) -> None:
@@ -67,13 +67,13 @@ class Lexer:
         """Here-documents in the order of their operators."""
         self._awaited: list[tuple[str, bool]] = []
 
-    def tokens(self) -> Iterator[Token]:
+    def tokens(self) -> Iterator[ShellToken]:
         """Yield words and operators; a line's end is an operator too."""
         text = self.text
         while self.at < len(text):
             each = text[self.at]
             if each == "\n":
-                yield Token(self.line, operator="\n")
+                yield ShellToken(self.line, operator="\n")
                 self._next_line()
             elif each in " \t\r":
                 self.at += 1
@@ -83,10 +83,10 @@ class Lexer:
                 continue
             elif placeholder := _PLACEHOLDER.match(text, self.at):
                 self.at = placeholder.end()
-                yield Token(self.line, [Part(placeholder[0], variable=placeholder[0])])
+                yield ShellToken(self.line, [WordPart(placeholder[0], variable=placeholder[0])])
             elif found := _OPERATOR.match(text, self.at):
                 self.at = found.end()
-                yield Token(self.line, operator=found[0])
+                yield ShellToken(self.line, operator=found[0])
                 if found[0] in {"<<", "<<-"}:
                     self._await_body(strip=found[0] == "<<-")
             else:
@@ -131,8 +131,8 @@ class Lexer:
             lines.append(line)
         self.bodies.append("\n".join(lines))
 
-    def _word(self) -> Token:
-        token = Token(self.line)
+    def _word(self) -> ShellToken:
+        token = ShellToken(self.line)
         while self.at < len(self.text):
             each = self.text[self.at]
             if each in _BREAKS:
@@ -143,7 +143,7 @@ class Lexer:
                 token.parts.extend(self._parts(each))
         if not token.parts:
             # A character that begins no word, such as a lone bracket.
-            token.parts.append(Part(self.text[self.at : self.at + 1]))
+            token.parts.append(WordPart(self.text[self.at : self.at + 1]))
             self.at += 1
         return token
 
@@ -156,33 +156,33 @@ class Lexer:
         self.line += 1
         return True
 
-    def _parts(self, each: str) -> list[Part]:  # noqa: PLR0911 - one for each kind
+    def _parts(self, each: str) -> list[WordPart]:  # noqa: PLR0911 - one for each kind
         """Return what begins with a character inside a word."""
         match each:
             case "'":
-                return [Part(self._until("'"), quoted=True)]
+                return [WordPart(self._until("'"), quoted=True)]
             case '"':
                 return self._double_quoted()
             case "$" if self.text.startswith("$'", self.at):
                 self.at += 1
-                return [Part(self._until("'"), quoted=True)]
+                return [WordPart(self._until("'"), quoted=True)]
             case "$":
                 return [self._variable(quoted=False)]
             case "`":
                 self._until("`")
-                return [Part("`...`", variable="`...`")]
+                return [WordPart("`...`", variable="`...`")]
             case "\\":
                 self.at += 2
-                return [Part(self.text[self.at - 1 : self.at], quoted=True)]
+                return [WordPart(self.text[self.at - 1 : self.at], quoted=True)]
             case _:
                 return [self._bare()]
 
     _BARE: Final = re.compile(r"[^ \t\r\n;&|<>()'\"$`\\^]+")
 
-    def _bare(self) -> Part:
+    def _bare(self) -> WordPart:
         found = self._BARE.match(self.text, self.at)
         end = found.end() if found else self.at + 1
-        part = Part(self.text[self.at : end])
+        part = WordPart(self.text[self.at : end])
         self.at = end
         return part
 
@@ -196,15 +196,15 @@ class Lexer:
         self.line += inside.count("\n")
         return inside
 
-    def _double_quoted(self) -> list[Part]:
+    def _double_quoted(self) -> list[WordPart]:
         began, text = self.line, self.text
         self.at += 1
-        parts = [Part("", quoted=True)]
+        parts = [WordPart("", quoted=True)]
         plain: list[str] = []
 
         def flush() -> None:
             if plain:
-                parts.append(Part("".join(plain), quoted=True))
+                parts.append(WordPart("".join(plain), quoted=True))
                 plain.clear()
 
         while self.at < len(text):
@@ -225,7 +225,7 @@ class Lexer:
                 parts.append(self._variable(quoted=True))
             elif each == "`":
                 flush()
-                parts.append(Part("`...`", variable="`...`", quoted=True))
+                parts.append(WordPart("`...`", variable="`...`", quoted=True))
                 self._until("`")
             else:
                 plain.append(each)
@@ -233,38 +233,38 @@ class Lexer:
                 self.at += 1
         raise UnreadableCommand(f'line {began}: the quote " is not closed')
 
-    def _variable(self, *, quoted: bool, depth: int = 0) -> Part:
+    def _variable(self, *, quoted: bool, depth: int = 0) -> WordPart:
         """Return the variable at a dollar sign, or the sign itself."""
         following = self.text[self.at + 1 : self.at + 2]
         if following == "(":
             start = self.at
             self._skip_brackets()
             shown = self.text[start : min(self.at, start + 24)]
-            return Part(shown, quoted, variable="$(...)")
+            return WordPart(shown, quoted, variable="$(...)")
         if following == "{":
             return self._braced(quoted=quoted, depth=depth)
         found = _PARAMETER.match(self.text, self.at + 1)
         if found is None:
             self.at += 1
-            return Part("$", quoted)
+            return WordPart("$", quoted)
         self.at = found.end()
-        return Part(f"${found[0]}", quoted, variable=found[0], is_array=found[0] == "@")
+        return WordPart(f"${found[0]}", quoted, variable=found[0], is_array=found[0] == "@")
 
-    def _braced(self, *, quoted: bool, depth: int) -> Part:
+    def _braced(self, *, quoted: bool, depth: int) -> WordPart:
         start = self.at
         found = _BRACED.match(self.text, self.at)
         if found is None or depth > MAX_NESTING:
             return self._opaque(start, quoted=quoted)
         self.at = found.end()
         operator = _DEFAULT.match(self.text, self.at)
-        default: list[Part] = []
+        default: list[WordPart] = []
         if operator is not None:
             self.at = operator.end()
             default = self._default(quoted=quoted, depth=depth)
         if self.text[self.at : self.at + 1] != "}":
             return self._opaque(start, quoted=quoted)
         self.at += 1
-        return Part(
+        return WordPart(
             self.text[start : self.at],
             quoted,
             variable=found[1],
@@ -273,23 +273,23 @@ class Lexer:
             is_array=found[2] is not None or found[1] == "@",
         )
 
-    def _opaque(self, start: int, *, quoted: bool) -> Part:
+    def _opaque(self, start: int, *, quoted: bool) -> WordPart:
         """Return an expansion that is not calculated, such as ``${A##*/}``, as a missing variable."""
         end = self.text.find("}", start)
         self.at = len(self.text) if end < 0 else end + 1
         shown = self.text[start : min(self.at, start + 48)]
-        return Part(shown, quoted, variable=shown)
+        return WordPart(shown, quoted, variable=shown)
 
-    def _default(self, *, quoted: bool, depth: int) -> list[Part]:
-        parts: list[Part] = []
+    def _default(self, *, quoted: bool, depth: int) -> list[WordPart]:
+        parts: list[WordPart] = []
         while self.at < len(self.text) and self.text[self.at] not in "}\n":
             each = self.text[self.at]
             if each == "$":
                 parts.append(self._variable(quoted=quoted, depth=depth + 1))
             elif each in "'\"" and not (quoted and each == "'"):
-                parts.append(Part(self._until(each), quoted=True))
+                parts.append(WordPart(self._until(each), quoted=True))
             else:
-                parts.append(Part(each, quoted))
+                parts.append(WordPart(each, quoted))
                 self.at += 1
         return parts
 
@@ -304,10 +304,10 @@ class Lexer:
                 return
         raise UnreadableCommand(f"line {self.line}: the bracket of $( is not closed")
 
-    def _array(self) -> Part:
+    def _array(self) -> WordPart:
         """Return the words of ``NAME=(a b c)`` as the default of a part without a name."""
         self.at += 1
-        words: list[Part] = []
+        words: list[WordPart] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
             each = self.text[self.at]
             if each in " \t\r\n":
@@ -316,12 +316,12 @@ class Lexer:
             elif each == "#":
                 self._skip_line()
             elif not self._continued():
-                words.append(Part("", default=tuple(self._word().parts)))
+                words.append(WordPart("", default=tuple(self._word().parts)))
         self.at += 1
-        return Part("(", default=tuple(words), operator="array")
+        return WordPart("(", default=tuple(words), operator="array")
 
 
-def _is_array_head(token: Token) -> bool:
+def _is_array_head(token: ShellToken) -> bool:
     plain = token.plain
     found = ASSIGNMENT.match(plain) if plain else None
     return found is not None and plain is not None and found.end() == len(plain)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from service.launch_command.launch import MAX_TEXT, MAX_WORDS, UnreadableCommand, Word
-from service.launch_command.shell_tokens import ASSIGNMENT, Lexer, Part, Token
+from service.launch_command.shell_tokens import ASSIGNMENT, ShellLexer, ShellToken, WordPart
 
 MAX_COMMANDS: Final = 4096
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -53,7 +53,7 @@ def read_commands(text: str) -> tuple[SimpleCommand, ...]:
     Raises:
         UnreadableCommand: a quote is not closed, or the text is longer than ``MAX_TEXT`` with its variables.
     """
-    return tuple(_Runner().run(Lexer(text)))
+    return tuple(_Runner().run(ShellLexer(text)))
 
 
 _Values = tuple[Word, ...]
@@ -77,11 +77,11 @@ class _Runner:
         self.branches: list[_Branching] = []
         self.size = 0
 
-    def run(self, lexer: Lexer) -> Iterator[SimpleCommand]:
+    def run(self, lexer: ShellLexer) -> Iterator[SimpleCommand]:
         """Yield the commands."""
-        tokens: list[Token] = []
+        tokens: list[ShellToken] = []
         before, count, after_test = 0, 0, False
-        for token in (*lexer.tokens(), Token(lexer.line, operator="\n")):
+        for token in (*lexer.tokens(), ShellToken(lexer.line, operator="\n")):
             if token.operator not in _ENDS:
                 tokens.append(token)
                 continue
@@ -100,7 +100,7 @@ class _Runner:
                 tokens = []
 
     def _emitted(
-        self, command: SimpleCommand | None, documents: int, before: int, lexer: Lexer
+        self, command: SimpleCommand | None, documents: int, before: int, lexer: ShellLexer
     ) -> Iterator[SimpleCommand]:
         if command is None:
             return
@@ -110,7 +110,7 @@ class _Runner:
             command = SimpleCommand(command.words, command.environment, bodies, command.target)
         yield command
 
-    def _command(self, tokens: list[Token], *, maybe: bool) -> SimpleCommand | None:
+    def _command(self, tokens: list[ShellToken], *, maybe: bool) -> SimpleCommand | None:
         words, target = self._without_redirections(tokens)
         while words and words[0].plain in KEYWORDS:
             self._keyword(words[0].plain or "")
@@ -137,8 +137,8 @@ class _Runner:
             environment = {name: _joined(value) for name, value in values.items() if value} | environment
         return SimpleCommand(expanded, environment, (), target) if expanded else None
 
-    def _without_redirections(self, tokens: list[Token]) -> tuple[list[Token], str | None]:
-        words: list[Token] = []
+    def _without_redirections(self, tokens: list[ShellToken]) -> tuple[list[ShellToken], str | None]:
+        words: list[ShellToken] = []
         target, skip = None, ""
         for token in tokens:
             if skip and not token.operator:
@@ -173,7 +173,7 @@ class _Runner:
             branch.written |= branch.before.keys()
             branch.before = {}
 
-    def _declare(self, words: list[Token], *, exported: bool, maybe: bool) -> None:
+    def _declare(self, words: list[ShellToken], *, exported: bool, maybe: bool) -> None:
         for token in words:
             pair = self._assignment(token) or self._quoted_assignment(token)
             if pair is not None:
@@ -182,7 +182,7 @@ class _Runner:
             if exported and name and _NAME.fullmatch(name):
                 self.exported[name] = None
 
-    def _quoted_assignment(self, token: Token) -> tuple[str, _Values] | None:
+    def _quoted_assignment(self, token: ShellToken) -> tuple[str, _Values] | None:
         """Return the name and the value of ``"NAME=value"``, which ``export`` takes too."""
         for word in self._expanded(token.parts, token.line):
             name, equals, value = word.text.partition("=")
@@ -195,14 +195,14 @@ class _Runner:
             self.branches[-1].before.setdefault(name, self.variables.get(name))
         self.variables[name] = None if maybe else value
 
-    def _assignment(self, token: Token) -> tuple[str, _Values] | None:
+    def _assignment(self, token: ShellToken) -> tuple[str, _Values] | None:
         """Return the name and the value of ``NAME=value``; ``None`` for another word."""
         if token.operator or not token.parts or token.parts[0].quoted or token.parts[0].variable is not None:
             return None
         found = ASSIGNMENT.match(token.parts[0].text)
         if found is None:
             return None
-        rest = [Part(token.parts[0].text[found.end() :]), *token.parts[1:]]
+        rest = [WordPart(token.parts[0].text[found.end() :]), *token.parts[1:]]
         if rest[-1].operator == "array":
             value = tuple(
                 word for part in rest[-1].default for word in self._expanded(list(part.default), token.line)
@@ -216,7 +216,7 @@ class _Runner:
         self._grow(value)
         return found[1], value
 
-    def _expanded(self, parts: list[Part], line: int, *, split: bool = True) -> Iterator[Word]:
+    def _expanded(self, parts: list[WordPart], line: int, *, split: bool = True) -> Iterator[Word]:
         """Yield the words that one word becomes: unquoted values are split at spaces."""
         text: list[str] = []
         missing: list[str] = []
@@ -251,7 +251,7 @@ class _Runner:
         if self.size > 4 * MAX_TEXT:
             raise UnreadableCommand("the text is too long once its variables are replaced")
 
-    def _values(self, part: Part) -> _Values | None:
+    def _values(self, part: WordPart) -> _Values | None:
         """Return the values of a part; ``None`` where its variable is missing."""
         if part.variable is None:
             return (Word(part.text),)
@@ -267,15 +267,15 @@ class _Runner:
             return self._of_default(part)
         return () if specified is not None else None
 
-    def _of_default(self, part: Part) -> _Values:
+    def _of_default(self, part: WordPart) -> _Values:
         return (_joined(tuple(self._expanded(list(part.default), 1, split=False))),)
 
 
-def _first(tokens: list[Token]) -> str | None:
+def _first(tokens: list[ShellToken]) -> str | None:
     return next((token.plain for token in tokens if token.plain not in KEYWORDS), None)
 
 
-def _fields(values: _Values, part: Part, *, split: bool) -> list[tuple[str, tuple[str, ...]]]:
+def _fields(values: _Values, part: WordPart, *, split: bool) -> list[tuple[str, tuple[str, ...]]]:
     if part.variable is None:
         return [(word.text, word.missing) for word in values]
     if part.quoted or not split:
