@@ -14,9 +14,12 @@ NAMES_SHOWN: Final = 10
 
 
 class Input(BaseModel):
-    """A part of a request: unknown members are refused, and text is not converted to numbers."""
+    """A part of a request: unknown members are refused, and text is not converted to numbers.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    Its validator is built when it is first used: most are used only inside of another's.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
     also_called: ClassVar[Mapping[str, str]] = {}
     """Members by words that mean them elsewhere, which an error about an unknown name then gives."""
 
