@@ -14,12 +14,9 @@ NAMES_SHOWN: Final = 10
 
 
 class Input(BaseModel):
-    """A part of a request: unknown members are refused, and text is not converted to numbers.
+    """A part of a request: unknown members are refused, and text is not converted to numbers."""
 
-    Its validator is built when it is first used: most are used only inside of another's.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     also_called: ClassVar[Mapping[str, str]] = {}
     """Members by words that mean them elsewhere, which an error about an unknown name then gives."""
 
