@@ -69,7 +69,9 @@ def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: C
     if workload is not None:
         more = f"; {counts.preempt} admit all its requests, but preempt some" if counts.preempt else ""
         cheapest = "".join(f" {words}" for words in cheapest_sentence(plans, workload))
-        served = f" {counts.serve} serve the whole workload{more}.{cheapest}"
+        able = counts.start + counts.uncertain
+        of_them = f" of the {able} that start or may start" if able else ""
+        served = f" {counts.serve}{of_them} serve the whole workload{more}.{cheapest}"
     return (
         f"{request.model.id} on {counts.gpu_types} GPU types: {counts.start} start, {counts.uncertain} "
         f"uncertain, {counts.refused} do not start.{served}"

@@ -25,6 +25,7 @@ from service.engines.releases import (
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
 from service.memory.budget_types import Basis, Estimate
+from service.units import GIB, ceil_div
 
 TOO_LONG: Final = "is greater than the derived max_model_len"
 """Words of the engine's refusal (vLLM 0.32.0, config/model.py _get_and_verify_max_len)."""
@@ -52,6 +53,7 @@ FEW_SEQUENCES: Final = (128, 32)
 RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
+OFFLOAD: Final = "--cpu-offload-gb"
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
 
@@ -153,6 +155,23 @@ def _memory_sources(
         yield _quantized(request.model, flags, rules)
     yield _other_dtypes(flags, rules)
     yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
+    yield _offloaded(request, flags, steps, gpu)
+
+
+def _offloaded(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks."""
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
+        return
+    needed = max(check.needed(started.start.engine_config.max_model_len) for check in started.sizing.checks)
+    available = available_kv(request, started, steps, gpu)
+    for size in dict.fromkeys((available.low, available.bytes)):
+        gigabytes = ceil_div(needed - size, GIB)
+        if gigabytes > 0:
+            changed = replace(flags, cpu_offload_gb=gigabytes)
+            yield FixAttempt(f"{OFFLOAD} {gigabytes}", changed, steps.rules)
 
 
 def _lower_share(candidate: Candidate) -> Iterator[FixAttempt]:

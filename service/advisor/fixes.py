@@ -9,6 +9,7 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
+    OFFLOAD,
     ONLINE_QUANTIZATION,
     PARALLEL_SIZES,
     FixAttempt,
@@ -37,6 +38,10 @@ MOST: Final = 6
 SIXTEEN_BITS, EIGHT_BITS, FOUR_BITS = 16, 8, 4
 MOST_SIBLINGS: Final = 4
 """Ids of quantized checkpoints that are named."""
+SLOW_OFFLOAD: Final = (
+    "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
+)
+"""Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
 FEW_GPUS: Final = 4
 """Requests for more GPU types than this are answered without fixes."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
@@ -121,7 +126,7 @@ def with_fixes(
         fixes = _with_quantized(request, base, fixes, gpu, steps)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
-        notes = () if shorter_only else (*_notes(request, candidate), *_length_notes(request, base, fixes))
+        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes))
         return replace(candidate, error=replace(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
@@ -164,6 +169,16 @@ def _with_quantized(
     found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
     more = [each for each in found if each.change.removesuffix(f" {words}") not in known]
     return (*more, *fixes)
+
+
+def _all_notes(
+    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix]
+) -> Iterator[str]:
+    """Yield what to know beside the fixes."""
+    yield from _notes(request, candidate)
+    yield from _length_notes(request, base, fixes)
+    if any(OFFLOAD in fix.change for fix in fixes):
+        yield SLOW_OFFLOAD
 
 
 def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:

@@ -14,7 +14,10 @@ from service.engines.rules.lengths import LengthRules, YarnLength
 LENGTH_KEY: Final = "max_position_embeddings"
 MOST_FACTOR: Final = 4.0
 """Largest factor that is offered. Source: model cards of Qwen2.5 and Qwen3, which publish YaRN with 4.0."""
-SCALED: Final = "YaRN scales positions of short prompts too, which can lower the quality of their answers."
+SCALED: Final = (
+    "YaRN scales positions of short prompts too, which can lower the quality of their answers. Where the "
+    "model's card publishes a factor and an original length, use those."
+)
 
 
 def stretched(model: Model, flags: ServeFlags, rules: LengthRules) -> tuple[ServeFlags, Model] | str:

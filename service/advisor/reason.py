@@ -197,9 +197,11 @@ def _quantized(candidates: Iterable[Candidate], best: Candidate, request: PlanRe
         if each.may_serve and each.flags.quantization != specified and each.gpus < best.gpus
     ]
     if smaller and best.flags.quantization == specified:
+        length = length_of(smaller[0])
+        shorter = f", with a context of {length:,} tokens" if length < length_of(best) else ""
         yield (
             f"With --quantization {smaller[0].flags.quantization} (weights rounded while they load) "
-            f"{_gpus(smaller[0], starts_sentence=False)} would do."
+            f"{_gpus(smaller[0], starts_sentence=False)} would do{shorter}."
         )
     if smaller or best.flags.quantization != specified:
         yield from _siblings(request)

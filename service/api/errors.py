@@ -54,6 +54,19 @@ class Forbidden(Exception):
         super().__init__(f"this needs a token of scope: {', '.join(scopes)}")
 
 
+class ServiceStops(Exception):
+    """The service stops, and its time for requests that are being answered is over.
+
+    Attributes:
+        retry_after: seconds after which to repeat the request.
+    """
+
+    retry_after = 5
+
+    def __init__(self) -> None:
+        super().__init__("the service stops before this was answered: repeat the request")
+
+
 class TooManyConnections(Exception):
     """There are more connections than the service accepts.
 

@@ -133,9 +133,15 @@ class RefusedCommand(ValueError):
 
 
 class LocalModel(ValueError):
-    """A command serves a folder that is not here."""
+    """A command serves a folder or a GGUF file that is not here."""
 
     def __init__(self, path: str) -> None:
+        if path.lower().endswith(".gguf"):
+            super().__init__(
+                f"the command serves {quoted(path)}, a GGUF file: these are planned for llama.cpp alone "
+                "(`engine.name`, --engine llama.cpp); for vLLM name the model that it was made from"
+            )
+            return
         super().__init__(
             f"the command serves {quoted(path)}, a folder that is not here; name its model on the Hub in "
             "`model` (before `--` on the command line), or send its config.json in `config` (`--config FILE`)"

@@ -53,8 +53,8 @@ async def _draft_document(draft_id: str, revision: str | None, services: PlanSer
     try:
         if is_path(draft_id) and services.models.local(draft_id) is None:
             rule = (
-                "it is a path, which is read from --speculative-config of the command line alone; send the "
-                "draft's config.json in `draft_config`, or name the draft on the Hub"
+                "it is a path, which the command line alone reads; send the draft's config.json in "
+                "`draft_config`, or name the draft on the Hub"
             )
             raise InvalidModelId(draft_id, rule)
         fetched = await services.models.resolve(draft_id, revision)

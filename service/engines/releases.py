@@ -18,6 +18,8 @@ from service.nearest_names import cut, nearest, quoted
 
 TEXTS: Final = 256
 """Texts of versions whose release is remembered."""
+LATEST: Final = "latest"
+"""What people call the newest release."""
 MOST_NEAREST: Final = 5
 """Releases that are listed beside an unknown one."""
 
@@ -28,16 +30,17 @@ class UnknownRelease(ValueError):
     Attributes:
         given: the version that was given.
         newest: the newest release that is modelled.
-        nearest: modelled releases of the same minor version, or else the newest, at most five.
+        nearest: modelled releases of the same minor version, or else the oldest for an older version and the
+            newest for any other text, at most five.
     """
 
     def __init__(self, given: str) -> None:
         self.given = given
         self.newest = str(RELEASES[-1])
         minor = ".".join(given.split(".")[:2])
-        newest_first = [str(release) for release in reversed(RELEASES)]
-        alike = [text for text in newest_first if text.startswith(f"{minor}.")]
-        self.nearest = tuple((alike or newest_first)[:MOST_NEAREST])
+        alike = [release for release in reversed(RELEASES) if str(release).startswith(f"{minor}.")]
+        others = RELEASES if _is_older(given) else tuple(reversed(RELEASES))
+        self.nearest = tuple(map(str, (alike or others)[:MOST_NEAREST]))
         super().__init__(f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}")
 
 
@@ -221,13 +224,14 @@ def find_release(text: str | None) -> Version:
 def resolve_release(text: str | None) -> ResolvedRelease:
     """Return the release to plan for a version, and why the plan may not hold for that version.
 
-    A version beyond the newest release is planned as the newest checked release before it.
+    A version beyond the newest release is planned as the newest checked release before it. No version, and
+    the word ``latest``, mean the newest release.
 
     Raises:
         UnknownRelease: it is no version, older than every release of the table, or between two of them
             without being a build on its way to the later one.
     """
-    if text is None:
+    if text is None or text.strip().lower() == LATEST:
         return _known(RELEASES[-1])
     version = _version(text)
     if Version(version.base_version) > RELEASES[-1]:
@@ -242,6 +246,14 @@ def resolve_release(text: str | None) -> ResolvedRelease:
         doubt = f"vLLM {text} is a development build. It is planned as {release} and may behave differently."
         return ResolvedRelease(release, doubt)
     return _known(release)
+
+
+def _is_older(text: str) -> bool:
+    """Whether a text is a version before every release of the table."""
+    try:
+        return Version(text.removeprefix("v")) < RELEASES[0]
+    except InvalidVersion:
+        return False
 
 
 def _version(text: str) -> Version:

@@ -187,7 +187,8 @@ class ModelSource:
                 f"this service works offline (HF_HUB_OFFLINE is set), and {model_id} is neither stored nor "
                 "bundled. Unset HF_HUB_OFFLINE; or store the model where the Hub can be reached (dryserve "
                 f"models pull {model_id}) or from a folder (dryserve models import FOLDER); or send its "
-                "config.json (`config`, --config FILE)",
+                "config.json (`config`, --config FILE; of a draft `draft_config`, or a folder in "
+                "--speculative-config)",
             )
         taken_at = f"commit {known.revision}" if known.revision else "a commit that its source does not state"
         reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"

@@ -17,6 +17,7 @@ from service.engines.json_object import JsonObject
 from service.engines.releases import RELEASES
 from service.gpus.catalog import gpu_catalog
 from service.units import GIB
+from tests.advisor.questions import ask
 from tests.memory.recorded import bundled
 
 GEMMA = "google/gemma-4-31B-it"
@@ -219,3 +220,16 @@ def test_a_context_that_cannot_be_stretched_says_why(model: str, length: int, wo
     assert refused.error is not None
     assert not any(change.startswith("--hf-overrides") for change in fixes(refused))
     assert any(words in note for note in refused.error.notes)
+
+
+def test_weights_in_the_hosts_memory_are_a_fix_of_the_shortage() -> None:
+    """Gemma 3 27B has 51.37 GiB of weights; 23.5 x 0.92 GiB less 39 of them leave room for 8,192 tokens."""
+    given = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=8192)
+    refused = ask("google/gemma-3-27b-it", "0.33.0", given, gpu="rtx-4090-24gb")
+    assert refused.error is not None
+    (fix,) = (each for each in refused.error.fixes if each.change.startswith("--cpu-offload-gb"))
+    moved = int(fix.change.split()[1])
+    assert 51.37 - 23.52 < moved < 51.37
+    assert any("many times slower" in note for note in refused.error.notes)
+    again = ask("google/gemma-3-27b-it", "0.33.0", replace(given, cpu_offload_gb=moved), gpu="rtx-4090-24gb")
+    assert again.verdict is Verdict.STARTS

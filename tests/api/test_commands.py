@@ -260,3 +260,14 @@ def test_one_release_has_one_tag(given: str, client: TestClient) -> None:
     words = shlex.split(_text(client, "docker", LLAMA.replace("0.19.0", given)))
 
     assert "vllm/vllm-openai:v0.20.0" in words
+
+
+def test_a_container_gets_the_folder_that_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    line = ["--gpu", "h100", "--max-model-len", "8192", "--format", "docker"]
+    words = shlex.split(CliRunner().invoke(cli, ["check", str(tmp_path / "mine"), *line]).stdout)
+    assert f"{tmp_path}/mine:{tmp_path}/mine:ro" in words
+    monkeypatch.chdir(tmp_path)
+    relative = CliRunner().invoke(cli, ["check", "./mine", *line])
+    assert "./mine is not in the container" in relative.stderr

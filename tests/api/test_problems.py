@@ -51,7 +51,7 @@ BAD_QUESTIONS: list[tuple[Any, str, str | None, str | None]] = [
     ({**GEMMA, "gpus": []}, "invalid-request", "/gpus", None),
     (with_engine(GEMMA, "0.18.7"), "unknown-release", "/engine/version", None),
     (with_engine(GEMMA, "0.19.7"), "unknown-release", "/engine/version", "0.19.1"),
-    (with_engine(GEMMA, "latest"), "unknown-release", "/engine/version", None),
+    (with_engine(GEMMA, "nightly"), "unknown-release", "/engine/version", None),
     (with_engine(GEMMA, "0.20.2", "vllm#40392"), "unknown-patch", "/engine/patches/0", "vllm#40391"),
     ({**GEMMA, "engine": {"name": "tgi"}}, "invalid-request", "/engine/name", None),
     (

@@ -33,3 +33,11 @@ def test_other_text_is_no_number(text: str) -> None:
 @pytest.mark.parametrize("text", ["auto", "AUTO", "-1"])
 def test_a_length_may_be_left_to_the_engine(text: str) -> None:
     assert read_length(text) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("11.54GiB", 12390980648), ("5GiB", 5 << 30), ("1.5 MiB", 3 << 19), ("2KiB", 2048)]
+)
+def test_units_of_bytes_are_powers_of_1024(text: str, count: int) -> None:
+    """11.54 GiB are the bytes that vLLM 0.19.0 printed as ``11.54 GiB`` on two RTX 3090."""
+    assert read_count(text) == count

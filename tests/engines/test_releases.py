@@ -109,7 +109,7 @@ def test_a_development_build_is_never_taken_for_its_release(text: str, release: 
     assert rules_for(found).doubts == (found.doubt,)
 
 
-@pytest.mark.parametrize("text", ["0.23.1", "0.20.3", "0.10.1", "0.10.1.dev4", "0.8.5", "latest", ""])
+@pytest.mark.parametrize("text", ["0.23.1", "0.20.3", "0.10.1", "0.10.1.dev4", "0.8.5", "newest", ""])
 def test_a_version_that_never_was_or_is_too_old_is_refused(text: str) -> None:
     with pytest.raises(UnknownRelease):
         resolve_release(text)
@@ -196,7 +196,8 @@ def test_no_version_means_the_newest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "nearest"), [("0.20.3", "0.20.2"), ("9.9.9", "0.33.0"), ("banana", "0.33.0")]
+    ("text", "nearest"),
+    [("0.20.3", "0.20.2"), ("0.9.1", "0.10.2"), ("9.9.9", "0.33.0"), ("banana", "0.33.0")],
 )
 def test_an_unknown_release_names_the_newest_and_nearest(text: str, nearest: str) -> None:
     with pytest.raises(UnknownRelease) as caught:
@@ -247,3 +248,7 @@ def test_a_truth_value_must_be_one(value: object) -> None:
 
 def test_the_package_states_its_version() -> None:
     assert Version(version("dryserve")) >= Version("0.1.0")
+
+
+def test_latest_is_the_newest_release() -> None:
+    assert resolve_release("latest") == resolve_release(None)

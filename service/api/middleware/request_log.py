@@ -1,5 +1,6 @@
 """Gives every request an id, a log line and a duration, and answers errors that nothing else handles."""
 
+import asyncio
 import re
 import time
 import uuid
@@ -13,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
+from service.api.errors import ServiceStops
 from service.api.metrics import Metrics
 from service.api.responses import problem_response
 from service.api.tracing import Tracing, describe, trace_id_of
@@ -79,6 +81,12 @@ class RequestLog:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
             _log.info("the caller left before the body was read", route=_route(scope))
+        except asyncio.CancelledError:
+            # The server cancels what is still being answered when its time to stop is over.
+            _log.warning("the service stops before an answer", route=_route(scope))
+            if status:
+                raise
+            await problem_response(Request(scope), ServiceStops())(scope, receive, watched)
         except Exception as error:
             _log.exception("request failed", route=_route(scope))
             if status:

@@ -11,6 +11,7 @@ from service.api.errors import (
     MalformedJson,
     Overloaded,
     ProblemTypeNotFound,
+    ServiceStops,
     TimeLimitReached,
     TooManyAttempts,
     TooManyConnections,
@@ -106,6 +107,13 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "The request takes too long",
         "The answer was not finished within the time limit of one request. Ask for fewer GPU types or "
         "releases, or leave out `levers` and `details`. DRYSERVE_PLAN_SECONDS sets the limit.",
+    ),
+    ServiceStops: ProblemType(
+        "service-stops",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The service stops",
+        "A service that is told to stop takes no new requests, and has six seconds for those that are being "
+        "answered. Repeat the request after `Retry-After` seconds, when it or another replica runs.",
     ),
     TooManyConnections: ProblemType(
         "too-many-connections",

@@ -226,6 +226,8 @@ def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
     if mixer.cross:
         return "cross_attention", mixer
     window = "full_attention" if mixer.sliding_window is None else "sliding_window"
+    if mixer.attention_chunk_size is not None:
+        window = "chunked_local_attention"
     if mixer.shares_cache_of is None:
         return window, mixer
     # Which earlier layer is read does not make layers differ.

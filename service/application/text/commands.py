@@ -13,6 +13,7 @@ from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.application.schemas.plan_format import CommandFormat
 from service.application.text.words import printable, sizes, verdict_words
 from service.bundled_toml import read_toml
+from service.hub.model_ids import is_path
 from service.units import GIB, ceil_div
 
 IMAGE: Final = "vllm/vllm-openai"
@@ -131,6 +132,7 @@ def for_shell(command: str) -> str:
     return line if line.split() == [program, *words] else f'"{program}" {shlex.join(words)}'
 
 
+MOUNT_IT: Final = "mount the folder, and give its path there"
 LOOPBACK: Final = re.compile(r" --host[ =](?:127\.\d+\.\d+\.\d+|localhost|::1)(?= |$)")
 """An option that makes the engine listen for its own host alone."""
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -178,11 +180,22 @@ def _docker(plan: Plan, best: Candidate) -> Block:
     port = _port(best)
     options = ["--rm", "--gpus", str(best.gpus), "--ipc", "host", "-p", f"{port}:{port}"]
     variables = (word for name, value in best.variables for word in ("-e", f"{name}={value}"))
+    folders = _folders(best)
+    there = (each for each in folders if each.startswith("/"))
+    mounts = [word for each in there for word in ("-v", f"{each}:{each}:ro")]
     words = (
-        *("docker", "run", *options, "-e", "HF_TOKEN", *variables, "-v", f"huggingface:{CACHE}"),
+        *("docker", "run", *options, "-e", "HF_TOKEN", *variables, "-v", f"huggingface:{CACHE}", *mounts),
         *("--entrypoint", program, _image(plan), *arguments),
     )
-    return _line(shlex.join(words), *_patched(plan), *comments, *_left_out(best))
+    absent = (f"{each} is not in the container: {MOUNT_IT}" for each in folders if not each.startswith("/"))
+    return _line(shlex.join(words), *_patched(plan), *comments, *absent, *_left_out(best))
+
+
+def _folders(best: Candidate) -> tuple[str, ...]:
+    """Return the folders that the command reads: of the model, and of the draft with which it speculates."""
+    speculative = best.flags.speculative_config
+    named = (best.model.id, None if speculative is None else speculative.model)
+    return tuple(each for each in named if each is not None and is_path(each))
 
 
 def _in_container(best: Candidate) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -217,7 +230,8 @@ def _kubernetes(plan: Plan, best: Candidate) -> Block:
     shared = " (ReadWriteMany)" if several else ""
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
-    comments = (*_patched(plan), f"{needs}; {secret}", *_in_container(best)[1], *_left_out(best))
+    absent = (f"{each} is not in the container: {MOUNT_IT}" for each in _folders(best))
+    comments = (*_patched(plan), f"{needs}; {secret}", *_in_container(best)[1], *absent, *_left_out(best))
     return Block(comments, _as_yaml(document))
 
 
