@@ -144,7 +144,8 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
 def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Return the bytes of the quantized experts of one layer."""
     biases = experts.count * (experts.first_width + experts.hidden_size) if experts.bias else 0
-    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
+    bias_bytes = FLOAT32 if scheme.float32_biases else element_bytes
+    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * bias_bytes
 
 
 def _expert_block(experts: Experts, scheme: WeightScheme) -> tuple[int, int]:
