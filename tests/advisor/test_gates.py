@@ -174,7 +174,7 @@ def _changed(row: Mapping[str, Any], words: str) -> Mapping[str, Any] | None:
     if not name.startswith("--"):
         return None
     flag = name.removeprefix("--").replace("-", "_")
-    parsed = value if flag == "kv_cache_dtype" else json.loads(value)
+    parsed = value if flag == "kv_cache_dtype" else json.loads(value or "true")
     return {**row, "serve": {**row["serve"], flag: parsed}}
 
 

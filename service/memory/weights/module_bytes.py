@@ -41,6 +41,13 @@ Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQ
 """
 
 
+_LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model")
+"""Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
+
+Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleBytes:
     """Bytes of modules, by the checkpoint's quantization and the release."""
@@ -174,6 +181,8 @@ class ModuleBytes:
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
+            return None
+        if quantization.method.startswith("modelopt") and any(part in name for part in _LEFT_BY_MODELOPT):
             return None
         names = tuple(_spellings(name, parts))
         if any(map(_ignores(quantization), names)):
