@@ -9,11 +9,18 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fixes import available_kv, captured_sequences
+from service.advisor.fix_attempts import ONLINE_QUANTIZATION, available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
-from service.advisor.steps_of_advice import Asked, group_of, length_of, loses_nothing, uses_fallback
+from service.advisor.steps_of_advice import (
+    Asked,
+    group_of,
+    holds_one,
+    length_of,
+    loses_nothing,
+    uses_fallback,
+)
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
@@ -24,8 +31,6 @@ NODES: Final = (2, 4)
 """Nodes tried, with one pipeline stage each, if one node has too little memory."""
 ROUND_LENGTH: Final = 1024
 """Tokens to a multiple of which a shorter context is rounded down."""
-ONLINE_QUANTIZATION: Final = "fp8"
-"""The method that quantizes 16-bit weights while they are loaded."""
 IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
 """The last group of steps of one node that leave the weights as they are."""
 
@@ -116,9 +121,12 @@ def _is_usual(candidate: Candidate, asked: Asked) -> bool:
 
 
 def _remedies(field: Field, candidates: Iterable[Candidate]) -> Iterator[ServeFlags]:
-    """Yield candidates that are not sure to start, with a shorter context or with fewer sequences."""
+    """Yield candidates with a shorter context or with fewer sequences, where they are not sure to serve.
+
+    Those are not sure to start, or hold less than one request of their length.
+    """
     for candidate in candidates:
-        if candidate.verdict is not Verdict.STARTS:
+        if candidate.verdict is not Verdict.STARTS or not holds_one(candidate):
             yield from shorter(field, candidate)
             yield from fewer_sequences(field, candidate)
 
@@ -134,7 +142,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
         return
     available = available_kv(field.request, started, field.steps, field.gpu)
     try:
-        longest = started.sizing.fitting().size(available.low).max_model_len
+        longest = started.sizing.fitting().longest_held(available.low)
     except EngineRefusal:
         return
     length = longest // ROUND_LENGTH * ROUND_LENGTH
@@ -208,7 +216,7 @@ def _fp8_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> It
 def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
     """Yield starts with weights that the engine quantizes, on fewer GPUs than 16-bit weights need."""
     specified = field.specified
-    if specified.quantization is not None or field.request.model.architecture.quantization is not None:
+    if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
     able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
     fewest = min((each.gpus for each in able), default=None)

@@ -11,15 +11,10 @@ from service.application.schemas.base import Input, Output, optional
 from service.application.schemas.engine_log import EngineLogAnswer
 from service.application.schemas.flag_types import Name
 from service.application.schemas.flags import FlagsInput
+from service.application.schemas.gpu_choice import GpuChoice
 from service.application.schemas.plan import EngineAnswer
-from service.application.schemas.plan_body import (
-    MAX_PATCHES,
-    GpuChoice,
-    GpuTexts,
-    ModelId,
-    Revision,
-    gpu_choices,
-)
+from service.application.schemas.plan_body import MAX_PATCHES, ModelId, Revision
+from service.application.schemas.plan_parameters import GpuTexts, gpu_choices
 from service.application.schemas.refusal import ErrorAnswer, FixAnswer
 from service.application.schemas.serve import ServeInput
 from service.calibration.from_logs import StoredLog
@@ -217,6 +212,10 @@ class EndingAnswer(Output):
         description="Which of several starts in the log failed, counted from 1; null where it holds one"
     )
     earlier: bool = Field(description="Whether a later start in the same log came up")
+    part: str = Field(
+        description="The part of the engine or of a library that raised it; empty where its traceback is not "
+        "in the log or was not needed"
+    )
     fixes: list[FixAnswer] = Field(
         description="Changes that get past the failure, each planned, with the logged memory where that is "
         "known; empty where none was found"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
 from service.advisor.speed_words import number
 from service.application.schemas.architecture import ArchitectureAnswer
@@ -14,6 +14,7 @@ from service.application.text.comparison import comparison_lines
 from service.application.text.details import (
     cache_lines,
     candidate_lines,
+    curve_lines,
     lever_lines,
     memory_lines,
     refusal_lines,
@@ -107,6 +108,8 @@ def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         yield from _recommended(plan, best, width)
     else:
         yield from _not_recommended(plan, width)
+    if options.curve and best is not None:
+        yield from curve_lines(best)
     yield from lever_lines(plan.levers, width)
     yield from _others(plan, options)
 
