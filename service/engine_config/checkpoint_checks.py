@@ -142,7 +142,7 @@ def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules
     quantization = architecture.quantization
     if quantization is None or not quantization.method.startswith("modelopt"):
         return
-    if architecture.tie_word_embeddings and not rules.modelopt_ties_embeddings:
+    if architecture.tie_word_embeddings and architecture.class_name in rules.modelopt_untied_classes:
         raise EngineRefusal(
             Stage.MODEL,
             "",
