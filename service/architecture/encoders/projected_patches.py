@@ -153,7 +153,7 @@ def intern_vl(config: Config) -> tuple[Tower, ...]:
 
 def _sides(vision: Config, name: str) -> tuple[int, int]:
     """Return a height and a width, which some configs state as one number."""
-    stated = vision.counts(name)
+    stated = vision.counts(name) if isinstance(vision.fields.get(name), list) else ()
     if len(stated) > 1:
         return max(1, stated[0]), max(1, stated[1])
     side = max(1, vision.integer(name))
