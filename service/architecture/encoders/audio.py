@@ -37,7 +37,20 @@ def qwen2_audio(config: Config) -> tuple[Tower, ...]:
     width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
     depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
     hidden = _text_width(config)
-    return (_whole_encoder(audio, width, inner, depth, (width + 1) * hidden),)
+    return (_whole_encoder(audio, width, inner, depth, _positions(audio) * width + (width + 1) * hidden),)
+
+
+def qwen2_5_omni(audio: Config) -> Tower:
+    """Read the encoder of Qwen2.5-Omni's thinker (vLLM 0.19.0 and 0.33.0, Qwen2_5OmniAudioEncoder)."""
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    outputs = audio.integer("output_dim", default=3584)
+    depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
+    # Two vectors that mark the ends of a sound, and a projection; positions are computed.
+    return _whole_encoder(audio, width, inner, depth, 2 * outputs + (width + 1) * outputs)
+
+
+def _positions(audio: Config) -> int:
+    return audio.integer("max_source_positions", default=1500)
 
 
 def audio_flamingo(config: Config) -> tuple[Tower, ...]:
@@ -49,11 +62,15 @@ def audio_flamingo(config: Config) -> tuple[Tower, ...]:
     )
     depth = audio.integer("num_hidden_layers", default=32, maximum=MAX_LAYERS)
     hidden, bias = _text_width(config), config.boolean("projector_bias", default=True)
-    return (_whole_encoder(audio, width, inner, depth, (width + bias) * hidden + (hidden + bias) * hidden),)
+    projector = (width + bias) * hidden + (hidden + bias) * hidden
+    return (_whole_encoder(audio, width, inner, depth, _positions(audio) * width + projector),)
 
 
-def _whole_encoder(audio: Config, width: int, inner: int, depth: int, projector: int) -> Tower:
-    """Return an encoder as the transformers library builds Whisper's: keys have no bias."""
+def _whole_encoder(audio: Config, width: int, inner: int, depth: int, others: int) -> Tower:
+    """Return an encoder as the transformers library builds Whisper's: keys have no bias.
+
+    ``others``: elements of learned positions and of what follows the encoder.
+    """
     attention, norms = 4 * width * width + 3 * width, 4 * width
     return Tower(
         name="audio_tower",
@@ -62,9 +79,7 @@ def _whole_encoder(audio: Config, width: int, inner: int, depth: int, projector:
         block=(),
         block_elements=attention + norms + 2 * width * inner + inner + width,
         frame=(),
-        frame_elements=_convolutions(audio, width)
-        + (audio.integer("max_source_positions", default=1500) + 2) * width
-        + projector,
+        frame_elements=_convolutions(audio, width) + 2 * width + others,
         quantizable=False,
         sound=True,
     )

@@ -19,7 +19,7 @@ _AS_DECLARED: Final = Wrapper()
 """The text part names its own class, or its ``model_type`` does."""
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
-_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER)
+_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
 _QWEN3: Final = Wrapper("Qwen3ForCausalLM")
 _QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
 _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=merged_patches.moonvit)

@@ -56,6 +56,8 @@ class ModuleBytes:
     layout: QuantizedLayout
     element_bytes: int
     compute_capability: tuple[int, int]
+    maps_parts: bool = True
+    """The model's class says of which projections a fused one is made, so lists may name these."""
 
     @property
     def by_name(self) -> bool:
@@ -184,7 +186,7 @@ class ModuleBytes:
             return None
         if quantization.method.startswith("modelopt") and any(part in name for part in _LEFT_BY_MODELOPT):
             return None
-        names = tuple(_spellings(name, parts))
+        names = tuple(_spellings(name, parts if self.maps_parts else ()))
         if any(map(_ignores(quantization), names)):
             return None
         for group in quantization.schemes:
