@@ -167,7 +167,7 @@ class ExplainedArchitecture(ArchitectureAnswer):
 def _summary(model: ModelArchitecture) -> dict[str, Any]:
     quantization = model.quantization
     return {
-        "class_name": model.class_name,
+        "class_name": model.named_class or model.class_name,
         "model_type": model.model_type,
         "dtype": model.dtype,
         "hidden_size": model.hidden_size,
@@ -225,6 +225,8 @@ def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
         return _name(mixer), mixer
     if mixer.cross:
         return "cross_attention", mixer
+    if mixer.encodes:
+        return "encoder_attention" if mixer.sliding_window is None else "encoder_sliding_window", mixer
     window = "full_attention" if mixer.sliding_window is None else "sliding_window"
     if mixer.shares_cache_of is None:
         return window, mixer

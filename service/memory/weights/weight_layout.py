@@ -84,6 +84,10 @@ class StageLayout:
     """Every stage builds the vision tower, not only the first."""
     sharded_positions: bool
     """SigLIP's learned positions are split over the ranks like a vocabulary."""
+    split_roberta_tables: bool
+    """RoBERTa's positions and token types are padded and split over the ranks like a vocabulary."""
+    pooler_in_head_dtype: bool
+    """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
     transformers_classes: frozenset[str]
