@@ -1,9 +1,9 @@
 """Reads the TOML files of the package. What was parsed is stored as Python stores its compiled modules.
 
 tomllib takes longer to parse the dated data of the engine than all modules take to load. The stored form is
-that of ``marshal``, in ``__pycache__``, for one version of Python and for one time and size of the file; a
-file that changed, or that cannot be stored, is parsed. `python -m service.bundled_toml` stores all files, for
-an installation that is not written to afterwards.
+that of ``marshal``, in ``__pycache__``, for one version of Python and for one content of the file: times of
+files are not exact in an image. A file that changed, or that cannot be stored, is parsed.
+`python -m service.bundled_toml` stores all files, for an installation that is not written to afterwards.
 """
 
 import marshal
@@ -11,7 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import MAGIC_NUMBER, cache_from_source
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ def read_toml(package: str, name: str) -> dict[str, Any]:
 
 
 def _read(source: Path) -> dict[str, Any]:
-    state = source.stat()
-    mark = MAGIC_NUMBER + state.st_mtime_ns.to_bytes(12) + state.st_size.to_bytes(8)
+    text = source.read_bytes()
+    mark = MAGIC_NUMBER + source_hash(text)
     stored = Path(cache_from_source(f"{source}.marshal"))
     try:
         content = stored.read_bytes()
@@ -37,14 +37,17 @@ def _read(source: Path) -> dict[str, Any]:
             return table
     except (OSError, ValueError, EOFError, TypeError):
         pass
-    table = tomllib.loads(source.read_text("utf-8"))
+    table = tomllib.loads(text.decode())
     if not sys.dont_write_bytecode:
-        _store(stored, mark, table)
+        _store(stored, mark, table, source.stat().st_mode & 0o666)
     return table
 
 
-def _store(stored: Path, mark: bytes, table: dict[str, Any]) -> None:
-    """Store a table; one that holds a date has no stored form, and a folder may be read-only."""
+def _store(stored: Path, mark: bytes, table: dict[str, Any], mode: int) -> None:
+    """Store a table for those who may read its file.
+
+    A table that holds a date has no stored form, and a folder may be read-only.
+    """
     from tempfile import NamedTemporaryFile  # noqa: PLC0415 - only the first start needs it
 
     try:
@@ -52,6 +55,7 @@ def _store(stored: Path, mark: bytes, table: dict[str, Any]) -> None:
         stored.parent.mkdir(exist_ok=True)
         with NamedTemporaryFile(dir=stored.parent, delete=False) as unfinished:
             unfinished.write(content)
+        Path(unfinished.name).chmod(mode)
         Path(unfinished.name).replace(stored)
     except (OSError, ValueError):
         return

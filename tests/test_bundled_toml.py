@@ -47,9 +47,26 @@ def test_a_file_that_changed_is_parsed_again(tmp_path: Path, monkeypatch: pytest
     with package(tmp_path) as name:
         assert read_toml(name, "data.toml") == {"a": 1}
         assert stored_form(source).exists()
+        then = source.stat().st_mtime_ns
         source.write_text("a = 2\n", "utf-8")
-        os.utime(source, ns=(0, source.stat().st_mtime_ns + 1))
+        os.utime(source, ns=(then, then))
         assert read_toml(name, "data.toml") == {"a": 2}
+
+
+def test_the_stored_form_serves_another_user_and_a_copy_with_another_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an image: root stores it, a layer keeps whole seconds, and an unprivileged user reads it."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    source = tmp_path / "data.toml"
+    source.write_text("a = 1\n", "utf-8")
+    source.chmod(0o644)
+    with package(tmp_path) as name:
+        read_toml(name, "data.toml")
+        assert stored_form(source).stat().st_mode & 0o777 == 0o644
+        os.utime(source, (0, 0))
+        monkeypatch.setattr("service.bundled_toml.tomllib.loads", lambda _: pytest.fail("parsed again"))
+        assert read_toml(name, "data.toml") == {"a": 1}
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 40, b"marshal"])

@@ -26,6 +26,7 @@ class Step(StrEnum):
     QUANTIZED_WEIGHTS = "quantized_weights"
     SEVERAL_NODES = "several_nodes"
     ANY_LENGTH = "any_length"
+    PART_OF_A_REQUEST = "part_of_a_request"
     OTHER_CACHE = "other_cache"
 
 

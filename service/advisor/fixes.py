@@ -479,7 +479,7 @@ def _shorter(
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
         try:
-            length = started.sizing.fitting().size(size).max_model_len
+            length = started.sizing.fitting().longest_held(size)
         except EngineRefusal:
             continue
         if 0 < length < started.start.engine_config.max_model_len:

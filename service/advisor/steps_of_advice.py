@@ -92,6 +92,11 @@ def requests_of(candidate: Candidate) -> float:
     return 0.0 if cache is None else cache.max_concurrency * candidate.flags.data_parallel_size
 
 
+def holds_one(candidate: Candidate) -> bool:
+    """Whether the cache, if there is one, holds a whole request of the maximum length."""
+    return candidate.kv_cache is None or candidate.kv_cache.max_concurrency >= 1
+
+
 def length_of(candidate: Candidate) -> int:
     """Return the tokens of the longest request that the engine accepts; 0 where it does not get so far."""
     return 0 if candidate.start is None else candidate.start.engine_config.max_model_len
@@ -111,16 +116,23 @@ def step_of(candidate: Candidate, asked: Asked) -> Step:
     flags, specified = candidate.flags, asked.specified
     if not (loses_nothing(candidate, asked) or is_fp8(candidate)):
         return Step.OTHER_CACHE
+    if not holds_one(candidate):
+        return Step.PART_OF_A_REQUEST
     if flags.pipeline_parallel_size > specified.pipeline_parallel_size or candidate.gpus > LIMITS.node:
         return Step.SEVERAL_NODES
     if flags.quantization != specified.quantization:
-        if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
-            return Step.ANY_LENGTH
-        alone = asked.is_single(candidate.gpus) and not asked.nvlink
-        return Step.QUANTIZED_WEIGHTS_ON_ONE if alone else Step.QUANTIZED_WEIGHTS
+        return _quantized(candidate, asked)
     if length_of(candidate) < asked.full_length:
         return _shorter(candidate, asked)
     return _whole(candidate, asked)
+
+
+def _quantized(candidate: Candidate, asked: Asked) -> Step:
+    """Return the step of a candidate with weights that the engine quantizes while it loads them."""
+    if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
+        return Step.ANY_LENGTH
+    alone = asked.is_single(candidate.gpus) and not asked.nvlink
+    return Step.QUANTIZED_WEIGHTS_ON_ONE if alone else Step.QUANTIZED_WEIGHTS
 
 
 def _whole(candidate: Candidate, asked: Asked) -> Step:

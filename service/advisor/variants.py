@@ -13,7 +13,14 @@ from service.advisor.fixes import available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
-from service.advisor.steps_of_advice import Asked, group_of, length_of, loses_nothing, uses_fallback
+from service.advisor.steps_of_advice import (
+    Asked,
+    group_of,
+    holds_one,
+    length_of,
+    loses_nothing,
+    uses_fallback,
+)
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
@@ -122,9 +129,12 @@ def _is_usual(candidate: Candidate, asked: Asked) -> bool:
 
 
 def _remedies(field: Field, candidates: Iterable[Candidate]) -> Iterator[ServeFlags]:
-    """Yield candidates that are not sure to start, with a shorter context or with fewer sequences."""
+    """Yield candidates with a shorter context or with fewer sequences, where they are not sure to serve.
+
+    Those are not sure to start, or hold less than one request of their length.
+    """
     for candidate in candidates:
-        if candidate.verdict is not Verdict.STARTS:
+        if candidate.verdict is not Verdict.STARTS or not holds_one(candidate):
             yield from shorter(field, candidate)
             yield from fewer_sequences(field, candidate)
 
@@ -140,7 +150,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
         return
     available = available_kv(field.request, started, field.steps, field.gpu)
     try:
-        longest = started.sizing.fitting().size(available.low).max_model_len
+        longest = started.sizing.fitting().longest_held(available.low)
     except EngineRefusal:
         return
     length = longest // ROUND_LENGTH * ROUND_LENGTH

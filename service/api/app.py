@@ -48,7 +48,7 @@ from service.api.routes.probes import IDEMPOTENCY_KEY
 from service.api.unknown_parameters import body_schema, known_parameters_only
 from service.api.work_lanes import WorkLanes, WorkSize
 from service.api.written_answers import WrittenAnswers
-from service.application.plan_requests import invalid_request
+from service.application.invalid_request import invalid_request
 from service.application.services import Services
 
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]

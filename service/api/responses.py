@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
-from service.application.schemas.plan_body import Format
+from service.application.schemas.plan_format import Format
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"

@@ -8,7 +8,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest, LocalModel, RefusedCommand
-from service.application.schemas.plan_body import CountedGpu, PlanBody
+from service.application.schemas.gpu_choice import CountedGpu
+from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.serve import ServeInput
 from service.engine_config.parallel_checks import count_refusal
 from service.engines.releases import UnknownRelease, resolve_release

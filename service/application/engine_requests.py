@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
-from service.application.plan_requests import invalid_request, plan_request, read_plan_body
+from service.application.invalid_request import invalid_request
+from service.application.plan_requests import plan_request, read_plan_body
 from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
 from service.application.schemas.engine_body import (
     ANY_BODY,

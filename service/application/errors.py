@@ -137,8 +137,8 @@ class LocalModel(ValueError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"the command serves {quoted(path)}, a folder of its own machine; name its model on the Hub in "
-            "`model`, or send its config.json in `config` (`--config FILE` on the command line)"
+            f"the command serves {quoted(path)}, a folder that is not here; name its model on the Hub in "
+            "`model` (before `--` on the command line), or send its config.json in `config` (`--config FILE`)"
         )
 
 

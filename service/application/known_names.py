@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import Tag
 
 from service.application.schemas.base import Input
-from service.application.schemas.engine_parameters import PlanQuery
-from service.application.schemas.plan_body import PLACES, PlanBody
+from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.plan_parameters import PLACES
 from service.nearest_names import nearest
 
 Step: TypeAlias = int | str
@@ -58,6 +58,9 @@ def parameter_meant(name: str) -> str | None:
     for parameter, place in PLACES.items():
         if name == place[-1]:
             return parameter
+    # A command without a faulty name needs no query string.
+    from service.application.schemas.plan_query import PlanQuery  # noqa: PLC0415
+
     near = nearest(name, PlanQuery.model_fields, count=1)
     return near[0] if near else None
 

@@ -7,7 +7,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.advisor.siblings import siblings_of
-from service.application.plan_requests import read_model
+from service.application.model_reading import read_model
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture

@@ -9,8 +9,8 @@ import typer
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
-from service.application.plan_requests import invalid_request
-from service.application.schemas.plan_body import PLACES
+from service.application.invalid_request import invalid_request
+from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
 

@@ -14,7 +14,7 @@ from service.application.engine_requests import engines_answer, read_any_body
 from service.application.errors import InvalidRequest
 from service.application.gguf_requests import question_of, read_model
 from service.application.schemas.engine_body import EngineBody, LlamaBody
-from service.application.schemas.plan_body import Format
+from service.application.schemas.plan_format import Format
 from service.application.text.engines_table import engines_text
 from service.application.text.layout import TextOptions
 from service.application.text.words import printable

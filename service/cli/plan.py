@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
@@ -16,18 +16,18 @@ from service.application.errors import InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan_body import MAX_COMMAND, Format
+from service.application.schemas.plan_body import MAX_COMMAND
+from service.application.schemas.plan_format import Format
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.application.text.plan_text import plan_text
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
+from service.cli.local_folders import folder_of, with_local_models
 from service.cli.options import ENGINES_DEFAULTS, option, with_options
 from service.cli.settings_of_host import host_settings
 from service.hub.fetched_config import FetchedConfig
-from service.hub.local_model import local_model
-from service.hub.model_ids import is_path
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.plan_services import build_plan_services
 from service.settings import Settings
@@ -52,6 +52,8 @@ ONLY: Final = typer.Option(
     "--only", help="List only GPU types on which it starts, or that serve the workload."
 )
 MORE: Final = "; --all lists them"
+PROGRAMS: Final = frozenset({"vllm", "python", "python3", "docker", "podman", "uv", "run"})
+"""Programs that start the engine, which may stand in a folder such as `bin/`."""
 IN_WORDS: Final = ("model", "command")
 """What the words of `plan`, `check` and `probe` say."""
 COMMAND: Final = (
@@ -90,13 +92,12 @@ def plan(  # noqa: PLR0913 - one for each option
 
             given = document.get("model")
             is_gguf = given is not None and (is_gguf_file(given) or is_gguf_on_hub(given))
-            local = None if given is None or config or is_gguf else _local(given)
+            local = None if given is None or config or is_gguf else folder_of(given)
             print_engines(document, local, format, TextOptions(width()))
-        local = None if config or "model" not in document else _local(document["model"])
-        folders = [each for each in (local, _local_draft(document)) if each is not None]
+        document, folders = with_local_models(document)
         answer = asyncio.run(_answer(document, host_settings(), folders))
-    options = TextOptions(width(), every=every, order=sort, only=only, more=MORE)
     parts = Parts.of(document.get("include", ()))
+    options = TextOptions(width(), every=every, order=sort, only=only, curve=parts.curve, more=MORE)
     finish(answer, format, options, parts, any_type=any_type or not document.get("gpus"))
 
 
@@ -147,17 +148,19 @@ check_app.command()(
 
 
 def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
-    """Return the model, the command or both: a single word is a model, several are a command.
+    """Return the model, the command or both.
+
+    A single word is a model, several are a command; an id on the Hub before them is the model of a command
+    that serves a folder.
 
     Raises:
         InvalidRequest: there is neither, or a command twice.
     """
-    if len(words) == 1 and not _is_command(words[0]):
-        asked = {"model": words[0]}
-    elif words:
-        asked = {"command": words[0] if len(words) == 1 else shlex.join(words)}
-    else:
-        asked = {}
+    asked = {}
+    if words and (_is_id(words[0]) if len(words) > 1 else not _is_command(words[0])):
+        asked["model"], words = words[0], words[1:]
+    if words:
+        asked["command"] = words[0] if len(words) == 1 else shlex.join(words)
     if command_file is not None:
         if "command" in asked:
             raise InvalidRequest([("/command", "a command is given twice: as words and as a file")])
@@ -165,21 +168,15 @@ def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
     return asked
 
 
+def _is_id(word: str) -> bool:
+    """Whether the first of several words is an id on the Hub, and not a program: `organisation/name`."""
+    organisation, slash, name = word.partition("/")
+    return bool(organisation.strip(".~") and slash and name) and "/" not in name and name not in PROGRAMS
+
+
 def _is_command(word: str) -> bool:
     """Whether a single word is a command in quotes: a model's id has no space in it."""
     return "vllm" in word and len(word.split()) > 1
-
-
-def _local(model: str) -> FetchedConfig | None:
-    """Return the model of a folder or file of this host; ``None`` if there is none of that name."""
-    return local_model(model, Path(model).expanduser())
-
-
-def _local_draft(document: Mapping[str, Any]) -> FetchedConfig | None:
-    """Return the draft that ``--speculative-config`` names, where it is a path on this host."""
-    speculative = document.get("serve", {}).get("speculative_config")
-    draft = speculative.get("model") if isinstance(speculative, Mapping) else None
-    return _local(draft) if isinstance(draft, str) and is_path(draft) else None
 
 
 def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts, *, any_type: bool) -> None:

@@ -1,5 +1,6 @@
 """Blocks, tokens and concurrency of a given number of bytes per rank, or why the engine stops."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -250,6 +251,20 @@ class CacheSizing:
             groups=request.groups,
             report_lines=self.engine_config.rules.capacity.report_lines,
         )
+
+    def longest_held(self, available_bytes: int) -> int:
+        """Return the tokens of the longest request that the blocks hold whole, up to the maximum length.
+
+        Shorter than the longest that passes the engine's check where the release checks other groups than it
+        counts blocks of (vLLM 0.14.0 to 0.18.1 with groups of sliding window layers).
+
+        Raises:
+            EngineRefusal: the engine makes no cache of ``available_bytes`` (stage ``memory``).
+        """
+        length, blocks = self.checked_length(available_bytes), self.num_blocks(available_bytes)
+        if self.request(length).blocks <= blocks:
+            return length
+        return bisect_right(range(1, length + 1), blocks, key=lambda tokens: self.request(tokens).blocks)
 
     def num_blocks(self, available_bytes: int) -> int:
         """Return the blocks of the smallest rank."""

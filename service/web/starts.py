@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Final
 
 from service.advisor.plan_types import Candidate, Fix, Lever
-from service.application.schemas.plan_body import PLACES
+from service.application.schemas.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.web.page_question import PageQuestion

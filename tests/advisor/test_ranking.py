@@ -148,3 +148,32 @@ def test_a_cache_for_all_requests_has_no_preemption_in_its_explanation() -> None
     assert best(found).admission is not None
     assert "preemption" not in best(found).admission.explanation  # type: ignore[union-attr]
     assert "serve the workload" in found.reason
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "0.18.0"])
+def test_no_context_is_recommended_of_which_not_one_request_fits(version: str) -> None:
+    """The check of these releases counts one group, so Gemma 3 starts with 8,192 of 9,350 blocks wanted.
+
+    1,360 blocks of 1,310,720 bytes hold 6 groups of 193 blocks and one of 16 tokens a block: 202 blocks.
+    """
+    given = ServeFlags(tensor_parallel_size=1, kv_cache_memory_bytes=1360 * 1_310_720)
+    gemma = "google/gemma-3-27b-it"
+    plan = ask_all(gemma, version, given, gpu="rtx-4090-24gb")
+    whole = [c for c in plan.candidates if c.flags.max_model_len is None and c.kv_cache is not None]
+    assert min(c.kv_cache.max_concurrency for c in whole if c.kv_cache) < 1
+    for candidate in plan.candidates:
+        if candidate.flags.max_model_len is not None and candidate.kv_cache is not None:
+            assert candidate.kv_cache.max_concurrency >= 1
+    cache = best(plan).kv_cache
+    assert cache is not None
+    assert cache.max_concurrency >= 1
+    assert cache.max_model_len == (1360 - 6 * 193) * 16 // 1024 * 1024
+
+
+def test_where_the_context_is_given_more_gpus_that_hold_a_request_come_first() -> None:
+    given = ServeFlags(max_model_len=131072, kv_cache_memory_bytes=1360 * 1_310_720)
+    plan = ask_all("google/gemma-3-27b-it", "0.15.0", given, gpu="h100-sxm-80gb")
+    cache = best(plan).kv_cache
+    assert cache is not None
+    assert cache.max_concurrency >= 1
+    assert best(plan).gpus > 1

@@ -8,7 +8,7 @@ from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import EngineChoice, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.advisor.tensors import planned_tensors
-from service.application.plan_requests import read_model
+from service.application.model_reading import read_model
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

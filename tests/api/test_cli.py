@@ -260,6 +260,48 @@ def test_a_folder_is_a_model(tmp_path: Path) -> None:
     assert answer["plans"][0]["recommended"]["command"].startswith(f"vllm serve {tmp_path} ")
 
 
+def test_a_command_serves_a_folder_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    start = ["vllm", "serve", str(tmp_path), "--max-model-len", "8192"]
+    code, out, err = _run("plan", "--gpu", "h100", "--format", "command", "--", *start)
+
+    assert (code, err) == (0, "")
+    assert out.split() == start
+
+
+def test_a_command_that_serves_a_folder_of_another_host_takes_its_id_before_it() -> None:
+    start = ["--gpu", "h100", "--", "vllm", "serve", "/models/nowhere", "--max-model-len", "8192"]
+    code, _, err = _run("plan", *start)
+    assert code == 2
+    assert "before `--`" in err
+    code, out, _ = _run("plan", "--format", "json", "meta-llama/Llama-3.1-8B", *start)
+    assert code == 0
+    assert json.loads(out)["model"]["id"] == "meta-llama/Llama-3.1-8B"
+
+
+def test_names_in_one_word_are_separated_by_commas() -> None:
+    line = ("plan", "meta-llama/Llama-3.1-8B", "--gpu", "h100", "--include", "curve,levers")
+    together = _run(*line, "--compare", "0.20.2,0.32.0", "--format", "json")
+    apart = _run(*line, "--compare", "0.20.2", "--compare", "0.32.0", "--format", "json")
+    assert together == apart
+    assert together[0] == 0
+
+
+def test_limits_of_modalities_are_taken_as_older_releases_took_them() -> None:
+    line = ("check", "Qwen/Qwen2.5-VL-7B-Instruct", "--gpu", "h100", "--format", "json")
+    older = _run(*line, "--limit-mm-per-prompt", "image=2,video=0")
+    assert older == _run(*line, "--limit-mm-per-prompt", '{"image": 2, "video": 0}')
+    assert older[0] == 0
+
+
+def test_a_table_shows_the_curve_of_the_answer() -> None:
+    line = ("plan", "meta-llama/Llama-3.1-8B", "--gpu", "h100", "--include", "curve")
+    points = json.loads(_run(*line, "--format", "json")[1])["plans"][0]["recommended"]["curve"]
+    table = _run(*line, "--format", "table")[1]
+    shown = [point for point in points if f"{point['tokens']:,} tokens {point['requests']:>7,}" in table]
+    assert {1024, 2048, 131072} <= {point["tokens"] for point in shown}
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [

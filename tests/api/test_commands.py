@@ -195,6 +195,25 @@ def test_kubernetes_gets_a_whole_deployment(client: TestClient) -> None:
     assert not re.search(r"[&*]id\d", text)
 
 
+@pytest.mark.parametrize("address", ["--host 127.0.0.1", "--host=localhost", "--host ::1"])
+def test_a_container_does_not_listen_for_itself_alone(client: TestClient, address: str) -> None:
+    body = {
+        "command": f"vllm serve meta-llama/Llama-3.1-8B {address} --port 9000",
+        "gpus": ["h100-sxm-80gb"],
+        "engine": {"version": "0.19.0"},
+    }
+    asked = {form: client.post("/plan", json={**body, "format": form}).text for form in ("docker", "command")}
+    (container,) = yaml.safe_load(client.post("/plan", json={**body, "format": "kubernetes"}).text)["spec"][
+        "template"
+    ]["spec"]["containers"]
+
+    assert "--host" in asked["command"]
+    assert shlex.split(asked["docker"])[-2:] == ["--port", "9000"]
+    assert container["args"] == ["meta-llama/Llama-3.1-8B", "--port", "9000"]
+    everywhere = {**body, "command": "vllm serve meta-llama/Llama-3.1-8B --host 0.0.0.0", "format": "docker"}
+    assert client.post("/plan", json=everywhere).text.endswith("--host 0.0.0.0\n")
+
+
 @pytest.mark.parametrize("form", ["command", "docker"])
 def test_of_several_gpu_types_only_commands_are_answered(client: TestClient, form: str) -> None:
     lines = _text(client, form, LLAMA + "&gpu=a100-sxm-80gb").splitlines()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from service.application import plan_requests
+from service.application.model_reading import read_model
 from service.application.plan_requests import plan_request, read_plan_body
 from service.application.recent_models import BELIEVED_SECONDS, MOST_MODELS, ModelKey, RecentModels
 from service.application.services import Services
@@ -76,7 +76,7 @@ async def test_other_rules_read_the_model_anew(services: Services) -> None:
 
 async def test_the_number_of_models_is_bounded(services: Services) -> None:
     fetched = await services.models.resolve("Qwen/Qwen3-8B")
-    model = plan_requests.read_model(fetched)
+    model = read_model(fetched)
     recent, rules = RecentModels(), rules_for(RELEASES[-1]).checkpoints
     keys = [ModelKey.of(f"acme/{number}", None, rules) for number in range(MOST_MODELS + 1)]
     for key in keys:

@@ -13,7 +13,7 @@ from service.advisor.plan import plan
 from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Plan
-from service.application.plan_requests import read_model
+from service.application.model_reading import read_model
 from service.application.plan_writing import written_plan
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture

@@ -9,7 +9,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.kv_cache.capacity import size_cache
+from service.kv_cache.capacity import CacheSizing, size_cache
 from service.kv_cache.kv_cache import KvCache
 from tests.accuracy.oracle import bundled_architecture
 
@@ -49,6 +49,25 @@ def test_a_fitted_length_is_the_longest_that_starts(model: str, release: str, av
     assert cache_of(model, release, available, flags(fitted)).max_model_len == fitted
     with pytest.raises(EngineRefusal):
         cache_of(model, release, available, flags(fitted + 1))
+
+
+@given(
+    st.sampled_from([GEMMA, "openai/gpt-oss-20b", "meta-llama/Llama-3.1-8B"]),
+    st.sampled_from(["0.15.0", "0.18.0", "0.19.0", "0.32.0"]),
+    st.integers(1 << 28, 1 << 34),
+)
+def test_the_longest_request_held_takes_no_more_blocks_than_there_are(
+    model: str, release: str, available: int
+) -> None:
+    start = dry_start(bundled_architecture(model), flags(-1), rules_for(find_release(release)), GPU)
+    sizing = CacheSizing.of(start.layout, start.engine_config)
+    try:
+        length, held = sizing.checked_length(available), sizing.longest_held(available)
+    except EngineRefusal:
+        assume(False)
+    blocks = sizing.num_blocks(available)
+    assert sizing.request(held).blocks <= blocks
+    assert held == length or sizing.request(held + 1).blocks > blocks
 
 
 def test_memory_for_no_token_fits_no_length() -> None:

@@ -9,7 +9,7 @@ from service.api.dependencies import CallersParts, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
 from service.api.responses import json_response
 from service.application.model_catalog import bundled_models
-from service.application.plan_requests import read_model
+from service.application.model_reading import read_model
 from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
 router = APIRouter(tags=["models"])

@@ -23,13 +23,9 @@ from service.api.responses import instance, prefers_page
 from service.api.routes.explain import LONG_LOG
 from service.api.work_lanes import WorkSize
 from service.application import probe_jobs
+from service.application.invalid_request import invalid_request
 from service.application.log_requests import log_request
-from service.application.plan_requests import (
-    answer_plan_request,
-    invalid_request,
-    plan_request,
-    read_plan_body,
-)
+from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody, ExplainParameters
 from service.application.schemas.probe import ProbeAnswer
 from service.application.services import Services

@@ -37,12 +37,14 @@ from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
 from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
 from service.application.schemas.engine_body import AnyBody, EngineBody
-from service.application.schemas.engine_parameters import PlanQuery
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.plan_body import Format, PlanBody
+from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.plan_format import Format
+from service.application.schemas.plan_query import PlanQuery
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
+from service.application.text.layout import TextOptions
 from service.application.text.plan_text import plan_text
 
 
@@ -162,7 +164,8 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
         verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
         with step("write"):
             if form != "json":
-                return text_response(plan_text(plan, form)), verdicts
+                options = TextOptions(curve="curve" in body.include)
+                return text_response(plan_text(plan, form, options)), verdicts
             return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 
     response, verdicts = await run(

@@ -8,10 +8,11 @@ from service.advisor.colocation import Colocation, SharedEngine
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Input, Output
 from service.application.schemas.candidate import CandidateAnswer
+from service.application.schemas.gpu_choice import GpuChoice
 from service.application.schemas.hardware import PlannedGpuAnswer
 from service.application.schemas.plain_values import answer_of
 from service.application.schemas.plan import EngineAnswer
-from service.application.schemas.plan_body import MAX_COMMAND, GpuChoice, PlanBody
+from service.application.schemas.plan_body import MAX_COMMAND, PlanBody
 from service.memory.budget_types import Estimate
 
 MAX_ENGINES: Final = 8

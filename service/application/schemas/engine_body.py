@@ -8,17 +8,10 @@ from service.application.schemas.base import Input
 from service.application.schemas.engine_parameters import MAX_ENGINES, CacheBytes
 from service.application.schemas.engine_serve import LlamaServeInput, SglangServeInput, TensorrtServeInput
 from service.application.schemas.flag_types import Name
-from service.application.schemas.plan_body import (
-    MAX_GPUS,
-    Format,
-    FreeMemory,
-    GpuChoice,
-    ModelId,
-    PlanBody,
-    Revision,
-    WorkloadInput,
-    engine_name,
-)
+from service.application.schemas.gpu_choice import MAX_GPUS, GpuChoice
+from service.application.schemas.plan_body import FreeMemory, ModelId, PlanBody, Revision, engine_name
+from service.application.schemas.plan_format import Format
+from service.application.schemas.workload import WorkloadInput
 from service.engine_plans.engine_plan import ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.application.errors import InvalidRequest
 from service.application.schemas.flag_types import Name
-from service.application.schemas.plan_body import MAX_COMMAND_IN_QUERY, Format, PlanParameters
+from service.application.schemas.plan_parameters import MAX_COMMAND_IN_QUERY, PlanParameters
 
 MAX_ENGINES: Final = 8
 CacheBytes = Annotated[
@@ -96,11 +96,3 @@ def read_flags(text: str) -> dict[str, Any]:
 
 def _is_number(word: str) -> bool:
     return word[1:].replace(".", "", 1).isdigit()
-
-
-class PlanQuery(EngineParameters):
-    """The query string of a plan."""
-
-    format: Format | None = Field(
-        default=None, description="How to write the plan; left out: as the Accept header says"
-    )

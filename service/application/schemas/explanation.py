@@ -11,15 +11,10 @@ from service.application.schemas.base import Input, Output, optional
 from service.application.schemas.engine_log import EngineLogAnswer
 from service.application.schemas.flag_types import Name
 from service.application.schemas.flags import FlagsInput
+from service.application.schemas.gpu_choice import GpuChoice
 from service.application.schemas.plan import EngineAnswer
-from service.application.schemas.plan_body import (
-    MAX_PATCHES,
-    GpuChoice,
-    GpuTexts,
-    ModelId,
-    Revision,
-    gpu_choices,
-)
+from service.application.schemas.plan_body import MAX_PATCHES, ModelId, Revision
+from service.application.schemas.plan_parameters import GpuTexts, gpu_choices
 from service.application.schemas.refusal import ErrorAnswer, FixAnswer
 from service.application.schemas.serve import ServeInput
 from service.calibration.from_logs import StoredLog

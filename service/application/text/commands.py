@@ -10,7 +10,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
-from service.application.schemas.plan_body import CommandFormat
+from service.application.schemas.plan_format import CommandFormat
 from service.application.text.words import printable, sizes, verdict_words
 from service.bundled_toml import read_toml
 from service.units import GIB, ceil_div
@@ -131,6 +131,8 @@ def for_shell(command: str) -> str:
     return line if line.split() == [program, *words] else f'"{program}" {shlex.join(words)}'
 
 
+LOOPBACK: Final = re.compile(r" --host[ =](?:127\.\d+\.\d+\.\d+|localhost|::1)(?= |$)")
+"""An option that makes the engine listen for its own host alone."""
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -172,7 +174,7 @@ def _docker(plan: Plan, best: Candidate) -> Block:
         what = "one docker command cannot start them; --format kubernetes writes a LeaderWorkerSet"
         return Block((f"{_nodes_words(best)}: {what}", *_patched(plan)), "")
     # The image's own entrypoint changed over time, so it is always given; ranks share the host's memory.
-    program, *arguments = best.command_words
+    (program, *arguments), comments = _in_container(best)
     port = _port(best)
     options = ["--rm", "--gpus", str(best.gpus), "--ipc", "host", "-p", f"{port}:{port}"]
     variables = (word for name, value in best.variables for word in ("-e", f"{name}={value}"))
@@ -180,7 +182,20 @@ def _docker(plan: Plan, best: Candidate) -> Block:
         *("docker", "run", *options, "-e", "HF_TOKEN", *variables, "-v", f"huggingface:{CACHE}"),
         *("--entrypoint", program, _image(plan), *arguments),
     )
-    return _line(shlex.join(words), *_patched(plan), *_left_out(best))
+    return _line(shlex.join(words), *_patched(plan), *comments, *_left_out(best))
+
+
+def _in_container(best: Candidate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of the command in a container, and what they leave out.
+
+    An address of the container's own loopback would keep its port from everybody else.
+    """
+    words, options = best.command_words, shlex.join(best.command_words)
+    kept = LOOPBACK.sub("", options)
+    if kept == options:
+        return tuple(words), ()
+    address = LOOPBACK.findall(options)[-1].strip()
+    return tuple(shlex.split(kept)), (f"left out {address}: only the container itself could reach it",)
 
 
 def _port(best: Candidate) -> int:
@@ -202,7 +217,7 @@ def _kubernetes(plan: Plan, best: Candidate) -> Block:
     shared = " (ReadWriteMany)" if several else ""
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
-    comments = (*_patched(plan), f"{needs}; {secret}", *_left_out(best))
+    comments = (*_patched(plan), f"{needs}; {secret}", *_in_container(best)[1], *_left_out(best))
     return Block(comments, _as_yaml(document))
 
 
@@ -231,7 +246,7 @@ def _name(best: Candidate) -> str:
 
 
 def _deployment(plan: Plan, best: Candidate) -> dict[str, Any]:
-    program, subcommand, *arguments = best.command_words
+    program, subcommand, *arguments = _in_container(best)[0]
     serving = _container(plan, best, [program, subcommand], arguments, best.gpus)
     name = _name(best)
     return {
@@ -284,7 +299,7 @@ def _node_commands(plan: Plan, best: Candidate, nodes: int) -> tuple[str, str]:
 
     Source: vLLM 0.13.0 to 0.32.0, entrypoints/cli/serve.py run_headless; before, ParallelConfig with Ray.
     """
-    command = shlex.join(best.command_words)
+    command = shlex.join(_in_container(best)[0])
     if plan.engine.rules.release >= NNODES_SINCE:
         joined = f"{command} --nnodes {nodes} --master-addr {LEADER}"
         first = f"{joined} --node-rank 0"

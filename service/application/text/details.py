@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
+from typing import Final
 
+from service.advisor.concurrency_curve import concurrency_curve
 from service.advisor.plan_types import (
     Candidate,
     Lever,
@@ -15,6 +17,11 @@ from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
 from service.memory.budget_types import Estimate, Evidence, MemoryBudget
 from service.units import gib_amount, gib_text
+
+SHORTEST_IN_TEXT: Final = 1024
+"""Tokens of the shortest requests that a text names; each further length is twice the one before."""
+LONGEST_IN_TEXT: Final = 1 << 14
+"""How many times the shortest the longest is."""
 
 
 def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
@@ -96,6 +103,19 @@ def _waste_lines(waste: Waste, width: int) -> Iterator[str]:
         f"{gib_text(waste.ideal_bytes)} GiB at best ({waste.percent:.1f} % wasted)",
         width,
     )
+
+
+def curve_lines(best: Candidate) -> Iterator[str]:
+    """Yield how many requests of which length run at once and finish, in one paragraph."""
+    lengths = [SHORTEST_IN_TEXT << each for each in range(LONGEST_IN_TEXT.bit_length())]
+    points = concurrency_curve(best, lengths)
+    shown = [each for each in points if each.tokens in lengths or each is points[-1]]
+    if shown:
+        yield ""
+        yield "Requests of one length that run at once and finish without preemption:"
+    for point in shown:
+        interval = "" if point.low == point.high else f"  ({point.low:,} to {point.high:,})"
+        yield f"  {point.tokens:>9,} tokens {point.requests:>7,}{interval}"
 
 
 def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:

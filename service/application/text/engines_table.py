@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final
 
-from service.application.schemas.plan_body import TextFormat
+from service.application.schemas.plan_format import TextFormat
 from service.application.text.engine_commands import docker_command, kubernetes_manifest
 from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
 from service.application.text.words import verdict_words

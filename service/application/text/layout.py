@@ -35,6 +35,8 @@ class TextOptions:
     order: Order | None = None
     """Order of several GPU types; ``None`` for that of the request."""
     only: Kept | None = None
+    curve: bool = False
+    """Whether to say how many requests of which length run at once."""
     more: str = ""
     """How to get what is left out, to end a sentence with: ``, which --all lists``."""
 

@@ -15,6 +15,7 @@ from service.application.text.comparison import comparison_lines
 from service.application.text.details import (
     cache_lines,
     candidate_lines,
+    curve_lines,
     lever_lines,
     memory_lines,
     refusal_lines,
@@ -108,6 +109,8 @@ def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         yield from _recommended(plan, best, width)
     else:
         yield from _not_recommended(plan, width)
+    if options.curve and best is not None:
+        yield from curve_lines(best)
     yield from lever_lines(plan.levers, width)
     yield from _others(plan, options)
 

@@ -1,0 +1,71 @@
+"""Reads the files of a model that was fetched."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.advisor.plan_request import Model
+from service.architecture.config import InvalidConfig, read_document
+from service.architecture.mistral_format.files import ModelFiles
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture, read_architecture
+from service.engine_config.config_format import read_files
+from service.engines.releases import RELEASES, rules_for
+from service.engines.rules.checkpoints import CheckpointRules
+from service.hub.errors import NotATextModel
+from service.hub.fetched_config import FetchedConfig
+
+
+def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> Model:
+    """Read a fetched config by the rules of a release, by default the newest.
+
+    Raises:
+        InvalidConfig: the config cannot be read as a model.
+        UnknownArchitecture: its architecture is not modelled.
+        NotATextModel: it is not modelled, and the Hub says that the model is for another task.
+    """
+    try:
+        architecture = _architecture(fetched, rules or rules_for(RELEASES[-1]).checkpoints)
+    except (InvalidConfig, UnknownArchitecture) as error:
+        if fetched.task is None:
+            raise
+        raise NotATextModel(fetched.id, fetched.task) from error
+    return Model(
+        id=fetched.id,
+        revision=fetched.revision,
+        source=fetched.source,
+        architecture=architecture,
+        checkpoint_bytes=fetched.total_parameter_bytes,
+        note=fetched.note,
+        makers_cache_dtype=makers_cache_dtype(fetched.quantization_config),
+        stale=fetched.stale,
+    )
+
+
+def _architecture(fetched: FetchedConfig, rules: CheckpointRules) -> ModelArchitecture:
+    if fetched.params is None:
+        return read_architecture(read_document(with_quantization(fetched)))
+    files = ModelFiles(
+        fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
+    )
+    return read_files(files, rules)
+
+
+def makers_cache_dtype(document: Mapping[str, Any] | None) -> str | None:
+    """Return the cache dtype that a ModelOpt file (``hf_quant_config.json``) asks for.
+
+    The engine reads that file only where config.json has no quantization_config (vLLM 0.33.0, get_config), so
+    that ``auto`` may not follow it.
+    """
+    section = {} if document is None else document.get("quantization")
+    name = section.get("kv_cache_quant_algo") if isinstance(section, Mapping) else None
+    return name.lower() if isinstance(name, str) else None
+
+
+def with_quantization(fetched: FetchedConfig) -> Mapping[str, Any]:
+    """Return the config with the quantization that ModelOpt writes to a file of its own, if it has none.
+
+    Source: vLLM 0.32.0, get_config.
+    """
+    if fetched.quantization_config is None or fetched.config.get("quantization_config") is not None:
+        return fetched.config
+    return {**fetched.config, "quantization_config": fetched.quantization_config}

@@ -1,0 +1,8 @@
+"""The forms in which a plan is written."""
+
+from typing import Literal
+
+CommandFormat = Literal["command", "docker", "kubernetes"]
+TextFormat = Literal["table", CommandFormat]
+Format = Literal["json", TextFormat]
+"""What a plan can be written as: JSON, a table, or a command for a shell, Docker or Kubernetes."""
