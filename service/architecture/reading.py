@@ -100,6 +100,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
     """
     named, class_name = _classes(config)
     entry = KNOWN[class_name]
+    conversion = None if named == class_name else conversion_of(named)
     if isinstance(entry, Wrapper):
         text, family = _wrapped(config, entry)
     else:
@@ -113,7 +114,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
-        dtype=_dtype(config, text, pools=family.pooling is not None or named != class_name),
+        dtype=_dtype(config, text, pools=family.pooling is not None or conversion is not None),
         hidden_size=text.integer("hidden_size"),
         vocab_size=text.integer("vocab_size"),
         layers=layers,
@@ -148,7 +149,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         pooling_fields=read_pooling_fields(
             config,
             text,
-            None if named == class_name else conversion_of(named),
+            conversion,
             in_float32=_named_dtype(config, text) == "float32",
         ),
     )

@@ -95,8 +95,13 @@ def decoder_of(class_name: str) -> str | None:
     return next((name for name in named if name in KNOWN), None)
 
 
-def conversion_of(class_name: str) -> Conversion:
-    """Return what the name of a pooling class asks the engine to make of a class that generates text."""
+def conversion_of(class_name: str) -> Conversion | None:
+    """Return what the name of a pooling class asks the engine to make of a class that generates text.
+
+    ``None`` for a name that the engine lists as one of a class that generates text (``pooling.toml``).
+    """
+    if class_name in _pooling()["generating_classes"]:
+        return None
     classifies = class_name.endswith(_pooling()["classifying_suffixes"])
     return Conversion.CLASSIFY if classifies else Conversion.EMBED
 

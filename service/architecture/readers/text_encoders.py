@@ -107,12 +107,14 @@ def _modern(text: Config) -> tuple[DecoderLayer, ...]:
     vectors = _norm_vectors(text)
     read = replace(BERT, qkv_bias=bias, output_bias=bias, mlp_bias=("mlp_bias",), gated=True)
     layers = encoding(replace(read, norms=2 * vectors)(text))
+    network = replace(read.dense(text), gates_by_release=True)
     every = text.count("global_attn_every_n_layers", default=EVERY_THIRD)
     window = text.count("local_attention", default=LOCAL_TOKENS) // 2 + 1
     return tuple(
         replace(
             layer,
             mixer=replace(layer.mixer, sliding_window=window if index % every else None),
+            feed_forward=network,
             norms=layer.norms if index else vectors,
         )
         if isinstance(layer.mixer, Attention)
@@ -191,9 +193,19 @@ def _sparse_and_multi_vector(text: Config) -> PoolingHead:
 
 
 def _colbert(text: Config) -> PoolingHead:
-    """Return ColBERT's projection of each token; a config without its width leaves it to the checkpoint."""
-    width = text.integer("colbert_dim", "dim", "projection_dim", default=0, minimum=0)
-    return _head(text, HeadWeights(_linear(text.integer("hidden_size"), width, bias=False)))
+    """Return the head of ColBERT, whose projection of each token is made when the checkpoint is loaded.
+
+    Source: vLLM 0.20.2 to 0.33.0, colbert.py ColBERTModel: a width in the config is used before its base
+    class is set up.
+
+    Raises:
+        InvalidConfig: the config names the width of that projection, on which the engine fails.
+    """
+    for name in ("colbert_dim", "dim", "projection_dim"):
+        if name in text:
+            words = "is set: the engine fails on it (cannot assign module before Module.__init__() call)"
+            raise InvalidConfig(text.at(name), words)
+    return replace(_head(text), by_token=True)
 
 
 def _family(

@@ -34,6 +34,8 @@ class DecoderLayout:
 
     quantized_short_convolutions: bool
     """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
+    split_modern_gates: bool
+    """The first matrix of ModernBERT's feed-forward networks is split over the ranks."""
     quantized_routers: frozenset[str]
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
