@@ -73,7 +73,7 @@ def _described(fetched: FetchedConfig, known: tuple[str, ...]) -> BundledModel:
         architecture=architecture.class_name,
         parameters=_parameters(fetched, architecture),
         dtype=architecture.dtype,
-        quantization=None if quantization is None else quantization.method,
+        quantization=architecture.unnamed_quantization if quantization is None else quantization.method,
         siblings=siblings,
     )
 

@@ -223,6 +223,11 @@ class ModelArchitecture:
         return bool(self.recurrent_layers)
 
     @property
+    def stores_16_bits(self) -> bool:
+        """Whether the checkpoint holds unquantized weights, as far as its config says."""
+        return self.quantization is None and self.unnamed_quantization is None
+
+    @property
     def is_hybrid(self) -> bool:
         """Whether the model has both recurrent layers and attention."""
         return self.is_recurrent and self.lead_attention is not None

@@ -1,7 +1,9 @@
 """Which attention backend a release chooses for one layer, or why none will do."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from packaging.version import Version
 
@@ -23,6 +25,9 @@ from service.backends.validation import (
 )
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.capability import ComputeCapability
+
+MOST_NEAREST: Final = 2
+"""Backends named at most, where none fits."""
 
 
 def select_backend(
@@ -141,9 +146,8 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
     for traits in tried:
         if is_valid(traits, subject, rules):
             return traits
-    listed = ", ".join(
-        f"{traits.name}: [{', '.join(invalid_reasons(traits, subject, rules))}]" for traits in tried
-    )
+    refused = {traits.name: invalid_reasons(traits, subject, rules) for traits in tried}
+    listed = ", ".join(f"{name}: [{', '.join(reasons)}]" for name, reasons in refused.items())
     config = rules.selector_config.format(
         request=subject.request,
         attn_type=rules.attn_type_printed.format(request=subject.request),
@@ -152,8 +156,17 @@ def _first_valid(rules: ReleaseRules, subject: Subject) -> Traits:
     raise EngineRefusal(
         Stage.BACKEND,
         f"No valid attention backend found for cuda with {config}. Reasons: {{{listed}}}.",
+        detail=_nearest(refused),
         find_fixes=partial(_fixes, rules, subject),
     )
+
+
+def _nearest(refused: Mapping[str, Sequence[str]]) -> str:
+    """Say which backends have the fewest reasons against them."""
+    fewest = min(map(len, refused.values()), default=0)
+    near = [f"{name} ({', '.join(reasons)})" for name, reasons in refused.items() if len(reasons) == fewest]
+    named = "; ".join(near[:MOST_NEAREST])
+    return f"None of {len(refused)} attention backends fits. Nearest: {named}." if near else ""
 
 
 def _construct(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: str) -> None:

@@ -23,7 +23,8 @@ WITHOUT_PARAMETER: Final = {"config": "--config", "serve": "--engine-flags"}
 """Options by members of a body that no flat parameter names as a whole."""
 MOST_NEAREST: Final = 5
 NEEDED_BY: Final = {
-    "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it to describe a workload"
+    "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it, "
+    "or --max-model-len for prompts of that length"
 }
 """By field: why a command needs it where nobody named it."""
 

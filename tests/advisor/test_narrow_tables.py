@@ -38,3 +38,13 @@ def test_a_wide_table_has_all_columns() -> None:
     lines = drawn(COLUMNS, ROWS, 160)
     assert len(lines) == len(ROWS) + 2
     assert lines[0].split() == ["GPU", "tokens", "GiB", "why"]
+
+
+def test_long_reasons_of_a_wide_table_are_notes_that_equal_rows_share() -> None:
+    words = "None of 7 attention backends fits. Nearest: TRITON_MLA (sparse not supported)"
+    rows = [ROWS[0], {**ROWS[1], "why": words}, {**ROWS[1], "GPU": "a2-16gb", "why": words}]
+    lines = drawn(COLUMNS, rows, 110)
+    assert [line.split()[-1] for line in lines[3:5]] == ["(1)", "(1)"]
+    assert " ".join(" ".join(lines[5:]).split()) == f"(1) {words}"
+    many = [{**ROWS[1], "why": f"{place} is a reason of its own that is too long"} for place in range(20)]
+    assert len(drawn(COLUMNS, [ROWS[0], *many], 110)) == len(many) + 3

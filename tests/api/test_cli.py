@@ -279,6 +279,24 @@ def test_a_command_that_serves_a_folder_of_another_host_takes_its_id_before_it()
     assert json.loads(out)["model"]["id"] == "meta-llama/Llama-3.1-8B"
 
 
+def test_prompts_fill_the_context_where_a_workload_names_none() -> None:
+    line = (
+        "plan",
+        "Qwen/Qwen3-32B",
+        "--gpu",
+        "h100:2",
+        "--max-model-len",
+        "32k",
+        "--concurrent-requests",
+        "8",
+    )
+    filled = _run(*line, "--output-tokens", "500", "--format", "json")
+    assert filled == _run(*line, "--output-tokens", "500", "--prompt-tokens", "31500", "--format", "json")
+    code, _, err = _run("plan", "Qwen/Qwen3-32B", "--gpu", "h100", "--concurrent-requests", "8")
+    assert code == 2
+    assert "--max-model-len" in err
+
+
 def test_names_in_one_word_are_separated_by_commas() -> None:
     line = ("plan", "meta-llama/Llama-3.1-8B", "--gpu", "h100", "--include", "curve,levers")
     together = _run(*line, "--compare", "0.20.2,0.32.0", "--format", "json")

@@ -80,7 +80,8 @@ class BundledModelAnswer(Output):
         "cannot be read"
     )
     quantization: str | None = Field(
-        description="Method of its quantized weights, by the engine's name; null where they are not quantized"
+        description="Method of its quantized weights, by the engine's name; where its config names none, "
+        "what it says of them, such as `4 bits`; null where they are not quantized"
     )
     siblings: list[str] = Field(
         description="Ids of bundled quantized checkpoints of the same model, by their names"

@@ -99,7 +99,9 @@ class PlanParameters(FlagsInput):
         "commas or repeated; left out: none",
     )
     prompt_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = Field(
-        default=None, description="Workload: tokens of a prompt; left out: no workload"
+        default=None,
+        description="Workload: tokens of a prompt; left out: all of `max_model_len` that the answer leaves, "
+        "or no workload",
     )
     output_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
         default=None, description="Workload: tokens of an answer; left out: 0"
@@ -156,7 +158,16 @@ class PlanParameters(FlagsInput):
             for section in sections:
                 target = target.setdefault(section, {})
             target[key] = _READERS[name](value) if name in _READERS else value
+        return _with_whole_prompts(document)
+
+
+def _with_whole_prompts(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a body whose workload has prompts as long as the context allows, where it names no other."""
+    workload, length = document.get("workload"), document.get("serve", {}).get("max_model_len")
+    if workload is None or "prompt_tokens" in workload or length is None:
         return document
+    prompt = length - workload.get("output_tokens", 0)
+    return document if prompt < 1 else {**document, "workload": {**workload, "prompt_tokens": prompt}}
 
 
 JSON_PARAMETERS: Final = frozenset({"speculative_config", "environment", *OBJECTS})

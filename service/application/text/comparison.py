@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of
@@ -12,6 +12,7 @@ from service.advisor.speed_words import number
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words
 from service.engines.refusal import Stage
+from service.memory.budget_types import MemoryBudget
 from service.units import gib_amount, gib_text
 
 SIZES, SHORT_SIZES = "GPUs (TP x PP x DP)", "GPUs"
@@ -151,17 +152,26 @@ def why(candidate: Candidate) -> str:
         return ""
     error, memory = candidate.error, candidate.memory
     if memory is not None and (error is None or error.stage is Stage.MEMORY):
-        available = memory.available_kv
-        if memory.weights.low > memory.total.high:
-            return f"{gib_text(memory.weights.bytes)} GiB of weights on one GPU"
-        if error is not None and available.bytes < 0:
-            return f"{gib_text(-available.bytes)} GiB too little"
-        if error is not None:
-            return f"{gib_text(available.bytes)} GiB of cache are too few"
-        if available.low != available.high:
-            return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB of cache"
-    words = _doubt(candidate.doubts) if error is None else error.message or error.type
+        words = _short_of_memory(candidate, memory)
+    elif error is not None and error.stage is Stage.BACKEND and error.detail:
+        words = error.detail  # the engine's own words begin with everything that it asked for
+    else:
+        words = _doubt(candidate.doubts) if error is None else error.message or error.type
     return " ".join(words.split())
+
+
+def _short_of_memory(candidate: Candidate, memory: MemoryBudget) -> str:
+    """Say what there is too much or too little of; where a start may succeed, what the cache may get."""
+    error, available = candidate.error, memory.available_kv
+    if memory.weights.low > memory.total.high:
+        return f"{gib_text(memory.weights.bytes)} GiB of weights on one GPU"
+    if error is not None and available.bytes < 0:
+        return f"{gib_text(-available.bytes)} GiB too little"
+    if error is not None:
+        return f"{gib_text(available.bytes)} GiB of cache are too few"
+    if available.low != available.high:
+        return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB of cache"
+    return _doubt(candidate.doubts)
 
 
 def _doubt(doubts: Sequence[str]) -> str:

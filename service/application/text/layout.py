@@ -20,6 +20,8 @@ GAP, NARROW_GAP = "   ", "  "
 CUT_OFF: Final = "..."
 READABLE_CUT: Final = 30
 """Characters of a last column with less room than this that go below the rows, where it allows that."""
+MOST_NOTES: Final = 9
+"""Notes below a table at most."""
 LEAST_CUT: Final = 16
 """Characters that are left at least of a column that is cut; where there is less room, it is left out."""
 
@@ -63,7 +65,8 @@ def drawn(
     """Return the lines of a table that fits a width in characters, and which columns it leaves out.
 
     Columns in which all rows are empty are not shown. Where the rest is too wide, cells of columns marked
-    ``below`` go below their rows, then spare columns are left out, except that of the name ``kept``.
+    ``below`` go below their rows, then spare columns are left out, except that of the name ``kept``. On wide
+    lines long cells of such a column become notes below the table.
     """
     gap = GAP if width >= WIDTH else NARROW_GAP
     shown = [each for each in columns if any(row[each.name] for row in rows)]
@@ -80,8 +83,11 @@ def drawn(
         left_out.append(max(spare, key=lambda each: each.spare))
         shown.remove(left_out[-1])
     widths = [_width(each, rows) for each in shown]
+    notes: dict[str, str] = {}
     if shown[-1].left:
         widths[-1] -= max(0, _total(shown, rows, gap) - width)
+        if shown[-1].below:
+            rows, notes = _noted(rows, shown[-1].name, widths[-1])
     lines = [_line([each.name for each in shown], shown, widths, gap)]
     lines.append("-" * (sum(widths) + len(gap) * (len(widths) - 1)))
     for row in rows:
@@ -89,10 +95,26 @@ def drawn(
         for each in below:
             indent = "  "
             lines.extend(wrap(row[each.name], width, initial_indent=indent, subsequent_indent=indent))
+    for words, number in notes.items():
+        lines.extend(wrap(f"{number} {words}", width, subsequent_indent="    ", break_on_hyphens=False))
     if left_out:
         names = ", ".join(each.name for each in columns if each in left_out)
         lines.extend(wrap(f"A wider terminal also shows: {names}.", width))
     return lines
+
+
+def _noted(
+    rows: Sequence[Mapping[str, str]], name: str, width: int
+) -> tuple[list[Mapping[str, str]], dict[str, str]]:
+    """Return rows whose long cells of one column are numbers of notes, and these numbers by their words.
+
+    Where more than ``MOST_NOTES`` cells differ, there are none: such cells are cut.
+    """
+    long = dict.fromkeys(row[name] for row in rows if len(row[name]) > width)
+    if len(long) > MOST_NOTES:
+        return list(rows), {}
+    numbers = {words: f"({place})" for place, words in enumerate(long, 1)}
+    return [{**row, name: numbers.get(row[name], row[name])} for row in rows], numbers
 
 
 def _least(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], gap: str) -> int:
