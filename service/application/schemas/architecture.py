@@ -24,6 +24,8 @@ from service.kv_cache.recurrent_states import state_shape
 Part = TypeVar("Part", bound=Hashable)
 
 
+NO_DIMENSIONS: Final = ("shares_cache_of", "encodes", "gates_by_release")
+"""Fields of layers that say what they do, which their kind tells, or how a release builds them."""
 ARCHITECTURES: Final = 64
 """Architectures whose JSON is stored."""
 
@@ -256,7 +258,8 @@ def _with_weights(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _dimensions(part: Mixer | FeedForward) -> dict[str, Any]:
     dimensions = _with_weights(asdict(part))
-    dimensions.pop("shares_cache_of", None)
+    for name in NO_DIMENSIONS:
+        dimensions.pop(name, None)
     if isinstance(part, MultiHeadLatentAttention):
         dimensions["head_size"] = part.head_size
     return dimensions
