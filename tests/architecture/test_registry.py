@@ -50,7 +50,7 @@ def test_a_class_with_a_reason_is_one_that_releases_list() -> None:
 @pytest.mark.parametrize(
     ("class_name", "reason"),
     [
-        ("NemotronHPuzzleForCausalLM", "recurrent"),
+        ("Kolibri1ForCausalLM", "transformers"),
         ("DeepseekV41ForCausalLM", "compressed"),
         ("NemotronParseForConditionalGeneration", "cross"),
     ],
