@@ -285,9 +285,10 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
 
 
 def _media(config: Config, text: Config, family: Family) -> MediaInputs:
+    towers = None if family.towers is None else family.towers(config)
     return MediaInputs(
-        towers=family.towers(config) if family.towers is not None else (),
-        towers_known=not family.multimodal or family.towers is not None,
+        towers=towers or (),
+        towers_known=not family.multimodal or towers is not None,
         bidirectional=family.bidirectional_media(text),
         largest_item=family.largest_media_item,
         heads=_media_heads(config) if family.splits_media_heads else None,

@@ -1,5 +1,6 @@
 """`dryserve serve`: run the HTTP service, in one process or in several."""
 
+import gc
 import socket
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from service.cli.exit_codes import ExitCode
 from service.cli.greeting import greet
 from service.cli.listening import bound, inherited, refuse_port
 from service.cli.settings_of_host import host_settings, settings_help
+from service.generated_methods import stored_methods
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -85,13 +87,15 @@ def _serve(
     Raises:
         typer.Exit: it could not start.
     """
+    gc.disable()  # until the service has started, for the reason that `main` gives
     # Imported here: the process that only starts others needs none of it.
-    from service.api.connections import listens_on_loopback  # noqa: PLC0415
-    from service.api.tracing import ExtraMissing  # noqa: PLC0415
-    from service.bootstrap import build_app  # noqa: PLC0415
-    from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
-    from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
-    from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
+    with stored_methods():
+        from service.api.connections import listens_on_loopback  # noqa: PLC0415
+        from service.api.tracing import ExtraMissing  # noqa: PLC0415
+        from service.bootstrap import build_app  # noqa: PLC0415
+        from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
+        from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
+        from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
 
     shared = settings if channel is None else settings.of_one_process
     count = len(opened) // 2 if settings.admin_port is not None else len(opened)

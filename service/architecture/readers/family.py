@@ -34,7 +34,7 @@ class Family:
     """Whether the engine can split the class into pipeline stages."""
     supports_tensor: bool = True
     """Whether it can split its layers over ranks."""
-    towers: Callable[[Config], tuple[Tower, ...]] | None = None
+    towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
     """Reads the encoders from the whole config; ``None`` where they are not modelled."""
     frame: StageFrame = ENDS_ONLY
     ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
@@ -76,7 +76,7 @@ class Wrapper:
     bidirectional_media: Callable[[Config], bool] = lambda _: False
     splits_media_heads: bool = False
     supports_pipeline: bool = True
-    towers: Callable[[Config], tuple[Tower, ...]] | None = None
+    towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
 
 
 def head_size(text: Config) -> int:

@@ -140,6 +140,7 @@ def _rules(
         layout.quantized,
         deployment.element_bytes(architecture),
         deployment.compute_capability,
+        architecture.class_name not in layout.decoder.unmapped_classes,
     )
     quantization = architecture.quantization
     built = Built.of(

@@ -40,6 +40,8 @@ class DecoderLayout:
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
+    unmapped_classes: frozenset[str]
+    """Classes whose fused projections are not matched by the names of their parts."""
 
     def float32_routers(self, capability: tuple[int, int]) -> bool:
         """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
