@@ -121,7 +121,7 @@ sbom:  ## what ships, with versions, hashes and licences, as CycloneDX: dryserve
 audit:  ## known vulnerabilities of what ships, from PyPI's advisories; needs its JSON interface
 	$(PYTHON) -m venv .audit
 	.audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	.audit/bin/pip-audit --require-hashes --disable-pip --requirement requirements-runtime.lock
+	.audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements-runtime.lock
 	rm -rf .audit
 
 test-replicas: $(READY)  ## four replicas over PostgreSQL behind nginx: kills, upgrades, a database that fails
