@@ -34,7 +34,7 @@ def ran(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def printed(start: str) -> str:
-    (found,) = {each.partition("  #")[0].rstrip() for each in PRINTED if each.startswith(start)}
+    (found,) = {str(each).partition("  #")[0].rstrip() for each in PRINTED if each.startswith(start)}
     return found
 
 
