@@ -95,8 +95,8 @@ clients: $(READY)  ## generate clients with three tools, and let them read full 
 	npm install --silent --no-fund --no-audit --prefix .clients openapi-typescript@7.13 @hey-api/openapi-ts@0.99 typescript@5
 	$(BIN)/python -m pytest tests/api/test_generated_clients.py
 
-image: $(READY)  ## build the container image: make image ENGINE=podman IMAGE=registry.example/dryserve
-	version=$$($(BIN)/dryserve --version) && $(ENGINE) build \
+image:  ## build the container image: make image ENGINE=podman IMAGE=registry.example/dryserve
+	version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' service/__init__.py) && $(ENGINE) build \
 		--tag $(IMAGE):$$version --tag $(IMAGE):latest --build-arg VERSION=$$version \
 		--build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE="$$(git config --get remote.origin.url)" \
 		--build-arg CREATED=$$(git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd) $(ARGS) .
