@@ -28,6 +28,7 @@ from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
+from service.engine_config.runner import as_run
 from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -224,9 +225,10 @@ def resolved(
 
     Raises:
         EngineRefusal: the engine refuses the flags or the model's config.
+        UnmodelledEngine: what the engine would run is not modelled.
         UnmodelledSpeculation: what the engine stores for draft tokens is not known.
     """
-    architecture = read_by_release(architecture, rules)
+    architecture = as_run(read_by_release(architecture, rules), flags, rules.pooling)
     return before_backends(architecture, resolve_engine_config(architecture, flags, rules, gpu))
 
 

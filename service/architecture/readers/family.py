@@ -12,6 +12,7 @@ from service.architecture.layers.hidden_streams import GatedResiduals, HyperConn
 from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
+from service.architecture.pooling import PoolingHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Family:
     """The attention backend that the class requires, with the cache in the model's dtype."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
+    pooling: Callable[[Config], PoolingHead] | None = None
+    """Reads the head of a class that returns vectors or scores; ``None``: it generates text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Built:
     """The projections of short convolutions are quantized."""
     quantized_routers: bool
     """Routers are quantized unless the checkpoint excludes them."""
+    split_gates: bool = True
+    """Ranks share the first matrix of every feed-forward network."""
     shared_expert_block: int = 1
     """Elements of a shared expert's width that are on one rank together."""
 
@@ -74,6 +76,7 @@ class Built:
             float32_routers=layout.float32_routers(capability),
             quantized_short_convolutions=layout.quantized_short_convolutions,
             quantized_routers=class_name in layout.quantized_routers,
+            split_gates=layout.split_modern_gates,
             shared_expert_block=block if class_name in layout.padded_shared_experts else 1,
         )
 
@@ -269,7 +272,8 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
 def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match network:
         case DenseFeedForward():
-            return _dense(network, hidden, name, shards)
+            whole = network.gates_by_release and not built.split_gates
+            return _dense(network, hidden, name, shards, whole_gates=whole)
         case MixtureOfExperts():
             return _experts(network, hidden, name, shards, built)
         case NoFeedForward():
@@ -277,9 +281,12 @@ def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, 
     assert_never(network)
 
 
-def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+def _dense(
+    network: DenseFeedForward, hidden: int, name: str, shards: Shards, *, whole_gates: bool = False
+) -> Modules:
     width = shards.share(network.intermediate_size)
-    outputs = (width, width) if network.gated else (width,)
+    first = network.intermediate_size if whole_gates else width
+    outputs = (first, first) if network.gated else (first,)
     parts = ("gate_proj", "up_proj") if network.gated else ()
     yield Linear(
         f"{name}.{'gate_up_proj' if network.gated else 'up_proj'}",

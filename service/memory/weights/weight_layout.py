@@ -34,6 +34,8 @@ class DecoderLayout:
 
     quantized_short_convolutions: bool
     """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
+    split_modern_gates: bool
+    """The first matrix of ModernBERT's feed-forward networks is split over the ranks."""
     quantized_routers: frozenset[str]
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
@@ -86,6 +88,10 @@ class StageLayout:
     """Every stage builds the vision tower, not only the first."""
     sharded_positions: bool
     """SigLIP's learned positions are split over the ranks like a vocabulary."""
+    split_roberta_tables: bool
+    """RoBERTa's positions and token types are padded and split over the ranks like a vocabulary."""
+    pooler_in_head_dtype: bool
+    """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
     transformers_classes: frozenset[str]
