@@ -81,7 +81,7 @@ def error_of(row: Mapping[str, Any]) -> float | None:
         dtype=config.dtype,
     )
     ours = parameter_bytes_per_stage(architecture, deployment, config.release)
-    return max(ours) / max(row["parameters"]) - 1
+    return float(max(ours) / max(row["parameters"]) - 1)
 
 
 def class_of(row: Mapping[str, Any]) -> str:
