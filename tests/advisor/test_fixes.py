@@ -18,7 +18,7 @@ from service.engines.releases import RELEASES
 from service.gpus.catalog import gpu_catalog
 from service.units import GIB
 from tests.advisor.questions import ask
-from tests.memory.recorded import bundled
+from tests.memory.recorded import altered, bundled
 
 GEMMA = "google/gemma-4-31B-it"
 
@@ -233,3 +233,46 @@ def test_weights_in_the_hosts_memory_are_a_fix_of_the_shortage() -> None:
     assert any("many times slower" in note for note in refused.error.notes)
     again = ask("google/gemma-3-27b-it", "0.33.0", replace(given, cpu_offload_gb=moved), gpu="rtx-4090-24gb")
     assert again.verdict is Verdict.STARTS
+
+
+GROUPS = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+PACKED = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {
+                "num_bits": 4,
+                "type": "int",
+                "strategy": "group",
+                "group_size": 128,
+                "symmetric": True,
+                "dynamic": False,
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "quantization", "fix"),
+    [
+        # A width of 13,824 is 108 groups: 27 on each of four ranks, 13.5 on each of eight.
+        ("meta-llama/Llama-2-13b-hf", GROUPS, "--tensor-parallel-size 4"),
+        # An expert's width of 768 is six groups, which eight ranks cut; whole experts are not cut.
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", PACKED, "--enable-expert-parallel"),
+    ],
+)
+def test_the_most_ranks_that_divide_groups_are_a_fix(
+    model: str, quantization: dict[str, object], fix: str
+) -> None:
+    read = Model(model, None, "bundled", altered(model, quantization=quantization))
+    flags = ServeFlags(tensor_parallel_size=8, max_model_len=4096)
+    gpus = (gpu_catalog().named("h100-sxm-80gb"),)
+    split = PlanRequest(read, gpus, EngineChoice.of("0.33.0"), flags, search=False)
+    (candidate,) = plan(split).plans[0].candidates
+
+    assert fix in fixes(candidate)
+    assert fixes(candidate)[fix].verdict is Verdict.STARTS

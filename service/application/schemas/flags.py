@@ -48,6 +48,16 @@ class FlagsInput(Input):
     enable_expert_parallel: bool | None = Field(
         default=None, description="Expert parallelism: each GPU holds whole experts"
     )
+    runner: Name | None = Field(
+        default=None,
+        description="`generate` for a model that writes text, `pooling` for one that returns vectors or "
+        "scores; null: as the model's class and files say",
+    )
+    convert: Name | None = Field(
+        default=None,
+        description="What the pooling runner makes of a class that generates text: `embed` (vectors) or "
+        "`classify` (scores); null: as the name of the class says, else `embed`",
+    )
     dtype: Name | None = Field(default=None, description="Dtype of weights and activations")
     quantization: Name | None = Field(default=None, description="Method of quantized weights")
     max_model_len: (

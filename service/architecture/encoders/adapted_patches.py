@@ -27,6 +27,16 @@ COSMOS_VISION: Final[Mapping[str, Any]] = {
 """transformers 5.19, Cosmos3EdgeVisionConfig."""
 
 
+LLAMA4_VISION: Final[Mapping[str, Any]] = {
+    "hidden_size": 768,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 34,
+}
+"""transformers 5.16, Llama4VisionConfig."""
+LLAMA4_HIDDEN: Final = 5120
+"""transformers 5.16, Llama4TextConfig."""
+
+
 def muse_glimmer(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Muse Glimmer (vLLM 0.32.0, MuseGlimmerVisionEncoder and MuseGlimmerVisionAdapter)."""
     vision = config.section("vision_config")
@@ -230,10 +240,9 @@ def pixtral(config: Config) -> tuple[Tower, ...]:
 
 def llama4(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
-    vision = config.section("vision_config")
-    if vision is None:
-        return ()
-    hidden = (config.section("text_config") or config).integer("hidden_size")
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = Config({**LLAMA4_VISION, **specified.fields}, specified.pointer)
+    hidden = (config.section("text_config") or config).integer("hidden_size", default=LLAMA4_HIDDEN)
     width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     size = vision.integer("patch_size", default=14)
     positions = (vision.integer("image_size", default=448) // size) ** 2 + 1
