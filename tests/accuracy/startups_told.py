@@ -218,7 +218,7 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "max_cudagraph_capture_size": int,
 }
 _WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "kv_cache_dtype")
-_SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only")
+_SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only", "enable_lora")
 
 
 def _specified(text: str, name: str) -> str | None:
