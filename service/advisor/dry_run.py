@@ -28,7 +28,6 @@ from service.advisor.outcome import (
 )
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
-from service.advisor.prefix_reuse import prefix_reuse
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.checkpoints import checkpoint
@@ -149,7 +148,7 @@ class PlainSteps:
 def _candidate(
     request: PlanRequest, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
 ) -> Candidate:
-    flags, cache = started.flags, outcome.cache
+    flags = started.flags
     return Candidate(
         model=request.model,
         rules=rules,
@@ -163,12 +162,9 @@ def _candidate(
         verdict=outcome.verdict,
         error=outcome.error,
         memory=budget,
-        kv_cache=cache,
+        kv_cache=outcome.cache,
         admission=outcome.admission,
         doubts=outcome.doubts,
         fails=outcome.fails,
         start=started.start,
-        prefix_reuse=None
-        if cache is None
-        else prefix_reuse(started.start, cache, outcome.admission, request.workload),
     )

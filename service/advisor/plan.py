@@ -20,7 +20,7 @@ from service.advisor.ranking import best_first
 from service.advisor.reason import reason
 from service.advisor.speed_of_start import speed_of
 from service.advisor.steps_of_advice import Asked, step_of
-from service.advisor.upgrade import compared_start, upgrades
+from service.advisor.upgrade import AskedStart, compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
@@ -76,12 +76,14 @@ def _upgrades(request: PlanRequest, plans: Iterable[GpuPlan], steps: CachedSteps
         return
     newest = max(request.engine.compared, key=lambda rules: rules.release)
     engine = replace(request.engine, rules=newest)
+    starts = []
     for each in plans:
         asked, chosen = request.with_count(each.count), each
         if newest.release != request.engine.rules.release:
             planned = replace(asked, engine=engine, with_levers=False)
             chosen = _plan_gpu(planned, steps.under(newest), each.gpu, each.count)
-        yield from upgrades(asked, compared_start(chosen), each.gpu)
+        starts.append(AskedStart(asked, compared_start(chosen), each.gpu))
+    yield from upgrades(starts, steps)
 
 
 def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:

@@ -149,8 +149,9 @@ class PlanRequest:
     def count_of(self, gpu: GpuType) -> int | None:
         """Return how many GPUs of one of its types there are; ``None`` where that is not given."""
         counted = zip(self.gpus, self.counts, strict=True) if self.counts else ()
-        return next((count for each, count in counted if each == gpu), None)
+        return next((count for each, count in counted if each.id == gpu.id and each == gpu), None)
 
     def with_count(self, count: int | None) -> Self:
         """Return the request for a GPU type of which there are so many: it may be listed with several."""
-        return replace(self, counts=(count,) * len(self.gpus))
+        counts = () if count is None else (count,) * len(self.gpus)
+        return self if counts == self.counts else replace(self, counts=counts)

@@ -8,6 +8,7 @@ from service.advisor.advice import Step
 from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import EngineChoice, Model, Workload
+from service.advisor.prefix_reuse import PrefixReuse, prefix_reuse
 from service.advisor.runtime_headroom import little_room_for_steps, no_room_for_one_request
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
@@ -135,27 +136,12 @@ class Admission:
     """The same, if the scheduler asked for the whole prompt in sliding windows too."""
     completed_without_preemption: int
     """Requests that all finish without one of them being preempted."""
+    unheld_blocks: int
+    """Of ``free_blocks``, those that no request of the workload holds while each holds its most."""
     waits_for: Waiting
     explanation: str
     hazards: tuple[str, ...]
     """What goes wrong with such requests in this release."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixReuse:
-    """Which shared prefixes the cache gives back to later requests. All but the words: ``None`` if none."""
-
-    step_tokens: int | None
-    """Tokens between two places at which a hit can end."""
-    smallest_prefix_tokens: int | None
-    """Tokens that two prompts must have in common before anything is found again."""
-    blocks: int | None
-    """Blocks of all groups that such a prefix takes."""
-    kept_when_idle: int | None
-    """How many different prefixes of that size stay in an idle engine."""
-    kept_beside_workload: int | None
-    """How many stay while the workload runs; ``None`` without a workload too."""
-    explanation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +169,6 @@ class Candidate:
     """Why the verdict is uncertain, and what goes wrong with the workload."""
     start: Start | None = field(default=None, repr=False, compare=False)
     """The start up to its cache layout, if the engine gets that far."""
-    prefix_reuse: PrefixReuse | None = None
-    """Which shared prefixes are found again; ``None`` without a cache."""
     carried: CarriedArguments = NOTHING_CARRIED
     """What the caller's own command holds beside the flags, repeated in ``command``."""
     fails: bool = False
@@ -310,6 +294,14 @@ class Candidate:
     def may_serve(self) -> bool:
         """Whether it may start, and nothing is known that stops it from giving the model's own answers."""
         return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
+
+    @property
+    def prefix_reuse(self) -> PrefixReuse | None:
+        """Which shared prefixes are found again; ``None`` without a cache."""
+        if self.start is None or self.kv_cache is None:
+            return None
+        unheld = None if self.admission is None else self.admission.unheld_blocks
+        return prefix_reuse(self.start, self.kv_cache.num_blocks, unheld)
 
     @property
     def waste(self) -> Waste | None:

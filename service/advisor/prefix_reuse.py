@@ -5,13 +5,10 @@ from math import gcd, lcm
 from typing import Final
 
 from service.advisor.engine_start import Start
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Admission, PrefixReuse
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.state_caching import ALIGN
 from service.engines.speculative_config import HIDDEN_STATE_METHODS
 from service.kv_cache.groups import Group
-from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import CacheKind, StateSpec
 from service.units import ceil_div
 
@@ -19,6 +16,23 @@ UNSHARED: Final = frozenset({CacheKind.CIRCULAR_BUFFER, CacheKind.CROSS_ATTENTIO
 """Kinds whose blocks belong to one request alone."""
 WHOLE: Final = frozenset({CacheKind.FULL_ATTENTION, CacheKind.MLA_ATTENTION, CacheKind.SINK_FULL_ATTENTION})
 """Kinds whose blocks are looked up at finer steps than their size, as recurrent states are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixReuse:
+    """Which shared prefixes the cache gives back to later requests. All but the words: ``None`` if none."""
+
+    step_tokens: int | None
+    """Tokens between two places at which a hit can end."""
+    smallest_prefix_tokens: int | None
+    """Tokens that two prompts must have in common before anything is found again."""
+    blocks: int | None
+    """Blocks of all groups that such a prefix takes."""
+    kept_when_idle: int | None
+    """How many different prefixes of that size stay in an idle engine."""
+    kept_beside_workload: int | None
+    """How many stay while the workload runs; ``None`` without a workload too."""
+    explanation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +45,10 @@ class _Steps:
     """Ends that a hit can have at all: where an earlier prompt ended, it may lie inside a block."""
 
 
-def prefix_reuse(
-    start: Start, cache: KvCache, admission: Admission | None, workload: Workload | None
-) -> PrefixReuse:
+def prefix_reuse(start: Start, num_blocks: int, unheld_blocks: int | None) -> PrefixReuse:
     """Return the smallest shared prefix that can be found in the cache, and how many of them stay there.
+
+    ``unheld_blocks``: blocks that a workload leaves; ``None`` without one.
 
     Source: vLLM 0.19.1, HybridKVCacheCoordinator.find_longest_cache_hit: the length of a hit is a multiple of
     every group's block size; 0.28.0, resolve_kv_cache_block_sizes and enable_partial_hash_hits.
@@ -47,14 +61,13 @@ def prefix_reuse(
     margin = _margin(groups, engine_config)
     smallest = steps.blocks + margin
     blocks = sum(_blocks(group, smallest, engine_config) for group in groups)
-    free = cache.num_blocks - 1
-    beside = None if admission is None or workload is None else _left(free, admission, workload) // blocks
     return PrefixReuse(
         step_tokens=steps.finest,
         smallest_prefix_tokens=smallest,
         blocks=blocks,
-        kept_when_idle=free // blocks,
-        kept_beside_workload=beside,
+        # One block is the null block.
+        kept_when_idle=(num_blocks - 1) // blocks,
+        kept_beside_workload=None if unheld_blocks is None else unheld_blocks // blocks,
         explanation=_words(steps, margin, smallest, states=any(_is_state(group) for group in groups)),
     )
 
@@ -109,13 +122,6 @@ def _blocks(group: Group, tokens: int, engine_config: EngineConfig) -> int:
         return whole if group.spec.pages_per_request is None else 1
     window = group.spec.sliding_window
     return whole if window is None else min(whole, ceil_div(max(1, window - 1), size) + 1)
-
-
-def _left(free: int, admission: Admission, workload: Workload) -> int:
-    """Return the blocks that no request of the workload holds at its peak."""
-    running = min(admission.admitted_at_once, workload.concurrent_requests)
-    peak = max(admission.peak_prefill_blocks, admission.peak_decode_blocks)
-    return max(0, free - running * peak)
 
 
 def _off(groups: tuple[Group, ...]) -> str:

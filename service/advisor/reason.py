@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import shorten
 
 from service.advisor.advice import LIMITS, STEPS, Step
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, completed_of, service_of

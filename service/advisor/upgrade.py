@@ -1,12 +1,15 @@
 """What changes between two releases for the same start, and which rules cause it."""
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Final
 
+from packaging.version import Version
+
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
+from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import (
     Candidate,
@@ -16,13 +19,41 @@ from service.advisor.plan_types import (
     UpgradeCause,
     UpgradeOutcome,
 )
-from service.engines.engine_rules import EngineRules
-from service.engines.flags import ServeFlags
-from service.engines.releases import RULES
+from service.engines.releases import RULES, DatedRule
 from service.gpus.gpu_type import GpuType
 
 UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
 """Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedStart:
+    """One start on one GPU type, of which it is asked what releases change."""
+
+    request: PlanRequest
+    start: ComparedStart
+    gpu: GpuType
+
+    def tried(self, steps: CachedSteps) -> UpgradeOutcome:
+        """Return what the engine does under the rules of these steps."""
+        candidate = self.start.candidate
+        flags = replace(
+            candidate.flags,
+            kv_cache_dtype=candidate.kv_cache_dtype,
+            tensor_parallel_size=candidate.tensor_parallel_size,
+        )
+        return _outcome(dry_run(self.request, steps.known(flags), steps.rules, self.gpu, steps))
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A start on two releases."""
+
+    asked: AskedStart
+    before: UpgradeOutcome
+    after: UpgradeOutcome
+    changed: tuple[str, ...]
+    """Names of the outcome's fields that differ."""
 
 
 def compared_start(newest: GpuPlan) -> ComparedStart:
@@ -32,34 +63,67 @@ def compared_start(newest: GpuPlan) -> ComparedStart:
     return ComparedStart(near, best is not None)
 
 
-def upgrades(request: PlanRequest, start: ComparedStart, gpu: GpuType) -> tuple[Upgrade, ...]:
-    """Return each step between the versions that the request names, for one start on one GPU type.
+def upgrades(starts: Sequence[AskedStart], steps: CachedSteps) -> Iterator[Upgrade]:
+    """Yield each step between the versions that the request names, for one start on each GPU type.
 
     A cause is found by a dry run with the older release's rules and that one rule of the newer release.
+
+    Args:
+        starts: of one request, which differ in the GPU type.
+        steps: those of the request's model.
     """
-    return tuple(_step(request, start, gpu, old, new) for old, new in pairwise(request.engine.compared))
+    releases = starts[0].request.engine.compared if starts else ()
+    pairs = (_between(starts, steps.under(old), steps.under(new)) for old, new in pairwise(releases))
+    for of_one_gpu in zip(*pairs, strict=True):
+        yield from of_one_gpu
 
 
-def _resolved(candidate: Candidate) -> ServeFlags:
-    return replace(
-        candidate.flags,
-        kv_cache_dtype=candidate.kv_cache_dtype,
-        tensor_parallel_size=candidate.tensor_parallel_size,
+def _between(starts: Sequence[AskedStart], old: CachedSteps, new: CachedSteps) -> tuple[Upgrade, ...]:
+    """Return the step from one release to another for each start."""
+    changes = [_change(each, old, new) for each in starts]
+    causes: dict[int, list[UpgradeCause]] = {place: [] for place, each in enumerate(changes) if each.changed}
+    if causes:
+        for rule in RULES:
+            for place in _caused_by(rule, {place: changes[place] for place in causes}, old, new):
+                causes[place].append(_cause(rule, max(old.rules.release, new.rules.release)))
+    return tuple(
+        Upgrade(
+            each.asked.gpu.id,
+            each.asked.start,
+            each.before,
+            each.after,
+            each.changed,
+            (*causes[place], *_beyond_rules(each.before, each.after)) if each.changed else (),
+        )
+        for place, each in enumerate(changes)
     )
 
 
-def _step(
-    request: PlanRequest, start: ComparedStart, gpu: GpuType, old: EngineRules, new: EngineRules
-) -> Upgrade:
-    flags = _resolved(start.candidate)
-    first, second = (_tried(request, flags, gpu, rules) for rules in (old, new))
-    changed = _differ(first, second)
-    causes = tuple(_causes(request, flags, gpu, old, new)) if changed else ()
-    return Upgrade(gpu.id, start, first, second, changed, causes)
+def _change(asked: AskedStart, old: CachedSteps, new: CachedSteps) -> _Change:
+    before, after = asked.tried(old), asked.tried(new)
+    return _Change(asked, before, after, _differ(before, after))
 
 
-def _tried(request: PlanRequest, flags: ServeFlags, gpu: GpuType, rules: EngineRules) -> UpgradeOutcome:
-    return _outcome(dry_run(request, flags, rules, gpu))
+def _caused_by(
+    rule: DatedRule, changes: Mapping[int, _Change], old: CachedSteps, new: CachedSteps
+) -> Iterator[int]:
+    """Yield the changes that a rule causes: alone in the older release, or taken back in the newer one.
+
+    GPU types share what they have in common. It is forgotten after each rule, of which there are many.
+    """
+    was, became = rule.of(old.rules), rule.of(new.rules)
+    if was == became:
+        return
+    alone = CachedSteps(old.model, rule.laid_over(old.rules, became))
+    without = CachedSteps(new.model, rule.laid_over(new.rules, was))
+    for place, change in changes.items():
+        asked = change.asked
+        if _differ(change.before, asked.tried(alone)) or _differ(change.after, asked.tried(without)):
+            yield place
+
+
+def _cause(rule: DatedRule, release: Version) -> UpgradeCause:
+    return UpgradeCause(rule.name, rule.summary, rule.timeline.change_at(release).source)
 
 
 def _outcome(candidate: Candidate) -> UpgradeOutcome:
@@ -77,26 +141,6 @@ def _outcome(candidate: Candidate) -> UpgradeOutcome:
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
         doubt=candidate.rules.doubt or None,
     )
-
-
-def _causes(
-    request: PlanRequest, flags: ServeFlags, gpu: GpuType, old: EngineRules, new: EngineRules
-) -> Iterator[UpgradeCause]:
-    """Yield the rules that change the outcome: alone in the older release, or taken back in the newer one."""
-
-    def outcome(rules: EngineRules) -> UpgradeOutcome:
-        return _tried(request, flags, gpu, rules)
-
-    before, after = outcome(old), outcome(new)
-    for rule in RULES:
-        was, became = rule.of(old), rule.of(new)
-        if was == became:
-            continue
-        alone, without = rule.laid_over(old, became), rule.laid_over(new, was)
-        if _differ(before, outcome(alone)) or _differ(after, outcome(without)):
-            later = max(old.release, new.release)
-            yield UpgradeCause(rule.name, rule.summary, rule.timeline.change_at(later).source)
-    yield from _beyond_rules(before, after)
 
 
 def _differ(one: UpgradeOutcome, other: UpgradeOutcome) -> tuple[str, ...]:

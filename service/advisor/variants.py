@@ -9,7 +9,7 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fixes import available_kv, captured_sequences
+from service.advisor.fix_attempts import ONLINE_QUANTIZATION, available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
@@ -31,8 +31,6 @@ NODES: Final = (2, 4)
 """Nodes tried, with one pipeline stage each, if one node has too little memory."""
 ROUND_LENGTH: Final = 1024
 """Tokens to a multiple of which a shorter context is rounded down."""
-ONLINE_QUANTIZATION: Final = "fp8"
-"""The method that quantizes 16-bit weights while they are loaded."""
 IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
 """The last group of steps of one node that leave the weights as they are."""
 

@@ -53,6 +53,7 @@ def admission_of(
         admitted_at_once=at_once,
         admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit),
         completed_without_preemption=completed,
+        unheld_blocks=_unheld(request, min(at_once, workload.concurrent_requests), free),
         waits_for=waiting,
         explanation=" ".join(sentences),
         hazards=(*_hazards(engine_config.rules.admission, engine_config.release, request),),
@@ -66,6 +67,11 @@ def _windowed(start: Start, request: RequestAdmission) -> tuple[GroupAdmission, 
         for group, counted in zip(start.layout.groups, request.groups, strict=True)
         if group.spec.kind in WINDOWED_KINDS
     )
+
+
+def _unheld(request: RequestAdmission, running: int, free: int) -> int:
+    """Return the blocks that are left while each running request holds its most."""
+    return max(0, free - running * max(request.peak_prefill_blocks, request.peak_decode_blocks))
 
 
 def _waits_for(workload: Workload, at_once: int, limit: int, *, readable: bool) -> Waiting:

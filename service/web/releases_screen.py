@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_request import EngineChoice, PlanRequest
 from service.advisor.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome, Verdict
-from service.advisor.upgrade import upgrades
+from service.advisor.upgrade import AskedStart, upgrades
 from service.application.text.upgrades import change_words
 from service.application.text.words import verdict_words
 from service.engines.flags import ServeFlags
@@ -71,7 +72,8 @@ def releases_screen(plan: Plan, question: PageQuestion) -> ReleasesScreen:
     flags = _with_equal_bytes(shown)
     engine = EngineChoice.of(plan.engine.version, plan.engine.patches, compared)
     compared_start = ComparedStart(replace(shown, flags=flags), gpu_plan.recommended is not None)
-    steps = upgrades(PlanRequest(plan.model, (gpu_plan.gpu,), engine, flags), compared_start, gpu_plan.gpu)
+    asked = AskedStart(PlanRequest(plan.model, (gpu_plan.gpu,), engine, flags), compared_start, gpu_plan.gpu)
+    steps = tuple(upgrades((asked,), CachedSteps(plan.model, engine.rules)))
     outcomes = (steps[0].before, *(step.after for step in steps))
     changed = [step for step in steps if step.changed]
     places = {step.after.version: number for number, step in enumerate(changed, start=1)}

@@ -12,7 +12,8 @@ import pytest
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate, PrefixReuse
+from service.advisor.plan_types import Candidate
+from service.advisor.prefix_reuse import PrefixReuse
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
 from service.advisor.speed_words import number
 from service.application.schemas.architecture import ArchitectureAnswer
