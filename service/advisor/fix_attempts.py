@@ -128,7 +128,8 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     yield from ((attempt,) for attempt in islice(_other_dtypes(flags, rules), MOST_DTYPES))
     yield _allowed_length(flags, steps, gpu)
     yield from ((attempt,) for attempt in _left_out(flags, rules))
-    yield _other_ranks(flags, rules)
+    yield _whole_experts(flags, rules)
+    yield _nearest_ranks(flags, rules)
 
 
 def plain_refusal_sources(
@@ -298,6 +299,23 @@ def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
             yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
+
+
+def _nearest_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield other numbers of ranks: fewer ones, most first, which GPUs are enough for, then more."""
+    size = flags.tensor_parallel_size or 1
+    attempts = _other_ranks(flags, rules)
+    yield from sorted(attempts, key=lambda each: _farther(each.flags.tensor_parallel_size or 1, size))
+
+
+def _farther(ranks: int, size: int) -> tuple[bool, int]:
+    return ranks > size, abs(ranks - size)
+
+
+def _whole_experts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield experts that are not split over ranks."""
+    if not flags.enable_expert_parallel and (flags.tensor_parallel_size or 1) > 1:
+        yield FixAttempt("--enable-expert-parallel", replace(flags, enable_expert_parallel=True), rules)
 
 
 def _fewer_ranks(flags: ServeFlags, rules: EngineRules, count: int) -> Iterator[Iterable[FixAttempt]]:

@@ -24,6 +24,7 @@ from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.resolution import DeviceTerms, batch_defaults, configure
+from service.engine_config.runner import as_run, runner_inputs
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -161,9 +162,12 @@ class CachedSteps:
     def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
         """Return the configuration, shared by all GPU types with equal terms."""
         rules = self.rules
-        read = self._read.of((), lambda: read_by_release(self.model.architecture, rules))
+        runner = runner_inputs(flags)
+        read = self._read.of(
+            runner, lambda: as_run(read_by_release(self.model.architecture, rules), flags, rules.pooling)
+        )
         terms = self._terms.of(
-            (flags.dtype, flags.quantization, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
+            (flags.dtype, flags.quantization, runner, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
         )
         configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
         configured = configured.on(terms.name, terms.compute_capability)
@@ -213,7 +217,7 @@ class CachedSteps:
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
         start, flags = started.start, started.flags
         inputs = shared_inputs(self.model, start, flags, gpu, free_memory_bytes)
-        key = (inputs, flags.speculative_config)
+        key = (inputs, flags.speculative_config, start.architecture.pooling)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
 

@@ -69,6 +69,12 @@ class Field:
         return tuple(sizes) or TENSOR_PARALLEL_SIZES[:1]
 
     @property
+    def cache_dtypes(self) -> tuple[str, ...]:
+        """Cache dtypes to try; an encoder has no cache."""
+        encodes = self.request.model.architecture.encodes
+        return COMMON[:1] if encodes else self.steps.rules.dtypes.accepted
+
+    @property
     def has_experts(self) -> bool:
         """Whether the model has routed experts, which whole ranks may hold."""
         return bool(self.request.model.architecture.declared.experts)
@@ -83,7 +89,7 @@ class Field:
 
 def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], Asked]:
     """Return all candidates, and what was asked with the length that the model has."""
-    found = field.run(_plain(field.specified, field.steps.rules.dtypes.accepted, field.sizes))
+    found = field.run(_plain(field.specified, field.cache_dtypes, field.sizes))
     asked = replace(asked, full_length=max(map(length_of, found), default=0))
     if field.is_pinned:
         return found, asked
@@ -138,7 +144,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
     if field.specified.max_model_len is not None or (error is not None and error.stage is not Stage.MEMORY):
         return
     started = field.steps.start(flags, field.gpu)
-    if isinstance(started, FailedStart):
+    if isinstance(started, FailedStart) or started.start.layout.caches_nothing:
         return
     available = available_kv(field.request, started, field.steps, field.gpu)
     try:

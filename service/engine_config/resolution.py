@@ -26,6 +26,7 @@ from service.engine_config.graph_modes import THROUGHPUT, graph_sizes, resolve_g
 from service.engine_config.hybrid_manager import keeps_several_kinds
 from service.engine_config.max_model_len import resolve_max_model_len
 from service.engine_config.model_runner import check_v2_model_runner, runs_on_v2_model_runner
+from service.engine_config.runner import pooling_flags
 from service.engine_config.scheduling_checks import check_partial_prefills
 from service.engine_config.speculation import Speculation
 from service.engines.cases import BatchDefaults
@@ -116,6 +117,7 @@ def configure(
         allows_longer=environment.allows_long_context(flags, rules.release),
     )
     _check_flags(architecture, flags, rules)
+    flags = pooling_flags(architecture, flags, rules.pooling, max_model_len)
     indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
     max_model_len = _limited(max_model_len, flags, drafted, rules)
@@ -144,7 +146,7 @@ def configure(
     adapter_checks.check_model(architecture, flags, rules.adapters)
     indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
     named = environment.names_model_runner(flags, rules.release)
-    v2_model_runner = runs_on_v2_model_runner(architecture, rules.batches, rules.speculation, drafted, named)
+    v2_model_runner = runs_on_v2_model_runner(architecture, rules, drafted, named)
     check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
     return EngineConfig(
         rules=rules,

@@ -26,6 +26,7 @@ MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
+NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
     Agreement.WITHIN: "~",
@@ -159,8 +160,10 @@ def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
 def _ending(ending: Diagnosis) -> Iterator[str]:
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
+    if ending.part:
+        yield f"  Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
     if ending.means:
-        yield f"Why: {ending.means}"
+        yield f"{_heading(ending)}: {ending.means}"
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)
@@ -172,6 +175,13 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
             yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
         yield "  The plan does not fail here: check what it assumes below."
+
+
+def _heading(ending: Diagnosis) -> str:
+    """Return what stands before the meaning of a failure: how surely it is known."""
+    if ending.cause is None:
+        return "In general"
+    return "Why, by where it was raised" if ending.basis == "origin" else "Why"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
