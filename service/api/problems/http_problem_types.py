@@ -112,7 +112,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "service-stops",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The service stops",
-        "A service that is told to stop takes no new requests, and has six seconds for those that are being "
+        "A service that stops takes no new requests, and has six seconds for those that are being "
         "answered. Repeat the request after `Retry-After` seconds, when it or another replica runs.",
     ),
     TooManyConnections: ProblemType(
