@@ -14,6 +14,7 @@ from service.advisor.longer_context import SCALED, stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate, Fix, GpuPlan, Refusal, Verdict
 from service.advisor.siblings import is_denser_than_8_bits
+from service.changed import changed
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -181,7 +182,7 @@ def with_fixes(
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
         notes = () if shorter_only else (*_notes(request, candidate), *_length_notes(request, base, fixes))
-        return replace(candidate, error=replace(candidate.error, fixes=fixes, notes=notes))
+        return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
     return replace(candidate, doubts=(*candidate.doubts, *doubts))
@@ -195,13 +196,13 @@ def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
     serve, error = request.serve, candidate.error
     if error is None or error.stage is not Stage.MEMORY:
         return candidate
-    flags = replace(
+    flags = changed(
         candidate.flags,
         quantization=serve.quantization,
         max_model_len=serve.max_model_len,
         max_num_seqs=serve.max_num_seqs,
     )
-    return replace(candidate, flags=flags)
+    return changed(candidate, flags=flags)
 
 
 def _with_quantized(

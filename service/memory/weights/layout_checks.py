@@ -1,6 +1,7 @@
 """What a release refuses while it builds quantized weights: layouts it lacks, sizes that do not divide."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -15,6 +16,7 @@ from service.engines.rules.layouts import LayoutRules
 from service.memory.parallelism import Parallelism
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of
+from service.memory.weights.weight_layout import weight_layout_at
 
 W4A8_UNIT: Final = 256
 """vLLM 0.19.0 to 0.33.0, CompressedTensorsW4A8Fp8MoEMethod.create_weights: sizes are multiples of this."""
@@ -42,7 +44,9 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
     """
     if architecture.quantization is None or not architecture.quantization.schemes:
         return
-    refusal = _refusal(architecture, deployment, release)
+    # GPUs on which the release builds the same weights share a result.
+    kernels = weight_layout_at(release).representative(deployment.compute_capability)
+    refusal = _refusal(architecture, replace(deployment, compute_capability=kernels), release)
     if refusal is not None:
         raise refusal
 
