@@ -26,6 +26,7 @@ def changed(value: Value, **changes: object) -> Value:
 
     Raises:
         KeyError: the type has no such field.
+        TypeError: the type is another kind.
     """
     kind: Any = type(value)
     read, writers = _form(kind)

@@ -93,8 +93,8 @@ def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], As
     if field.specified.kv_cache_dtype is None:
         found = without_aliases(found)
     usual = [each for each in found if _is_usual(each, asked)]
-    changed = field.run(_remedies(field, usual))
-    found += (*changed, *field.run(_remedies(field, changed)))
+    remedied = field.run(_remedies(field, usual))
+    found += (*remedied, *field.run(_remedies(field, remedied)))
     for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _over_nodes):
         found += field.run(more(field, found, asked))
     return found, asked
