@@ -24,7 +24,8 @@ FROM dependencies AS code
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/dryserve/bin/python install --no-compile --no-index --no-deps --target /opt/app /wheel/*.whl \
     && /opt/dryserve/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/app \
-    && PYTHONPATH=/opt/app /opt/dryserve/bin/python -m service.bundled_toml
+    && PYTHONPATH=/opt/app /opt/dryserve/bin/python -m service.bundled_toml \
+    && PYTHONPATH=/opt/app /opt/dryserve/bin/python -m service.generated_methods
 COPY deploy/image/healthcheck.py /opt/app/
 
 FROM ${PYTHON_IMAGE}

@@ -76,13 +76,15 @@ def build_app(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await database.close()
+        await asyncio.to_thread(tracing.close)
 
     services = build_services(settings, http, database)
     announcements = Announcements(services.probes)
+    tracing = configured_tracing(settings.otel_endpoint)
     options = AppOptions(
         cors_origins=settings.cors_origins,
         work=WorkLimits(settings.plan_queue_limit or LARGE_LIMIT, settings.plan_seconds),
-        tracing=configured_tracing(settings.otel_endpoint),
+        tracing=tracing,
         root_path=settings.root_path,
         has_admin=settings.admin_port is not None,
         open_reads=open_reads if settings.open_reads is None else settings.open_reads,

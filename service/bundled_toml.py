@@ -7,13 +7,15 @@ files are not exact in an image. A file that changed, or that cannot be stored, 
 """
 
 import marshal
-import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
-from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from typing import Any
+
+from service.stored_beside import place_beside, store_beside
 
 
 def read_toml(package: str, name: str) -> dict[str, Any]:
@@ -29,36 +31,18 @@ def read_toml(package: str, name: str) -> dict[str, Any]:
 def _read(source: Path) -> dict[str, Any]:
     text = source.read_bytes()
     mark = MAGIC_NUMBER + source_hash(text)
-    stored = Path(cache_from_source(f"{source}.marshal"))
     try:
-        content = stored.read_bytes()
+        content = place_beside(source).read_bytes()
         if content.startswith(mark):
             table: dict[str, Any] = marshal.loads(content[len(mark) :])  # noqa: S302 - beside our modules, like them
             return table
     except (OSError, ValueError, EOFError, TypeError):
         pass
     table = tomllib.loads(text.decode())
-    if not sys.dont_write_bytecode:
-        _store(stored, mark, table, source.stat().st_mode & 0o666)
+    # A table that holds a date has no stored form.
+    with suppress(ValueError):
+        store_beside(source, mark + marshal.dumps(table))
     return table
-
-
-def _store(stored: Path, mark: bytes, table: dict[str, Any], mode: int) -> None:
-    """Store a table for those who may read its file.
-
-    A table that holds a date has no stored form, and a folder may be read-only.
-    """
-    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - only the first start needs it
-
-    try:
-        content = mark + marshal.dumps(table)
-        stored.parent.mkdir(exist_ok=True)
-        with NamedTemporaryFile(dir=stored.parent, delete=False) as unfinished:
-            unfinished.write(content)
-        Path(unfinished.name).chmod(mode)
-        Path(unfinished.name).replace(stored)
-    except (OSError, ValueError):
-        return
 
 
 def bundled_files() -> Iterator[Path]:

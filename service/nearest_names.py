@@ -13,11 +13,16 @@ SHOWN_CHARACTERS: Final = 100
 def nearest(given: str, known: Iterable[str], *, count: int = 3, cutoff: float = 0.6) -> tuple[str, ...]:
     """Return up to `count` known names with a spelling similar to `given`, best first.
 
-    `cutoff` is the least similarity, from 0 to 1. A name longer than `LONGEST_NAME` has no similar names.
+    `cutoff` is the least similarity, from 0 to 1, whatever the case of letters. A name longer than
+    `LONGEST_NAME` has no similar names.
     """
     if len(given) > LONGEST_NAME:
         return ()
-    return tuple(get_close_matches(given, tuple(known), n=count, cutoff=cutoff))
+    named: dict[str, str] = {}
+    for name in known:
+        named.setdefault(name.casefold(), name)
+    found = get_close_matches(given.casefold(), tuple(named), n=count, cutoff=cutoff)
+    return tuple(named[each] for each in found)
 
 
 def quoted(given: str) -> str:

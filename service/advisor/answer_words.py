@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from service.advisor.plan_request import PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
+from service.advisor.pooling_words import pooling_sentence
 from service.advisor.reason import MOST_SIBLINGS
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_words import cheapest_sentence, speed_sentences
@@ -35,15 +36,17 @@ def reason_as_given(candidate: Candidate, workload: Workload | None, siblings: S
             return words
         return f"{words} Quantized checkpoints: {', '.join(siblings[:MOST_SIBLINGS])}."
     doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
-    served = ""
+    served = "".join(f" {words}" for words in (pooling_sentence(candidate),) if words)
     if workload is not None:
-        served = " ".join(("", workload_words(candidate, workload), *speed_sentences(candidate, workload)))
+        served += " ".join(("", workload_words(candidate, workload), *speed_sentences(candidate, workload)))
     return f"Planned as given; no other values were tried.{doubt}{served}"
 
 
 def workload_words(candidate: Candidate, workload: Workload) -> str:
     """Return in a sentence how many requests of a workload are admitted, and how many are not preempted."""
     admission, wanted = candidate.admission, workload.concurrent_requests
+    if candidate.caches_nothing:
+        return _encoder_words(candidate, workload)
     if admission is None:
         return "It has no cache for the workload."
     admitted, completed = admission.admitted_at_once * candidate.engines, completed_of(candidate)
@@ -57,6 +60,19 @@ def workload_words(candidate: Candidate, workload: Workload) -> str:
             )
         case _:
             return f"{admitted:,} of the {wanted:,} requests can start together; the others wait."
+
+
+def _encoder_words(candidate: Candidate, workload: Workload) -> str:
+    """Return in a sentence how an encoder serves a workload: batch by batch, without a cache to wait for."""
+    if service_of(candidate, workload) is not Service.WHOLE or candidate.start is None:
+        return f"It refuses the workload: a prompt of {workload.prompt_tokens:,} tokens is too long."
+    config, wanted = candidate.start.engine_config, workload.concurrent_requests
+    fitting = max(1, config.max_num_batched_tokens // workload.prompt_tokens)
+    together = min(wanted, config.max_num_seqs, fitting)
+    return (
+        f"It serves the whole workload: {together:,} of {wanted:,} requests are computed in one step, and no "
+        "request waits for a cache. How many prompts a second that gives is not predicted."
+    )
 
 
 def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: Counts) -> str:

@@ -39,7 +39,7 @@ from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheSizing, lay_out
 from service.memory.budget_estimator import estimate_budget
-from service.memory.budget_types import MemoryBudget
+from service.memory.budget_types import MemoryBudget, without_cache
 
 
 def dry_run(
@@ -64,6 +64,8 @@ def dry_run(
         return with_command(started.on(gpu), request.command, gpu.compute_capability)
     budget = steps.budget(started, gpu, request.free_memory_bytes)
     budget = calibrated(request, budget, started.start, flags, gpu)
+    if started.start.layout.caches_nothing:
+        budget = without_cache(budget)
     outcome = (
         refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
     )

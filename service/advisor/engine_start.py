@@ -20,7 +20,6 @@ from service.engine_config.cache_dtype import (
 )
 from service.engine_config.checkpoint_checks import (
     check_clamped_experts,
-    check_expert_blocks,
     check_tied_embedding,
 )
 from service.engine_config.config_format import as_written_for
@@ -30,6 +29,7 @@ from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
+from service.engine_config.runner import as_run
 from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -209,12 +209,6 @@ def build_model(
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)
     check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
-    check_expert_blocks(
-        architecture,
-        engine_config.tensor_parallel_size,
-        rules.checkpoints,
-        expert_parallel=engine_config.enable_expert_parallel,
-    )
     check_expert_kernel(architecture, engine_config)
     check_layouts(architecture, _weights_deployment(engine_config), rules.release)
     check_tied_embedding(architecture, rules.checkpoints, rules.release)
@@ -231,6 +225,7 @@ def _weights_deployment(engine_config: EngineConfig) -> Parallelism:
         tensor_parallel_size=engine_config.tensor_parallel_size,
         enable_expert_parallel=engine_config.enable_expert_parallel,
         compute_capability=(capability.major, capability.minor),
+        dtype=engine_config.dtype,
     )
 
 
@@ -241,9 +236,10 @@ def resolved(
 
     Raises:
         EngineRefusal: the engine refuses the flags or the model's config.
+        UnmodelledEngine: what the engine would run is not modelled.
         UnmodelledSpeculation: what the engine stores for draft tokens is not known.
     """
-    architecture = read_by_release(architecture, rules)
+    architecture = as_run(read_by_release(architecture, rules), flags, rules.pooling)
     return before_backends(architecture, resolve_engine_config(architecture, flags, rules, gpu))
 
 

@@ -64,6 +64,8 @@ def sized(started: StartedEngine, budget: MemoryBudget) -> Outcome:
     The verdict is certain where it is the same at both ends of the interval of the memory.
     """
     sizing, available = started.sizing, budget.available_kv
+    if started.start.layout.caches_nothing:
+        return _without_cache(started, budget)
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
@@ -79,6 +81,28 @@ def sized(started: StartedEngine, budget: MemoryBudget) -> Outcome:
         *_depends_on_memory(verdict, budget),
     )
     return Outcome(Verdict.UNCERTAIN if doubts else verdict, None, cache, doubts=doubts)
+
+
+def _without_cache(started: StartedEngine, budget: MemoryBudget) -> Outcome:
+    """Return the outcome of an encoder: the engine measures nothing and sets up no cache.
+
+    Its weights, CUDA graphs and one batch must fit the memory of the device, whatever share was requested.
+
+    Source: vLLM 0.10.2 to 0.33.0, EngineCore._initialize_kv_caches: no memory is profiled where no layer has
+    a cache.
+    """
+    terms = (budget.weights, budget.activation, budget.non_torch, budget.captured_graphs)
+    low, high = sum(term.low for term in terms), sum(term.high for term in terms)
+    if low > budget.total.high:
+        return Outcome(Verdict.REFUSED, _batch_does_not_fit(low, budget))
+    if high <= budget.total.low:
+        doubts = (*started.doubts, *hardly_free(budget))
+        return Outcome(Verdict.UNCERTAIN if doubts else Verdict.STARTS, doubts=doubts)
+    words = (
+        f"Weights, CUDA graphs and one batch take {gib_text(low)} to {gib_text(high)} GiB of "
+        f"{gib_text(budget.total.bytes)}. A lower --max-num-batched-tokens or --max-model-len takes less."
+    )
+    return Outcome(Verdict.UNCERTAIN, doubts=(*started.doubts, *hardly_free(budget), words))
 
 
 def after_capture(outcome: Outcome, started: StartedEngine, budget: MemoryBudget) -> Outcome:
@@ -170,6 +194,16 @@ def _depends_on_memory(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...
         f"{gib_text(available.low)} to {gib_text(available.high)} GiB are left for the cache."
     )
     return (words,)
+
+
+def _batch_does_not_fit(needed: int, budget: MemoryBudget) -> Refusal:
+    return Refusal(
+        type="OutOfMemoryError",
+        message="CUDA out of memory.",
+        stage=Stage.MEMORY,
+        detail=f"The weights of one rank, its CUDA graphs and one batch take {gib_text(needed)} GiB or more; "
+        f"the device has {gib_text(budget.total.high)} GiB or less.",
+    )
 
 
 def _weights_do_not_fit(budget: MemoryBudget) -> Refusal:

@@ -9,7 +9,6 @@ calculates.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from functools import cached_property
 from itertools import count
 from operator import attrgetter
 from threading import Lock
@@ -18,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from service.advisor.budget_inputs import shared_inputs
 from service.advisor.dry_run import start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
-from service.advisor.engine_steps import Configuration, FailedStart, StartedEngine
+from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
 from service.advisor.plan_request import Model
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
@@ -26,11 +25,11 @@ from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
-    batch_defaults,
     only_limits_read_the_length,
     resolve_length,
 )
 from service.engine_config.resolution import DeviceTerms, configure
+from service.engine_config.runner import as_run, runner_inputs
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -131,7 +130,8 @@ class CachedSteps:
         self._started = Memo[StartedEngine | FailedStart]()
         self._of_any_length = Memo[StartedEngine | FailedStart]()
         self._but_length = Memo[int]()
-        self._reading = Memo[ModelArchitecture]()
+        self._reads_length = Memo[bool]()
+        self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[EngineConfig]()
         self._assigned = Memo[Backends]()
@@ -169,8 +169,8 @@ class CachedSteps:
         """Return a start, made of one with another length where they differ in that alone."""
         try:
             limits = self._limits(flags, gpu)
-        except EngineRefusal as refusal:
-            return FailedStart.of(self.model, self.rules, flags, refusal)
+        except (EngineRefusal, *UNMODELLED) as failure:
+            return FailedStart.of(self.model, self.rules, flags, failure)
         if limits is None:
             return start_or_failure(flags, gpu, self)
         but_length = self._but_length.of(flags, lambda: self._numbers.of(_all_but_length(flags)))
@@ -178,7 +178,8 @@ class CachedSteps:
         found = self._of_any_length.of(key, lambda: start_or_failure(flags, gpu, self))
         if isinstance(found, FailedStart):
             return found.with_length(flags)
-        return found.with_length(flags, limits.max_model_len, takes_alike=not self._reads_length)
+        matters = self._reads_length.of(runner_inputs(flags), lambda: reads_length(self._read_for(flags)))
+        return found.with_length(flags, limits.max_model_len, takes_alike=not matters)
 
     def _limits(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
         """Return the limits of a start; ``None`` where more than they depends on its length.
@@ -186,29 +187,28 @@ class CachedSteps:
         Raises:
             EngineRefusal: the release has no such model, or not with such a length.
         """
-        read, rules = self._read, self.rules
+        read, rules = self._read_for(flags), self.rules
         if not only_limits_read_the_length(read, flags):
             return None
         defaults = self._terms_on(flags, gpu).batch
         return RequestLimits.of(read, flags, rules, defaults, resolve_length(read, flags, rules))
 
-    @property
-    def _read(self) -> ModelArchitecture:
-        """The model as the release reads its config.
+    def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
+        """Return the model as the release reads its config, and as the runner of a start builds it.
 
         Raises:
             EngineRefusal: it cannot.
+            UnmodelledEngine: what this runner does is not known.
         """
-        return self._reading.of((), lambda: read_by_release(self.model.architecture, self.rules))
-
-    @cached_property
-    def _reads_length(self) -> bool:
-        """Whether the memory that a start takes depends on its length."""
-        return reads_length(self._read)
+        rules = self.rules
+        return self._read.of(
+            runner_inputs(flags),
+            lambda: as_run(read_by_release(self.model.architecture, rules), flags, rules.pooling),
+        )
 
     def _terms_on(self, flags: ServeFlags, gpu: GpuType) -> DeviceTerms:
-        read, rules = self._read, self.rules
-        key = (flags.dtype, flags.quantization, gpu)
+        read, rules = self._read_for(flags), self.rules
+        key = (flags.dtype, flags.quantization, runner_inputs(flags), gpu)
         return self._terms.of(key, lambda: DeviceTerms.of(read, flags, rules, gpu))
 
     def _device(self, gpu: GpuType) -> int:
@@ -216,7 +216,7 @@ class CachedSteps:
 
     def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
         """Return the configuration, shared by all GPU types with equal terms."""
-        read, rules, terms = self._read, self.rules, self._terms_on(flags, gpu)
+        read, rules, terms = self._read_for(flags), self.rules, self._terms_on(flags, gpu)
         configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
         configured = configured.on(terms.name, terms.compute_capability)
         return Configuration(flags, *before_backends(read, configured))
@@ -265,7 +265,7 @@ class CachedSteps:
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
         start, flags = started.start, started.flags
         inputs = shared_inputs(self.model, start, flags, gpu, free_memory_bytes)
-        key = (inputs, flags.speculative_config)
+        key = (inputs, flags.speculative_config, start.architecture.pooling)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
 

@@ -238,14 +238,22 @@ class Candidate:
         return None if self.kv_cache is None else self.kv_cache.max_concurrency * self.engines
 
     @property
+    def caches_nothing(self) -> bool:
+        """Whether the model is an encoder, for which the engine sets up no cache."""
+        return self.start is not None and self.start.layout.caches_nothing
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a person should know about it, the most important first; the last are ``notes``."""
         given = (
             *environment_warnings(self.flags.environment, self.rules.release),
             *left_out_warning(self.carried.left_out),
         )
-        if self.start is None or self.kv_cache is None or self.memory is None:
+        if self.start is None or self.memory is None or (self.kv_cache is None and not self.caches_nothing):
             return (*self.doubts, *given)
+        if self.kv_cache is None:
+            ranks = self.flags.data_parallel_size
+            return (*self.doubts, *warnings(self.start, ranks, self.flags), *given)
         under_load = (
             *no_room_for_one_request(self.kv_cache),
             *little_room_for_steps(self.kv_cache, self.memory),

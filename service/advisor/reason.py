@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from textwrap import shorten
 
 from service.advisor.advice import LIMITS, STEPS, Step
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.pooling_words import pooling_sentence
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
@@ -41,6 +42,7 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         *_fewer(candidates, best, asked),
         *_replicas(best, count),
         *_quantized(candidates, best, request),
+        *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
         *_unusual(candidates, best, asked),
         *(("Whether it starts is uncertain.",) if best.verdict is Verdict.UNCERTAIN else ()),
         *_latent(best),
@@ -61,6 +63,8 @@ def _purpose(best: Candidate, asked: Asked) -> str:
     if best.quality.loss:
         cache += f" (published effect on quality: {best.quality.effect})"
     served = "" if asked.workload is None else _served(best, asked.workload)
+    if best.caches_nothing:
+        return f"{_gpus(best)}{served or ' is enough' * (best.gpus == 1)}. {pooling_sentence(best)}"
     match asked.objective:
         case Objective.TOKENS:
             return f"The most tokens of what {_starts(best, asked)}: {cache}."

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate
+from service.advisor.plan_types import Candidate, Verdict
 
 
 class Service(IntEnum):
@@ -20,6 +20,8 @@ class Service(IntEnum):
 
 def service_of(candidate: Candidate, workload: Workload | None) -> Service:
     """Return how much of the workload a candidate serves; without a workload, any cache serves it."""
+    if candidate.caches_nothing:
+        return _encoder_service(candidate, workload)
     if candidate.kv_cache is None:
         return Service.NONE
     if workload is None:
@@ -30,6 +32,14 @@ def service_of(candidate: Candidate, workload: Workload | None) -> Service:
     if admission.admitted_at_once * candidate.engines < wanted:
         return Service.PART
     return Service.WHOLE if completed_of(candidate) >= wanted else Service.INTERRUPTED
+
+
+def _encoder_service(candidate: Candidate, workload: Workload | None) -> Service:
+    """Return how much an encoder serves: every request of the length that it takes, batch by batch."""
+    if candidate.start is None or candidate.verdict is Verdict.REFUSED:
+        return Service.NONE
+    length = candidate.start.engine_config.max_model_len
+    return Service.WHOLE if workload is None or workload.prompt_tokens <= length else Service.NONE
 
 
 def completed_of(candidate: Candidate) -> int:

@@ -1,6 +1,7 @@
 """Which step of the order of advice a candidate takes."""
 
 from dataclasses import dataclass
+from math import inf
 
 from service.advisor.advice import FALLBACK_BACKENDS, LIMITS, NARROW_ACTIVATIONS, NODES, STEPS, Step
 from service.advisor.plan_request import Objective, PlanRequest, Workload
@@ -84,8 +85,10 @@ def uses_fallback(candidate: Candidate) -> bool:
 
 
 def requests_of(candidate: Candidate) -> float:
-    """Return the requests of the maximum length that one replica holds."""
+    """Return the requests of the maximum length that one replica holds; an encoder has nothing to hold."""
     cache = candidate.kv_cache
+    if candidate.caches_nothing:
+        return inf
     return 0.0 if cache is None else cache.max_concurrency * candidate.flags.data_parallel_size
 
 

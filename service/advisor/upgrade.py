@@ -8,7 +8,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import (

@@ -9,7 +9,7 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fixes import available_kv, captured_sequences
+from service.advisor.fix_attempts import ONLINE_QUANTIZATION, available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
@@ -32,8 +32,6 @@ NODES: Final = (2, 4)
 """Nodes tried, with one pipeline stage each, if one node has too little memory."""
 ROUND_LENGTH: Final = 1024
 """Tokens to a multiple of which a shorter context is rounded down."""
-ONLINE_QUANTIZATION: Final = "fp8"
-"""The method that quantizes 16-bit weights while they are loaded."""
 IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
 """The last group of steps of one node that leave the weights as they are."""
 
@@ -72,6 +70,12 @@ class Field:
         return tuple(sizes) or TENSOR_PARALLEL_SIZES[:1]
 
     @property
+    def cache_dtypes(self) -> tuple[str, ...]:
+        """Cache dtypes to try; an encoder has no cache."""
+        encodes = self.request.model.architecture.encodes
+        return COMMON[:1] if encodes else self.steps.rules.dtypes.accepted
+
+    @property
     def has_experts(self) -> bool:
         """Whether the model has routed experts, which whole ranks may hold."""
         return bool(self.request.model.architecture.declared.experts)
@@ -86,7 +90,7 @@ class Field:
 
 def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], Asked]:
     """Return all candidates, and what was asked with the length that the model has."""
-    found = field.run(_plain(field.specified, field.steps.rules.dtypes.accepted, field.sizes))
+    found = field.run(_plain(field.specified, field.cache_dtypes, field.sizes))
     asked = replace(asked, full_length=max(map(length_of, found), default=0))
     if field.is_pinned:
         return found, asked
@@ -141,7 +145,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
     if field.specified.max_model_len is not None or (error is not None and error.stage is not Stage.MEMORY):
         return
     started = field.steps.start(flags, field.gpu)
-    if isinstance(started, FailedStart):
+    if isinstance(started, FailedStart) or started.start.layout.caches_nothing:
         return
     available = available_kv(field.request, started, field.steps, field.gpu)
     try:

@@ -25,6 +25,7 @@ def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_F
         *_split_batches(flags),
         *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
+        *_unread_tokenizer(start),
     )
 
 
@@ -93,6 +94,17 @@ def _unpassed_dtype(start: Start) -> Iterator[str]:
         yield (
             f"vLLM {engine_config.release} does not pass {engine_config.kv_cache_dtype} to this model's "
             f"layers: the cache stays {engine_config.dtype}, and the log does not say so."
+        )
+
+
+def _unread_tokenizer(start: Start) -> Iterator[str]:
+    """Say that a file which is not at hand may lower the length of learned positions."""
+    fields, files = start.architecture.pooling_fields, start.architecture.pooling_fields.files
+    known = files.tokenizer_length is not None or files.max_seq_length is not None
+    if start.architecture.pooling is not None and fields.absolute_positions and not known:
+        yield (
+            "The engine lowers max_model_len to model_max_length of tokenizer_config.json, which was not "
+            f"read: RoBERTa's is often 2 less than {start.engine_config.max_model_len:,}."
         )
 
 

@@ -29,9 +29,10 @@ def admission_of(
     request = admitted(length, min(prompt, length), workload.output_tokens)
     free = cache.num_blocks - 1
     # A prompt of the maximum length is refused, because it leaves no room for an answer.
-    limit = engine_config.max_num_seqs if prompt < length else 0
+    readable = prompt < length or (prompt == length and start.architecture.pooling is not None)
+    limit = engine_config.max_num_seqs if readable else 0
     at_once, completed = min(request.at_once(free), limit), min(request.to_the_end(free), limit)
-    waiting = _waits_for(workload, at_once, engine_config.max_num_seqs, readable=prompt < length)
+    waiting = _waits_for(workload, at_once, engine_config.max_num_seqs, readable=readable)
     windowed = _windowed(start, request)
     sentences = (
         _needs(request, prompt, free),

@@ -25,6 +25,7 @@ def postpone_full_collections() -> None:
     """Take what is loaded by now out of garbage collection, since it stays, and start no full collections."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     if sys.version_info < (3, 14):  # later ones collect in small steps
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, NEVER)

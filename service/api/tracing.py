@@ -4,7 +4,8 @@ Without it a step costs nothing. The id of a caller's trace is in the log either
 """
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -18,6 +19,8 @@ TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9
 """W3C Trace Context, level 2, section 3.2: version, trace id, id of the caller's span, flags."""
 NO_TRACE: Final = "0" * 32
 NAME: Final = "dryserve"
+LAST_SECONDS: Final = 3
+"""Most time for sending the last spans when the service ends; a collector may not answer."""
 
 
 def trace_id_of(scope: Scope) -> str | None:
@@ -33,8 +36,14 @@ class ExtraMissing(ValueError):
 class Tracing:
     """Makes spans: one for each request, and one for each of its steps."""
 
-    def __init__(self, tracer: Any = None) -> None:  # noqa: ANN401 - a library that may not be installed
+    def __init__(
+        self,
+        tracer: Any = None,  # noqa: ANN401 - a library that may not be installed
+        send_rest: Callable[[], None] | None = None,
+    ) -> None:
+        """``send_rest``: sends the spans that are not yet sent, and ends the tracer."""
         self._tracer = tracer
+        self._send_rest = send_rest
 
     @contextmanager
     def request(self, scope: Scope) -> Iterator[Any]:
@@ -58,6 +67,13 @@ class Tracing:
             return
         with self._tracer.start_as_current_span(name):
             yield
+
+    def close(self) -> None:
+        """Send the spans that are not yet sent. The signal that ends a server leaves no later time for it."""
+        if self._send_rest is not None:
+            sending = threading.Thread(target=self._send_rest, daemon=True)
+            sending.start()
+            sending.join(LAST_SECONDS)
 
 
 def describe(span: Any, method: str, route: str, status: int) -> None:  # noqa: ANN401 - as above
@@ -92,6 +108,6 @@ def configured_tracing(endpoint: str | None) -> Tracing:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     resource = Resource.create({"service.name": NAME, "service.version": __version__})
-    provider = TracerProvider(resource=resource)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")))
-    return Tracing(provider.get_tracer(NAME, __version__))
+    return Tracing(provider.get_tracer(NAME, __version__), provider.shutdown)

@@ -24,6 +24,7 @@ from service.application.schemas.engine_body import (
 from service.application.schemas.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.engine_plans.engine_plan import LLAMA_CPP, SGLANG, TENSORRT_LLM
+from service.engine_plans.engine_releases import UnknownEngineRelease
 from service.engines_compared.comparison import EnginesCompared
 from service.engines_compared.engine_choice import (
     EngineAsked,
@@ -34,8 +35,8 @@ from service.engines_compared.engine_choice import (
     VllmAsked,
 )
 from service.llama_cpp.builds import UnknownBuild, build_named
-from service.sglang.releases import UnknownSglangRelease, release_named
-from service.tensorrt_llm.releases import UnknownTensorrtRelease, release_of
+from service.sglang.releases import RELEASES as SGLANG_RELEASES
+from service.tensorrt_llm.releases import RELEASES as TENSORRT_RELEASES
 
 MOST_ANSWERS = 512
 """Most GPU types times engines of one request."""
@@ -118,9 +119,9 @@ def _entry(entry: VllmEntry | LlamaEntry | SglangEntry | TensorrtEntry, pointer:
             name, build = build_named(entry.version)
             return LlamaAsked(name, build, entry.serve.flags(), entry.serve.quant.upper())
         if isinstance(entry, SglangEntry):
-            version, rules = release_named(entry.version)
+            version, rules = SGLANG_RELEASES.named(entry.version)
             return SglangAsked(version, rules, entry.serve.args(), entry.serve.tp_size is not None)
-        version, manager = release_of(entry.version)
+        version, manager = TENSORRT_RELEASES.named(entry.version)
         return TensorrtAsked(version, manager, entry.serve.args(), entry.serve.tp_size is not None)
-    except (UnknownBuild, UnknownSglangRelease, UnknownTensorrtRelease) as error:
+    except (UnknownBuild, UnknownEngineRelease) as error:
         raise InputFault(pointer, error) from error

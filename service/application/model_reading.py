@@ -1,18 +1,32 @@
 """Reads the files of a model that was fetched."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from service.advisor.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.model import ModelArchitecture
+from service.architecture.pooling import SentenceFiles, SequencePooling
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engine_config.config_format import read_files
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.checkpoints import CheckpointRules
 from service.hub.errors import NotATextModel
 from service.hub.fetched_config import FetchedConfig
+
+LONGEST: Final = 1 << 31
+"""Tokens; tokenizers without a limit name a number with thirty digits."""
+POOLING_MODES: Final[Mapping[str, SequencePooling]] = {
+    "cls": SequencePooling.CLS,
+    "lasttoken": SequencePooling.LAST,
+    "mean": SequencePooling.MEAN,
+    "pooling_mode_cls_token": SequencePooling.CLS,
+    "pooling_mode_lasttoken": SequencePooling.LAST,
+    "pooling_mode_mean_tokens": SequencePooling.MEAN,
+}
+"""Names of sentence-transformers, version 5.5 and before."""
 
 
 def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> Model:
@@ -29,6 +43,8 @@ def read_model(fetched: FetchedConfig, rules: CheckpointRules | None = None) -> 
         if fetched.task is None:
             raise
         raise NotATextModel(fetched.id, fetched.task) from error
+    fields = replace(architecture.pooling_fields, files=_sentence_files(fetched))
+    architecture = replace(architecture, pooling_fields=fields)
     return Model(
         id=fetched.id,
         revision=fetched.revision,
@@ -48,6 +64,24 @@ def _architecture(fetched: FetchedConfig, rules: CheckpointRules) -> ModelArchit
         fetched.params, fetched.config or None, fetched.quantization_config, fetched.consolidated
     )
     return read_files(files, rules)
+
+
+def _sentence_files(fetched: FetchedConfig) -> SentenceFiles:
+    """Return what the files of sentence-transformers say; values of another form are left out."""
+    sentences = fetched.sentences or {}
+    lengths = (
+        sentences.get("max_seq_length") if "do_lower_case" in sentences else None,
+        (fetched.tokenizer or {}).get("model_max_length"),
+    )
+    sentence, tokenizer = (each if type(each) is int and 0 < each <= LONGEST else None for each in lengths)
+    return SentenceFiles(fetched.pools, _sequence_pooling(fetched.pooling or {}), sentence, tokenizer)
+
+
+def _sequence_pooling(pooling: Mapping[str, Any]) -> SequencePooling | None:
+    """Return how a pooling module makes one vector (vLLM 0.32.0, transformers_utils/config.py)."""
+    mode = pooling.get("pooling_mode")
+    named = [mode] if isinstance(mode, str) else [name for name, value in pooling.items() if value is True]
+    return next((POOLING_MODES[name] for name in named if name in POOLING_MODES), None)
 
 
 def makers_cache_dtype(document: Mapping[str, Any] | None) -> str | None:

@@ -15,6 +15,7 @@ from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds, PerLay
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 from service.architecture.mistral_format.files import ModelFiles
+from service.architecture.pooling import GENERATES, PoolingFields, PoolingHead
 from service.architecture.quantization import Quantization
 from service.architecture.rotary import RotaryTable
 from service.architecture.traits import (
@@ -110,10 +111,10 @@ NO_DRAFTS: Final = DraftSources()
 
 @dataclass(frozen=True, slots=True)
 class ModelArchitecture:
-    """A text-generating model: what its memory and its start depend on."""
+    """A model of text: what its memory and its start depend on."""
 
     class_name: str
-    """The architecture class, by its name in ``architectures``."""
+    """The architecture class whose layers are built, by its name in ``architectures``."""
     model_type: str
     """``model_type`` of the whole config."""
     dtype: str
@@ -149,6 +150,11 @@ class ModelArchitecture:
     """Files from which each release is read separately; ``None`` where all read the same config."""
     drafts: DraftSources = NO_DRAFTS
     """Drafts that the model could use."""
+    named_class: str = ""
+    """The class that the config names, where the engine makes it of another; empty: ``class_name``."""
+    pooling: PoolingHead | None = None
+    """What stands in place of the output layer; ``None`` for a model that generates text."""
+    pooling_fields: PoolingFields = GENERATES
     draft: Draft | None = None
     """The draft of the planned start."""
     attention_layers: tuple[tuple[int, TokenMixer], ...] = field(init=False, repr=False, compare=False)
@@ -200,6 +206,11 @@ class ModelArchitecture:
     def lead_attention(self) -> TokenMixer | None:
         """The first attention layer, whose numbers of heads the engine takes as those of the model."""
         return self.attention_layers[0][1] if self.attention_layers else None
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model is an encoder: every layer sees the whole prompt both ways and caches nothing."""
+        return bool(self.layers) and all(getattr(layer.mixer, "encodes", False) for layer in self.layers)
 
     @property
     def is_mla(self) -> bool:

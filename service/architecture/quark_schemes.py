@@ -30,7 +30,8 @@ def read_quark(section: Config) -> tuple[SchemeGroup, ...]:
 
     A name or shell pattern in ``layer_quant_config`` comes before ``global_quant_config``.
 
-    Source: vLLM 0.32.0, quark.py QuarkConfig._find_matched_config and _get_scheme_cls_from_config.
+    Source: vLLM 0.32.0, quark.py QuarkConfig._find_matched_config and _get_scheme_cls_from_config; 0.19.0 to
+    0.32.0, quark_moe.py create_weights: biases in float32.
     """
     by_name = section.section("layer_quant_config")
     by_class = section.section("layer_type_quant_config")
@@ -63,6 +64,7 @@ def _scheme(part: Config) -> WeightScheme | None:
             Granularity.GROUP,
             bits=MX_BITS[kind],
             group_size=MXFP4_GROUP,
+            float32_biases=True,
             rounded_experts=MX_BITS[kind] == MX_BITS["fp4"],
         )
     if kind in BYTES and shared in GRANULARITIES:
@@ -72,6 +74,7 @@ def _scheme(part: Config) -> WeightScheme | None:
             block=block_sides(weights, "block_size"),
             static_activations=_is_static(part),
             byte_zero_points=kind == "int8",
+            float32_biases=True,
         )
     return None
 

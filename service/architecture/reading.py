@@ -15,15 +15,18 @@ from service.architecture.quantization import read_quantization, unnamed_quantiz
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.mtp import read_own_draft
+from service.architecture.readers.pooling_fields import read_pooling_fields
 from service.architecture.readers.registry import (
     FAMILIES,
     KNOWN,
     attends_both_ways,
+    conversion_of,
     decoder_of,
     pools,
     stores_nothing,
     unmodelled,
 )
+from service.architecture.readers.text_encoders import encoding
 from service.architecture.rotary import read_rotary_tables
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
@@ -43,24 +46,14 @@ TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
 
 
 POOLING: Final = (
-    "is one of a pooling model, which embeds, ranks or classifies and generates no text: "
-    "pooling models are not planned"
+    "is one of a pooling model, which embeds, ranks or classifies and generates no text: its layers are not "
+    "modelled"
 )
-"""Why there is no plan for a model that returns vectors or scores."""
+"""Why there is no plan for some models that return vectors or scores."""
 NO_CACHE: Final = (
     "; it is an encoder, for which the engine keeps no KV cache: its weights and one batch are all"
 )
 """What is said beside it of an encoder."""
-BIDIRECTIONAL: Final = (
-    "is an encoder where its config sets is_causal to false: pooling models are not planned; the engine "
-    "keeps no KV cache for it: its weights and one batch are all"
-)
-"""Why there is no plan for a decoder that attends both ways."""
-SAME_CACHE: Final = (
-    "; its layers are those of {decoder}: unless its config sets is_causal to false, a plan with that class "
-    "in `architectures` has the same KV cache per token, and counts the output layer instead of a small head"
-)
-"""What is said beside it of a decoder."""
 
 
 class UnknownArchitecture(ValueError):
@@ -72,31 +65,20 @@ class UnknownArchitecture(ValueError):
         reason: why a class of the engine is not modelled or not planned, or ``None``.
     """
 
-    def __init__(self, class_name: str, *, bidirectional: bool = False) -> None:
+    def __init__(self, class_name: str) -> None:
         self.class_name = cut(class_name)
-        self.reason = BIDIRECTIONAL if bidirectional else unmodelled(class_name)
+        self.reason = unmodelled(class_name)
         self.nearest: tuple[str, ...] = ()
-        if bidirectional:
-            super().__init__(f"the architecture {quoted(class_name)} {BIDIRECTIONAL}")
-            return
         if self.reason is not None:
             super().__init__(f"the architecture {quoted(class_name)} is not modelled yet: {self.reason}")
             return
         if pools(class_name):
-            self.reason = POOLING + _cache_of(class_name)
+            self.reason = POOLING + (NO_CACHE if stores_nothing(class_name) else "")
             super().__init__(f"the architecture {quoted(class_name)} {self.reason}")
             return
         self.nearest = nearest(class_name, KNOWN, cutoff=0.5)
         hint = f"; the nearest known ones are {', '.join(self.nearest)}" if self.nearest else ""
         super().__init__(f"the architecture {quoted(class_name)} is not known{hint}")
-
-
-def _cache_of(class_name: str) -> str:
-    """Return what is known of a pooling model's KV cache."""
-    if stores_nothing(class_name):
-        return NO_CACHE
-    decoder = decoder_of(class_name)
-    return "" if decoder is None else SAME_CACHE.format(decoder=decoder)
 
 
 def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -116,20 +98,23 @@ def read_architecture(config: Config) -> ModelArchitecture:
         UnknownArchitecture: its architecture class has no reader.
         InvalidConfig: a field is missing, of the wrong type or out of range.
     """
-    class_name, entry = _entry(config)
+    named, class_name = _classes(config)
+    entry = KNOWN[class_name]
+    conversion = None if named == class_name else conversion_of(named)
     if isinstance(entry, Wrapper):
         text, family = _wrapped(config, entry)
     else:
         text, family = text_part(config), entry
+    layers = family.layers(text)
     if attends_both_ways(class_name, is_causal=text.boolean("is_causal", default=True)):
-        raise UnknownArchitecture(class_name, bidirectional=True)
-    layers = _sharing_equal_mixers(family.layers(text))
+        layers = encoding(layers)
+    layers = _sharing_equal_mixers(layers)
     if all(isinstance(layer.mixer, NoAttention) for layer in layers):
         raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
-        dtype=_dtype(config, text),
+        dtype=_dtype(config, text, pools=family.pooling is not None or conversion is not None),
         hidden_size=text.integer("hidden_size"),
         vocab_size=text.integer("vocab_size"),
         layers=layers,
@@ -159,6 +144,14 @@ def read_architecture(config: Config) -> ModelArchitecture:
         else _sharing_equal_mixers(family.attending_layers(text)),
         attentions_per_layer=family.attentions_per_layer,
         drafts=read_own_draft(class_name, text, family),
+        named_class="" if named == class_name else named,
+        pooling=None if family.pooling is None else family.pooling(text),
+        pooling_fields=read_pooling_fields(
+            config,
+            text,
+            conversion,
+            in_float32=_named_dtype(config, text) == "float32",
+        ),
     )
 
 
@@ -168,13 +161,17 @@ def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLaye
     return tuple(replace(layer, mixer=seen.setdefault(layer.mixer, layer.mixer)) for layer in layers)
 
 
-def _entry(config: Config) -> tuple[str, Family | Wrapper]:
+def _classes(config: Config) -> tuple[str, str]:
+    """Return the class that a config names, and the one whose layers the engine builds for it."""
     names = config.texts("architectures")
     if not names:
         raise InvalidConfig("/architectures", f"No model architectures are specified{_likely_class(config)}")
     for name in names:
         if name in KNOWN:
-            return name, KNOWN[name]
+            return name, name
+        decoder = decoder_of(name)
+        if decoder is not None:
+            return name, decoder
     raise UnknownArchitecture(names[0])
 
 
@@ -288,9 +285,10 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
 
 
 def _media(config: Config, text: Config, family: Family) -> MediaInputs:
+    towers = None if family.towers is None else family.towers(config)
     return MediaInputs(
-        towers=family.towers(config) if family.towers is not None else (),
-        towers_known=not family.multimodal or family.towers is not None,
+        towers=towers or (),
+        towers_known=not family.multimodal or towers is not None,
         bidirectional=family.bidirectional_media(text),
         largest_item=family.largest_media_item,
         heads=_media_heads(config) if family.splits_media_heads else None,
@@ -319,16 +317,23 @@ def _media_width(config: Config) -> int | None:
     return None if vision is None else vision.optional_integer("intermediate_size")
 
 
-def _dtype(config: Config, text: Config) -> str:
-    """Return the dtype of the weights; float32, also where the config names none, becomes bfloat16.
+def _dtype(config: Config, text: Config, *, pools: bool) -> str:
+    """Return the dtype of the weights; float32, also where the config names none, becomes a type of 16 bits.
 
     Source: vLLM 0.32.0, ModelArchConfigConvertorBase.get_torch_dtype and _resolve_auto_dtype.
     """
+    named = _named_dtype(config, text)
+    if named != "float32":
+        return named
+    return "float16" if pools else "bfloat16"
+
+
+def _named_dtype(config: Config, text: Config) -> str:
     named = config.text("dtype", "torch_dtype") or text.text("dtype", "torch_dtype")
     named = named.removeprefix("torch.") or "float32"
     if named not in DTYPES:
         raise InvalidConfig("/dtype", f"{named!r} is not one of {', '.join(sorted(DTYPES))}")
-    return "bfloat16" if named == "float32" else named
+    return named
 
 
 def _tied(config: Config, text: Config, family: Family) -> bool:

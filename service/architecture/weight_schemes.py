@@ -62,6 +62,8 @@ class WeightScheme:
     """Every rank has the scales of all ranks' inputs."""
     channel_scales: bool = False
     """Each output has a 32-bit scale beside those of its groups."""
+    float32_biases: bool = False
+    """Biases of experts have 32 bits."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
 

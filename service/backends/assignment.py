@@ -299,6 +299,12 @@ def _forced(architecture: ModelArchitecture, heads: _Heads, engine_config: Engin
     )
 
 
+def _attention_type(mixer: Attention) -> AttentionType:
+    if mixer.encodes:
+        return AttentionType.ENCODER_ONLY
+    return AttentionType.ENCODER_DECODER if mixer.cross else AttentionType.DECODER
+
+
 def _select(
     mixer: TokenMixer, request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
 ) -> AttentionBackend:
@@ -420,7 +426,7 @@ def _request(
         num_heads=num_heads,
         num_kv_heads=max(1, mixer.num_kv_heads // engine_config.tensor_parallel_size),
         block_size=engine_config.block_size,
-        attn_type=AttentionType.ENCODER_DECODER if mixer.cross else AttentionType.DECODER,
+        attn_type=_attention_type(mixer),
         sinks=mixer.sinks,
         mm_prefix=engine_config.bidirectional_media,
         sliding_window=mixer.sliding_window is not None,

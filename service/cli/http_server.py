@@ -50,6 +50,15 @@ class HttpServer(uvicorn.Server):
         limits = ConnectionLimits(connections_allowed(settings.max_connections))
         super().__init__(_config(app, settings, limits))
 
+    def listen(self) -> None:
+        """Accept connections from now on; they wait until the service serves.
+
+        Raises:
+            OSError: another program listens on a port by now.
+        """
+        for each in (*self._sockets.public, *self._sockets.admin):
+            each.listen(self.config.backlog)
+
     def serve_sockets(self) -> bool:
         """Serve until a signal ends this process; return whether it could start."""
         self.run(self._sockets.public)

@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from service.generated_methods import stored_methods
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
@@ -74,7 +76,8 @@ class LazyGroup(TyperGroup):
 
 
 def _loaded(name: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - as above
-    app: typer.Typer = getattr(import_module(entry.module), entry.app)
+    with stored_methods():
+        app: typer.Typer = getattr(import_module(entry.module), entry.app)
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     holder.add_typer(app)
     return get_group(holder).commands[name]

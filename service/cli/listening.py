@@ -1,19 +1,24 @@
-"""Sockets that listen, opened before anything is said, and those that another process opened."""
+"""Sockets for a port, taken before the service starts, and those that another process opened.
+
+They refuse connections until the service starts to listen: a connection that is accepted while the service
+still loads would wait, and a proxy could not give it to another replica.
+"""
 
 import errno
 import socket
-from typing import Final
+import sys
+from typing import Final, NoReturn
 
 import typer
 
 from service.cli.exit_codes import ExitCode
 
-BACKLOG: Final = 2048
-"""Connections that may wait to be accepted, as in uvicorn."""
+REUSES_ADDRESSES: Final = sys.platform not in {"win32", "cygwin"}
+"""Whether the port of a program that ended can be taken at once."""
 
 
-def listening(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on the addresses of a host: nothing is said before others can connect.
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that have the port on each address of a host, and do not listen yet.
 
     A name such as localhost may have an IPv6 address that this host lacks; one address is enough.
 
@@ -26,7 +31,7 @@ def listening(host: str, port: int) -> list[socket.socket]:
             # With port 0 all addresses get the port that the first one got.
             chosen = found[0].getsockname()[1] if found else port
             try:
-                found.append(socket.create_server((str(address[0]), chosen), family=family, backlog=BACKLOG))
+                found.append(_bound(family, (str(address[0]), chosen)))
             except OSError as error:
                 if error.errno != errno.EADDRNOTAVAIL:
                     raise
@@ -36,9 +41,29 @@ def listening(host: str, port: int) -> list[socket.socket]:
     except (OSError, OverflowError) as error:
         for each in found:
             each.close()
-        typer.echo(_not_listening(host, port, error), err=True)
-        raise typer.Exit(ExitCode.PORT_TAKEN) from None
+        refuse_port(host, port, error)
     return found
+
+
+def refuse_port(host: str, port: int, error: Exception) -> NoReturn:
+    """Say why a port cannot be listened on, and end the command."""
+    typer.echo(_not_listening(host, port, error), err=True)
+    raise typer.Exit(ExitCode.PORT_TAKEN) from None
+
+
+def _bound(family: socket.AddressFamily, address: tuple[str, int]) -> socket.socket:
+    """Do as socket.create_server does, but for listening."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if REUSES_ADDRESSES:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def _not_listening(host: str, port: int, error: Exception) -> str:

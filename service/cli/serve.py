@@ -1,16 +1,18 @@
 """`dryserve serve`: run the HTTP service, in one process or in several."""
 
-import json
+import gc
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from service import __version__
 from service.cli.exit_codes import ExitCode
-from service.cli.listening import inherited, listening
+from service.cli.greeting import greet
+from service.cli.listening import bound, inherited, refuse_port
 from service.cli.settings_of_host import host_settings, settings_help
+from service.generated_methods import stored_methods
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -55,9 +57,9 @@ def serve(  # noqa: PLR0913 - one for each option
         *opened, channel = inherited(inherited_sockets)
         _serve(settings, opened, channel, local_worker=first and local_worker, python=worker_python)
         return
-    opened = listening(settings.host, settings.port)
+    opened = bound(settings.host, settings.port)
     if settings.admin_port is not None:
-        opened += listening(settings.host, settings.admin_port)
+        opened += bound(settings.host, settings.admin_port)
     if settings.workers < SEVERAL:
         _serve(settings, opened, None, local_worker=local_worker, python=worker_python)
         return
@@ -69,7 +71,7 @@ def serve(  # noqa: PLR0913 - one for each option
     options += [f"--root-path={settings.root_path}"] if settings.root_path else []
     options += ["--local-worker"] if local_worker else []
     options += [] if worker_python is None else [f"--worker-python={worker_python}"]
-    serve_in_processes(options, opened, settings.workers, _greeting(settings.host, _port(opened)))
+    serve_in_processes(options, opened, settings.workers, partial(greet, settings.host, _port(opened)))
 
 
 def _serve(
@@ -85,18 +87,21 @@ def _serve(
     Raises:
         typer.Exit: it could not start.
     """
+    gc.disable()  # until the service has started, for the reason that `main` gives
     # Imported here: the process that only starts others needs none of it.
-    from service.api.connections import listens_on_loopback  # noqa: PLC0415
-    from service.api.tracing import ExtraMissing  # noqa: PLC0415
-    from service.bootstrap import build_app  # noqa: PLC0415
-    from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
-    from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
-    from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
+    with stored_methods():
+        from service.api.connections import listens_on_loopback  # noqa: PLC0415
+        from service.api.tracing import ExtraMissing  # noqa: PLC0415
+        from service.bootstrap import build_app  # noqa: PLC0415
+        from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415
+        from service.store.token_file import InvalidTokenFile  # noqa: PLC0415
+        from service.worker.deploy.local_worker import LocalWorker  # noqa: PLC0415
 
     shared = settings if channel is None else settings.of_one_process
     count = len(opened) // 2 if settings.admin_port is not None else len(opened)
     sockets = ServedSockets(opened[:count], opened[count:], channel)
-    worker = LocalWorker(f"http://127.0.0.1:{_port(opened)}", python) if local_worker else None
+    port = _port(opened)
+    worker = LocalWorker(f"http://127.0.0.1:{port}", python) if local_worker else None
     try:
         app = build_app(shared, local_worker=worker, open_reads=listens_on_loopback(settings.host))
     except ExtraMissing as error:
@@ -105,8 +110,11 @@ def _serve(
     except (InvalidTokenFile, OSError) as error:
         typer.echo(f"DRYSERVE_TOKENS_FILE: {error}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT) from None
-    greeting = _greeting(settings.host, _port(opened))
-    server = HttpServer(app, shared, sockets, lambda: None if channel else typer.echo(greeting))
+    server = HttpServer(app, shared, sockets, lambda: None if channel else greet(settings.host, port))
+    try:
+        server.listen()
+    except OSError as error:
+        refuse_port(settings.host, port, error)
     if not server.serve_sockets():
         raise typer.Exit(ExitCode.FAILED)
 
@@ -114,14 +122,3 @@ def _serve(
 def _port(opened: list[socket.socket]) -> int:
     port: int = opened[0].getsockname()[1]
     return port
-
-
-def _greeting(host: str, port: int) -> str:
-    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    # Imported here: the examples are validated when they are read.
-    from service.api.examples import EXAMPLES  # noqa: PLC0415
-
-    url = f"http://{name}:{port}"
-    body = json.dumps(EXAMPLES["create_plan"].body, default=dict)
-    curl = f"curl -H 'Accept: text/plain' -H 'Content-Type: application/json' -d '{body}' {url}/plan"
-    return f"dryserve {__version__} on {url} (API: {url}/docs). Try:\n\n{curl}\n"

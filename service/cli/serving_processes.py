@@ -110,7 +110,7 @@ class ServingProcesses:
         self._restarting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, greeting: str) -> signal.Signals | None:
+    async def run(self, on_start: Callable[[], None]) -> signal.Signals | None:
         """Serve until a signal ends it; return the signal, or None where the processes could not start."""
         loop, received = asyncio.get_running_loop(), list[signal.Signals]()
 
@@ -123,7 +123,7 @@ class ServingProcesses:
         loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._restart()))
         started = await asyncio.gather(*(self._start(number) for number in range(self._number)))
         if all(started):
-            typer.echo(greeting)
+            on_start()
             await self._stopping.wait()
         self._stopping.set()
         await asyncio.gather(*(process.stop() for process in self._running))
@@ -189,16 +189,18 @@ class ServingProcesses:
 
 
 def serve_in_processes(
-    options: Sequence[str], sockets: Sequence[socket.socket], number: int, greeting: str
+    options: Sequence[str], sockets: Sequence[socket.socket], number: int, on_start: Callable[[], None]
 ) -> None:
     """Serve some sockets in so many processes, until a signal ends this one.
+
+    ``on_start`` is called once all of them serve.
 
     Raises:
         typer.Exit: they could not start.
     """
 
     async def run() -> signal.Signals | None:
-        return await ServingProcesses(options, sockets, number).run(greeting)
+        return await ServingProcesses(options, sockets, number).run(on_start)
 
     ended_by = asyncio.run(run())
     if ended_by is None:

@@ -15,6 +15,7 @@ from service.gpus.capability import ComputeCapability
 
 AWQ_METHODS: Final = frozenset({"awq", "awq_marlin", "auto_awq"})
 MX_TYPE: Final = "mx_fp"
+MXFP8: Final = "MXFP8"
 MARLIN_BITS: Final = frozenset({4, 8})
 MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 """GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
@@ -78,13 +79,16 @@ def _check_activation_order(quantization: Quantization, rules: CheckpointRules) 
 
 
 def check_method(quantization: Quantization | None, rules: LayoutRules) -> None:
-    """Refuse a kind of AWQ or AutoRound checkpoint that a release does not know.
+    """Refuse a kind of AWQ, AutoRound or ModelOpt checkpoint that a release does not know.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
     if quantization is None:
         return
+    if quantization.algorithm == MXFP8 and rules.modelopt_mxfp8_refusal:
+        words = f"ModelConfig: {rules.modelopt_mxfp8_refusal}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
     known = rules.auto_round_types
     # MXFP types have variants, such as "mx_fp_rceil".
     kind = MX_TYPE if MX_TYPE in quantization.data_type else quantization.data_type
@@ -138,7 +142,7 @@ def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules
     quantization = architecture.quantization
     if quantization is None or not quantization.method.startswith("modelopt"):
         return
-    if architecture.tie_word_embeddings and not rules.modelopt_ties_embeddings:
+    if architecture.tie_word_embeddings and architecture.class_name in rules.modelopt_untied_classes:
         raise EngineRefusal(
             Stage.MODEL,
             "",
@@ -172,39 +176,3 @@ def check_clamped_experts(
             "No NvFp4 MoE backend supports the deployment configuration.",
             type="NotImplementedError",
         )
-
-
-def check_expert_blocks(
-    architecture: ModelArchitecture,
-    tensor_parallel_size: int,
-    rules: CheckpointRules,
-    *,
-    expert_parallel: bool,
-) -> None:
-    """Refuse experts whose split width is no multiple of the weights' scale blocks.
-
-    Ranks that share out whole experts split none.
-
-    Source: vLLM 0.29.0, layers/quantization/fp8.py Fp8MoEMethod.create_weights; FusedMoEParallelConfig.make.
-
-    Raises:
-        EngineRefusal: stage ``model``.
-    """
-    quantization = architecture.quantization
-    if quantization is None or quantization.method != "fp8" or not rules.expert_block_check:
-        return
-    if expert_parallel:
-        return
-    if not quantization.block_shape or quantization.expert_scheme is not None:
-        return
-    block = quantization.block_shape[0]
-    for layer in architecture.layers:
-        if not isinstance(layer.feed_forward, MixtureOfExperts):
-            continue
-        width = layer.feed_forward.intermediate_size // tensor_parallel_size
-        if width % block:
-            raise EngineRefusal(
-                Stage.MODEL,
-                f"The output_size of gate's and up's weight = {width} is not divisible by "
-                f"weight quantization block_n = {block}.",
-            )

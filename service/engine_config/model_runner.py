@@ -3,17 +3,16 @@
 from service.architecture.model import ModelArchitecture
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import Speculation
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import BatchRules
-from service.engines.rules.speculation import SpeculationRules
 from service.engines.speculative_config import DSPARK
 
 
 def runs_on_v2_model_runner(
     architecture: ModelArchitecture,
-    batches: BatchRules,
-    speculation: SpeculationRules,
+    rules: EngineRules,
     drafted: Speculation | None,
     named: bool | None = None,
 ) -> bool:
@@ -23,6 +22,9 @@ def runs_on_v2_model_runner(
     """
     if named is not None:
         return named
+    batches, speculation = rules.batches, rules.speculation
+    if architecture.pooling is not None and not rules.pooling.v2_model_runner:
+        return False
     if drafted is not None and not (
         drafted.v2_model_runner and drafted.method in speculation.v2_model_runner_methods
     ):

@@ -74,10 +74,11 @@ def only_limits_read_the_length(architecture: ModelArchitecture, flags: ServeFla
     """Whether starts with other lengths, and limits that are otherwise equal, differ in the length alone.
 
     States may be stored once a request, so that a block of them has the length; encoders and prompts that
-    are not chunked are refused by it; a draft has a length of its own.
+    are not chunked are refused by it; a draft has a length of its own; a pooling model's batch may have it.
     """
     return not (
         architecture.is_recurrent
+        or architecture.pooling is not None
         or architecture.encoder_tokens is not None
         or flags.enable_chunked_prefill is False
         or flags.mamba_block_size is not None

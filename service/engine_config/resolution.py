@@ -31,6 +31,7 @@ from service.engine_config.request_limits import (
     resolve_length,
     sees_media_both_ways,
 )
+from service.engine_config.runner import pooling_flags
 from service.engine_config.scheduling_checks import check_partial_prefills
 from service.engine_config.speculation import Speculation
 from service.engines.cases import BatchDefaults
@@ -114,6 +115,7 @@ def configure(
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
     length = resolve_length(architecture, flags, rules)
     _check_flags(architecture, flags, rules)
+    flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
     indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
     limits = RequestLimits.of(architecture, flags, rules, device.batch, length, drafted)
@@ -139,7 +141,7 @@ def configure(
     adapter_checks.check_model(architecture, flags, rules.adapters)
     indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
     named = environment.names_model_runner(flags, rules.release)
-    v2_model_runner = runs_on_v2_model_runner(architecture, rules.batches, rules.speculation, drafted, named)
+    v2_model_runner = runs_on_v2_model_runner(architecture, rules, drafted, named)
     check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
     return EngineConfig(
         rules=rules,

@@ -18,6 +18,7 @@ from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.lengths import LengthRules
 from service.engines.rules.pages import PageRules
 from service.engines.rules.parallelism import ParallelismRules
+from service.engines.rules.pooling import PoolingRules
 from service.engines.rules.specs import SpecRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
@@ -47,6 +48,7 @@ class EngineRules:
     adapters: AdapterRules
     indexers: IndexerRules
     transfers: TransferRules
+    pooling: PoolingRules
     doubt: str = ""
     """Why the engine that is planned may behave otherwise; empty for a release that was checked."""
 

@@ -29,6 +29,10 @@ class ServeFlags:
     data_parallel_size: int = 1
     decode_context_parallel_size: int = 1
     enable_expert_parallel: bool = False
+    runner: str | None = None
+    """``generate`` for text, ``pooling`` for vectors and scores; ``None``: as the model's files say."""
+    convert: str | None = None
+    """What a class that generates text is made for the pooling runner: ``embed`` or ``classify``."""
     dtype: str = "auto"
     quantization: str | None = None
     max_model_len: int | None = None

@@ -11,6 +11,7 @@ from service.explanation.planned_start import PlannedStart
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
+from service.startup_log.origins import meaning_of
 
 TAKEN: Final = "memory_taken_by_others"
 STAGES: Final = frozenset(stage.value for stage in Stage)
@@ -33,9 +34,9 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         message=logged.message,
         line=logged.line,
         reached=log.failed_after,
-        means="" if cause is None else _means(log, logged, cause.means),
+        means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
         remedy="" if cause is None else cause.remedy_after(log.failed_after),
-        source="" if cause is None else cause.source,
+        source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
         fixes=() if run is None or log.earlier else _fixes(failure, log, run, foreseen=foreseen is True),
@@ -43,6 +44,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         serving=logged.serving,
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
+        part=logged.origin.part,
     )
 
 
@@ -62,13 +64,19 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:
     """Return the failure with its cause: the cause in the log, else the cause of the plan's refusal."""
     if failure.cause is not None:
-        return failure, CauseBasis.PARAPHRASED if failure.paraphrased else CauseBasis.LOG
+        return failure, _basis(failure)
     # A message of the engine itself has a cause that is not known: the plan's refusal must not replace it.
     if planned is not None and not failure.type:
         specified = find_failure(read_lines(f"{planned.type}: {planned.message}"))
         if specified is not None and specified.cause is not None:
             return specified, CauseBasis.PLAN
     return failure, CauseBasis.UNKNOWN
+
+
+def _basis(failure: Failure) -> CauseBasis:
+    if failure.paraphrased:
+        return CauseBasis.PARAPHRASED
+    return CauseBasis.ORIGIN if failure.by_origin else CauseBasis.LOG
 
 
 def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | None) -> bool | None:

@@ -55,7 +55,9 @@ class CauseBasis(StrEnum):
     LOG = "log"
     """The engine's own message."""
     PARAPHRASED = "paraphrased"
-    """A person's own words in the log: more memory is needed than is left."""
+    """A person's own words in the log."""
+    ORIGIN = "origin"
+    """The part of the engine, or of a library, in which an exception of this class was raised."""
     PLAN = "plan"
     """The log only says that the start failed; the dry run of the same start gives the refusal."""
     UNKNOWN = "unknown"
@@ -92,6 +94,8 @@ class Diagnosis:
     """Which of several starts in the log failed, counted from 1."""
     earlier: bool = False
     """A later start in the same log came up."""
+    part: str = ""
+    """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
 
 
 @dataclass(frozen=True, slots=True)

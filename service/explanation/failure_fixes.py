@@ -7,7 +7,8 @@ from math import ceil
 from typing import Final
 
 from service.advisor.dry_run import dry_run
-from service.advisor.fixes import FixAttempt, fix_of, newer_release, plain_refusal_sources, starts, working
+from service.advisor.fix_attempts import FixAttempt, plain_refusal_sources
+from service.advisor.fixes import fix_of, newer_release, starts, working
 from service.advisor.plan_types import Candidate, Fix
 from service.engines.flags import ServeFlags
 from service.explanation.offers import share_left

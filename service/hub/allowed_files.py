@@ -11,14 +11,30 @@ from service.hub.fetched_config import (
     CONFIG,
     CONSOLIDATED_INDEX,
     HF_QUANT_CONFIG,
+    MODULES,
     PARAMS,
+    POOLING,
+    SENTENCES,
+    TOKENIZER,
     WEIGHTS_INDEX,
 )
 
 PIPELINE_INDEX: Final = "model_index.json"
 """The file that a diffusers pipeline has in place of a config.json. Only its name matters; it is not read."""
 
-SMALL_FILES: Final = frozenset({CONFIG, PARAMS, HF_QUANT_CONFIG, WEIGHTS_INDEX, CONSOLIDATED_INDEX})
+SMALL_FILES: Final = frozenset(
+    {
+        CONFIG,
+        PARAMS,
+        HF_QUANT_CONFIG,
+        WEIGHTS_INDEX,
+        CONSOLIDATED_INDEX,
+        MODULES,
+        POOLING,
+        SENTENCES,
+        TOKENIZER,
+    }
+)
 MOST_WEIGHT_FILES: Final = 512
 
 _PART: Final = r"[A-Za-z0-9](?:[\w-]|\.(?!\.)){0,200}"

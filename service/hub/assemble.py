@@ -10,7 +10,11 @@ from service.hub.fetched_config import (
     CONFIG,
     CONSOLIDATED_INDEX,
     HF_QUANT_CONFIG,
+    MODULES,
     PARAMS,
+    POOLING,
+    SENTENCES,
+    TOKENIZER,
     WEIGHTS_INDEX,
     FetchedConfig,
 )
@@ -23,20 +27,30 @@ if TYPE_CHECKING:
     Files = Mapping[str, Mapping[str, Any] | None]
 
 MOST_FILES: Final = 3
-"""Files that one fetch requests at most."""
+"""Files that one fetch requests at most, without those of sentence-transformers."""
 INDEXES: Final = (WEIGHTS_INDEX, CONSOLIDATED_INDEX)
 """Weights indexes. Only the total size is read from them; the config is usable without it."""
 _LISTED: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, *INDEXES)
+_MODULE_FILES: Final = (POOLING, SENTENCES)
+"""Files that the engine reads where there is a `modules.json`."""
 _UNLISTED: Final = (CONFIG, HF_QUANT_CONFIG)
 _BYTES_OF: Final = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 """Bytes per element of the safetensors dtypes that hold one element each, with no packing."""
 
 
 def files_to_fetch(info: ModelInfo) -> tuple[str, ...]:
-    """Return the files to request in parallel, the most important first; at most `MOST_FILES`."""
+    """Return the files to request in parallel, the most important first."""
     if info.files is None:
         return _UNLISTED
-    return tuple(file for file in _LISTED if file in info.files)[:MOST_FILES]
+    listed = tuple(file for file in _LISTED if file in info.files)[:MOST_FILES]
+    modules = _MODULE_FILES if MODULES in info.files else ()
+    return (*listed, *(file for file in modules if file in info.files))
+
+
+def reads_tokenizer(info: ModelInfo, files: Files) -> bool:
+    """Whether the engine limits the context to the tokenizer's: for learned positions, of pooling models."""
+    config = files.get(CONFIG) or {}
+    return info.may_hold(TOKENIZER, otherwise=True) and config.get("position_embedding_type") == "absolute"
 
 
 def assemble(
@@ -63,6 +77,10 @@ def assemble(
         params=params,
         consolidated=info.consolidated,
         quantization_config=files.get(HF_QUANT_CONFIG),
+        pools=info.may_hold(MODULES, otherwise=False) and info.may_hold(POOLING, otherwise=False),
+        pooling=files.get(POOLING),
+        sentences=files.get(SENTENCES),
+        tokenizer=files.get(TOKENIZER),
         parameter_counts=counts,
         total_parameters=sum(counts.values()) if counts else None,
         total_parameter_bytes=_bytes_of(counts) if stored_bytes is None else stored_bytes,

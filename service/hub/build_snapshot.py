@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, WEIGHTS_INDEX
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, WEIGHTS_INDEX
 from service.hub.json_object import parse_object
 from service.hub.limits import DEFAULT_LIMITS
 from service.hub.model_ids import check_model_id, commit_or_none
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+BUNDLED = (CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES)
+"""Files of a model that are bundled whole."""
 _NAMED_ORIGINS = ("github ", "pypi ", "byte-exact")
 _REVISION_MARK = "HF revision"
 
@@ -60,7 +62,7 @@ def _model(folder: Path, model_id: str, rows: Mapping[str, Row]) -> dict[str, An
     if CONFIG not in rows:
         raise ValueError(f"{model_id} has no {CONFIG}")
     config = rows[CONFIG]
-    found = {name: _file(folder, rows[name]) for name in (CONFIG, HF_QUANT_CONFIG) if name in rows}
+    found = {name: _file(folder, rows[name]) for name in BUNDLED if name in rows}
     return {
         "revision": _revision(config),
         "files": _repaired(model_id, found),

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 CONFIG: Final = "config.json"
 PARAMS: Final = "params.json"
 HF_QUANT_CONFIG: Final = "hf_quant_config.json"
+MODULES: Final = "modules.json"
+"""What sentence-transformers makes of a model. Only its name matters; it is not read."""
+POOLING: Final = "1_Pooling/config.json"
+SENTENCES: Final = "sentence_bert_config.json"
+TOKENIZER: Final = "tokenizer_config.json"
 WEIGHTS_INDEX: Final = "model.safetensors.index.json"
 CONSOLIDATED_INDEX: Final = "consolidated.safetensors.index.json"
 
@@ -29,6 +34,10 @@ class FetchedConfig:
         consolidated: whether there are weights in Mistral's own files (`consolidated*.safetensors`).
         quantization_config: `hf_quant_config.json`, in which ModelOpt states the dtypes of weights and cache;
             None where the repository has none.
+        pools: whether the repository lists a `modules.json` and the pooling module of sentence-transformers.
+        pooling: that module's `1_Pooling/config.json`; None where the repository has none.
+        sentences: `sentence_bert_config.json`; None where the repository has none.
+        tokenizer: `tokenizer_config.json`, of models with learned positions alone; else None.
         parameter_counts: parameters by safetensors dtype, as the Hub counts them: packed 4-bit weights are
             counted unpacked under their container's dtype, so these are not bytes. None where unknown.
         total_parameters: the Hub's count over all dtypes; None where unknown.
@@ -46,6 +55,10 @@ class FetchedConfig:
     params: Mapping[str, Any] | None = None
     consolidated: bool = False
     quantization_config: Mapping[str, Any] | None = None
+    pools: bool = False
+    pooling: Mapping[str, Any] | None = None
+    sentences: Mapping[str, Any] | None = None
+    tokenizer: Mapping[str, Any] | None = None
     parameter_counts: Mapping[str, int] | None = None
     total_parameters: int | None = None
     total_parameter_bytes: int | None = None

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from service.hub.allowed_files import MOST_WEIGHT_FILES
-from service.hub.assemble import INDEXES, assemble, files_to_fetch
+from service.hub.assemble import INDEXES, assemble, files_to_fetch, reads_tokenizer
 from service.hub.cache import HubCache
 from service.hub.checkpoint_weights import (
     FILES_AT_ONCE,
@@ -36,7 +36,7 @@ from service.hub.errors import (
     HubTimedOut,
     HubUnreachable,
 )
-from service.hub.fetched_config import CONFIG, PARAMS, FetchedConfig
+from service.hub.fetched_config import CONFIG, PARAMS, TOKENIZER, FetchedConfig
 from service.hub.gguf_headers import MOST_PARTS, GgufOnHub, gguf_header, whole_header
 from service.hub.gguf_name import projector_of
 from service.hub.limits import DEFAULT_LIMITS, TransferLimits
@@ -270,6 +270,8 @@ class HubClient:
         files = dict(zip(names, documents, strict=True))
         if info.files is None and files[CONFIG] is None:
             files[PARAMS] = await repositories.document(credential, model_id, at, PARAMS)
+        if reads_tokenizer(info, files):
+            files[TOKENIZER] = await repositories.document(credential, model_id, at, TOKENIZER)
         return assemble(model_id, self._provenance(model_id, revision, info), info, files, total)
 
     def _provenance(self, model_id: str, revision: str, info: ModelInfo) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from service.hub.assemble import assemble
 from service.hub.checkpoint_weights import weight_files
 from service.hub.errors import ConfigTooLarge, FolderWithoutModel, GgufNotPlanned, HubError
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS, FetchedConfig
+from service.hub.fetched_config import (
+    CONFIG,
+    HF_QUANT_CONFIG,
+    PARAMS,
+    POOLING,
+    SENTENCES,
+    TOKENIZER,
+    FetchedConfig,
+)
 from service.hub.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf
 from service.hub.json_object import parse_object
 from service.hub.limits import DEFAULT_LIMITS
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
     from service.hub.model_info import ModelInfo
 
-_DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG)
+_DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, POOLING, SENTENCES, TOKENIZER)
 _GGUF: Final = ".gguf"
 
 
@@ -57,7 +65,8 @@ def local_model(given: str, path: Path) -> FetchedConfig | None:
 
 def _read_folder(given: str, folder: Path) -> FetchedConfig:
     files = {name: _document(given, folder, name) for name in _DOCUMENTS if (folder / name).is_file()}
-    info = listed_files(sorted(each.name for each in folder.iterdir() if each.is_file()))
+    names = sorted({*(each.name for each in folder.iterdir() if each.is_file()), *files})
+    info = listed_files(names)
     read = assemble(given, f"the folder {given}", info, files, _stored_bytes(given, folder, info))
     return replace(read, revision=None, source="inline")
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, FetchedConfig
+from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, FetchedConfig
 from service.nearest_names import nearest
 
 if TYPE_CHECKING:
@@ -83,16 +83,26 @@ def _fetched(model_id: str, model: Mapping[str, Any]) -> FetchedConfig:
         revision=model["revision"],
         source="bundled",
         config=json.loads(texts[CONFIG]["text"]),
-        quantization_config=json.loads(texts[HF_QUANT_CONFIG]["text"]) if HF_QUANT_CONFIG in texts else None,
+        quantization_config=_parsed(texts, HF_QUANT_CONFIG),
+        pools=POOLING in texts,
+        pooling=_parsed(texts, POOLING),
+        sentences=_parsed(texts, SENTENCES),
         total_parameters=parameters["value"] if parameters else None,
         total_parameter_bytes=size["value"] if size else None,
         provenance=_provenance(model),
     )
 
 
+def _parsed(texts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    if name not in texts:
+        return None
+    parsed: Mapping[str, Any] = json.loads(texts[name]["text"])
+    return parsed
+
+
 def _provenance(model: Mapping[str, Any]) -> str:
     parts = []
-    for name, file in model["files"].items():
+    for name, file in sorted(model["files"].items(), key=lambda item: item[0] != CONFIG):
         commit = f", commit {file['commit']}" if file["commit"] else ""
         source = f"{file['source']}{commit}, licence {file['licence_of_source']}"
         parts.append(f"{name} ({file['sha256']}) from {source}")

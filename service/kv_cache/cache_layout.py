@@ -36,6 +36,11 @@ class CacheLayout:
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
+    @property
+    def caches_nothing(self) -> bool:
+        """Whether no layer has a cache: the engine then sets none up (``has_kv_cache`` of its core)."""
+        return not any(self.layers)
+
     @cached_property
     def block_bytes(self) -> tuple[int, ...]:
         """Per stage, the bytes that one block id costs."""

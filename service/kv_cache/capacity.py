@@ -51,6 +51,8 @@ def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backen
     """
     sizes = resolve_block_sizes(architecture, engine_config, backends)
     layers = tuple(_stage_caches(architecture, engine_config, backends, sizes))
+    if architecture.encodes:
+        return CacheLayout(layers, (), (), sizes.block_size, engine_config.rules.pages)
     try:
         groups, parts = _groups(layers, engine_config)
     except EngineRefusal as refusal:
@@ -192,7 +194,7 @@ class CacheSizing:
         return cls(
             layout,
             engine_config,
-            startup_memories(layout, engine_config),
+            startup_memories(layout, engine_config) if layout.groups or layout.refusal is not None else (),
             lru_cache(LENGTHS)(lambda length: _request(layout, engine_config, length)),
         )
 

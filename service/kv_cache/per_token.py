@@ -51,7 +51,9 @@ def token_bytes(architecture: ModelArchitecture) -> Mapping[str, TokenBytes]:
 
 
 def _keeps_none(mixer: TokenMixer) -> bool:
-    return isinstance(mixer, Attention) and (mixer.cross or mixer.shares_cache_of is not None)
+    return isinstance(mixer, Attention) and (
+        mixer.cross or mixer.encodes or mixer.shares_cache_of is not None
+    )
 
 
 def _can_store(mixer: TokenMixer, stored: CacheFormat) -> bool:

@@ -283,7 +283,7 @@ class _Start:
             element_bytes=deployment.element_bytes(self.architecture),
             tokens=self.inputs.max_num_batched_tokens,
             sequences=self.inputs.max_num_seqs,
-            samples=layers.stop == len(self.architecture.layers),
+            samples=layers.stop == len(self.architecture.layers) and self.architecture.pooling is None,
             encodes=layers.start == 0 and not deployment.language_model_only and deployment.media.profiled,
             media=deployment.media,
             whole_encoders=deployment.whole_encoders,

@@ -1,6 +1,6 @@
 """The memory budget of one rank: its terms in bytes, and how certain each is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -114,3 +114,15 @@ class MemoryBudget:
     """Room for LoRA adapters, which is a part of ``weights``."""
     host: HostDemand
     """Memory of the host, of all ranks together."""
+
+
+NOTHING_CACHED = "no layer has a cache: the engine profiles nothing and sets up none"
+
+
+def without_cache(budget: MemoryBudget) -> MemoryBudget:
+    """Return the budget of an encoder: nothing is set aside before a cache, and nothing remains for one.
+
+    Source: vLLM 0.10.2 to 0.33.0, EngineCore._initialize_kv_caches.
+    """
+    none = Estimate(0, 0, 0, Basis.COMPUTED, NOTHING_CACHED)
+    return replace(budget, cuda_graphs=none, available_kv=none)

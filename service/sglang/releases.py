@@ -1,18 +1,12 @@
 """PoolRules: what a release of SGLang does, from dated data."""
 
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from importlib import resources
 from typing import Final
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from service.engines.dated import read_timelines, record_at
-from service.nearest_names import quoted
-
-OLDEST: Final = Version("0.4.9")
+from service.engine_plans.engine_releases import EngineReleases
 
 
 class PoolSplit(StrEnum):
@@ -51,45 +45,4 @@ class PoolRules:
         return class_name in self.windowed if not self.unwindowed else class_name not in self.unwindowed
 
 
-class UnknownSglangRelease(ValueError):
-    """A text names no release of SGLang that is modelled."""
-
-    def __init__(self, given: str) -> None:
-        super().__init__(
-            f"{quoted(given)} is no release of SGLang that is modelled: {OLDEST} and later, to {newest()}"
-        )
-
-
-def release_named(name: str | None) -> tuple[str, PoolRules]:
-    """Return a release by its name, or the newest one; and its name.
-
-    Raises:
-        UnknownSglangRelease: the text is no version, or an older one.
-    """
-    if name is None:
-        return newest(), rules_at(Version(newest()))
-    try:
-        version = Version(name.strip())
-    except InvalidVersion as error:
-        raise UnknownSglangRelease(name) from error
-    # A candidate such as 0.5.0rc2 behaves as the release that it precedes.
-    release = Version(version.base_version)
-    if release < OLDEST:
-        raise UnknownSglangRelease(name)
-    return str(version), rules_at(release)
-
-
-@cache
-def rules_at(release: Version) -> PoolRules:
-    """Return what a release does.
-
-    Raises:
-        LookupError: the release is older than the dated data.
-    """
-    text = resources.files("service.sglang").joinpath("releases.toml").read_text("utf-8")
-    return record_at(PoolRules, read_timelines("SGLang", tomllib.loads(text), PoolRules), release)
-
-
-def newest() -> str:
-    """Return the newest release that was read."""
-    return rules_at(OLDEST).newest
+RELEASES: Final = EngineReleases("SGLang", "service.sglang", PoolRules, Version("0.4.9"))

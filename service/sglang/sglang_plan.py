@@ -12,10 +12,10 @@ from service.engine_plans.engine_plan import (
     EnginePlan,
     EngineRefused,
     Unused,
-    loading_refusal,
     not_modelled,
 )
 from service.engine_plans.engine_question import EngineQuestion, constant
+from service.engine_plans.server_plan import NamedServer, plan_server
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import difference, exact
 from service.sglang.automatic_args import with_automatic_args
@@ -57,22 +57,7 @@ def plan_sglang(question: SglangQuestion) -> EnginePlan:
     except UnmodelledPools as reason:
         return not_modelled(SGLANG, question.version, args.tp_size, command, str(reason))
     server = _Server(replace(question, args=args), sizes)
-    terms = tuple(server.terms())
-    budget = asked.given_budget() or server.budget(terms)
-    figures, refusal = server.at(budget.bytes)
-    return EnginePlan(
-        SGLANG,
-        question.version,
-        args.tp_size,
-        command,
-        budget,
-        terms,
-        figures,
-        server.at(budget.low)[0],
-        server.at(budget.high)[0],
-        loading_refusal(terms) or refusal if figures is None else None,
-        notes=tuple(server.notes()),
-    )
+    return plan_server(NamedServer(SGLANG, question.version, args.tp_size, command, server), asked)
 
 
 @dataclass(frozen=True, slots=True)

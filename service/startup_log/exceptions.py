@@ -14,11 +14,13 @@ _NAMED: Final = re.compile(
     r"(?<![\w.:])((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
 )
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
+_HEADINGS: Final = frozenset({"Error", "Exception", "Failure"})
+"""Words that head what follows, and are no class, where nothing stands behind them."""
 _CODE: Final = re.compile(
     r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
 )
 """Ends of a text before a class that is part of source code."""
-_CLOSED: Final = (":", "|", ")", "]", ">", "#", "-", "*", "`", '"', "'", "}", ",", "…", "\uff1a")
+_CLOSED: Final = (":", "|", ")", "]", ">", "#", "-", "*", "`", '"', "'", "}", ",", "…", "\uff1a", "\uff0c")
 """Characters that end a prefix."""
 _MONTHS: Final = frozenset(
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -59,7 +61,7 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
         if _CODE.search(before[-24:]) or not _is_exception(match, at, lines):
             continue
         kind = _kind_of_prefix(before)
-        if kind is None or (bare and (before or not text.isascii())):
+        if kind is None or (bare and (before or not text.isascii() or match[2] in _HEADINGS)):
             continue
         message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
         return Raised(at, match[2], message, in_prose=kind)

@@ -1,15 +1,19 @@
 """Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from service.startup_log.engine_errors import engine_error
 from service.startup_log.exceptions import QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
+from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
-from service.startup_log.templates import lines_containing
+from service.startup_log.templates import SentenceIndex
+from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -19,11 +23,18 @@ _BELOW: Final = 3
 """Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _SENTENCES: Final = tuple((cause, template) for cause in CAUSES for template in cause.templates)
+_STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
+_PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
+_PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
 _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 MOST_CHAINED: Final = 16
 """Exceptions of one chain that are followed."""
+FAILING: Final = frozenset({"ERROR", "CRITICAL"})
+"""Levels of lines that report a failure."""
+_FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
+"""What shows that a text is about a failure."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -47,6 +58,15 @@ class Failure:
     """The engine had started and served when it failed."""
     follows: bool = False
     """The message only says that something else failed, and the log does not show what."""
+    origin: FailureOrigin = NOWHERE
+    """Where an exception whose words are not known was raised."""
+    source: str = ""
+    """Release, file and function of the engine that raise it, where its words alone show them."""
+
+    @property
+    def by_origin(self) -> bool:
+        """Whether the cause is known by where the exception was raised, and not by its words."""
+        return self.cause is not None and self.cause is self.origin.cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +103,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if weak:
         # A cause without an exception of its own only says where something failed.
         return replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-    return _of_exception(roots[0], lines) if roots else _in_words(lines)
+    return _of_exception(roots[0], lines) if roots else _in_words(lines) or _cut_off(lines)
 
 
 def _in_words(lines: Sequence[LogLine]) -> Failure | None:
@@ -92,10 +112,28 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
-    for line in lines:
-        if line.level not in QUIET and is_wrapper(line.text):
-            return Failure("", line.text[:MAX_MESSAGE], line.number, None, {}, follows=True)
+    if not any(line.level in FAILING or _FAILS.search(line.text) or frame_of(line) for line in lines):
+        return None
+    texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
+    for at, which in _PROSE_WORDS.pairs(texts):
+        line = lines[at]
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _PROSE[which][0], {}, paraphrased=True)
     return None
+
+
+def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
+    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
+    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
+    wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
+    if at is None:
+        return None if wrapper is None else _of_line(wrapper, NOWHERE)
+    origin = origin_of("", frames_above(at + 1, lines))
+    return _of_line(wrapper or lines[at], origin)
+
+
+def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
+    words = line.text[:MAX_MESSAGE]
+    return Failure("", words, line.number, origin.cause, {}, follows=origin.cause is None, origin=origin)
 
 
 def is_wrapper(text: str) -> bool:
@@ -109,7 +147,7 @@ def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]
     ``quiet``: warnings and messages of the engine that report no failure count too.
     """
     found: dict[int, _Known] = {}
-    for at, which in lines_containing([line.text for line in lines], [each.start for _, each in _SENTENCES]):
+    for at, which in _STARTS.pairs([line.text for line in lines]):
         cause, template = _SENTENCES[which]
         if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
             continue
@@ -162,7 +200,14 @@ def _of_known(
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
-    return Failure(root.type, _full_message(root.message, lines, root.at), lines[root.at].number, None, {})
+    """Return a failure whose words are not known, with where it was raised."""
+    message = _full_message(root.message, lines, root.at)
+    frames, source = frames_above(root.at, lines), ""
+    if not frames and (error := engine_error(root.type, message)) is not None:
+        frames, source = (Frame(f"vllm/{error.file}", error.function),), error.source
+    origin = origin_of(root.type, frames)
+    number = lines[root.at].number
+    return Failure(root.type, message, number, origin.cause, {}, origin=origin, source=source)
 
 
 def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:

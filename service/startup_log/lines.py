@@ -27,6 +27,8 @@ FRAMED: Final = frozenset("|+-=^~*#")
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
 _LEVEL: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:\d\d-\d\d |\[))")
+_WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: ")
+"""A warning of Python or of torch, which has no level."""
 MAX_PREFIX: Final = 120
 """Characters at the beginning of a line in which its level is looked for."""
 _TIME: Final = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
@@ -135,7 +137,7 @@ def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
     origin = _ORIGIN.search(text)
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
-    named = "" if level is None else level[1]
+    named = level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
     time = "" if level is None else text[level.end() : level.end() + TIME].strip()
     time = time if _TIME.fullmatch(time) else ""
     if origin is None:

@@ -22,7 +22,7 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """A known cause of a failed start. The fields are those of causes.toml."""
+    """A known cause of a failed start. The fields are those of causes.toml's head."""
 
     name: str
     stage: str
@@ -43,6 +43,8 @@ class FailureCause:
     """Causes that are the root if their words stand anywhere in the same log, the likeliest first."""
     weak: bool = False
     """Its words follow from another failure."""
+    prose: tuple[str, ...] = ()
+    """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
     """What helps instead, by the last milestone that the start reached."""
 
@@ -57,7 +59,7 @@ def _load(name: str) -> Mapping[str, Any]:
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
     keys = ("name", "stage", "type", "means", "remedy", "source")
-    differing = sorted((table.keys() - {"lines", "weak", "remedies", "yields_to"}) ^ {*keys, "says"})
+    differing = sorted((table.keys() - {"lines", "weak", "remedies", "yields_to", "prose"}) ^ {*keys, "says"})
     if differing:
         raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
     if table["stage"] not in {"", *Stage}:
@@ -69,6 +71,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         lines=frozenset(table.get("lines", ())),
         yields_to=tuple(table.get("yields_to", ())),
         weak=table.get("weak", False),
+        prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
     )
 
@@ -92,7 +95,9 @@ BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])
 """Messages with which a new start begins."""
 STOPS: Final = tuple(_PHRASES["stop"]["says"])
 """Messages with which an engine that was asked to stop ends."""
-CAUSES: Final = tuple(map(_cause, _CAUSES["cause"]))
+CAUSES: Final = tuple(
+    _cause(table) for name in _CAUSES["files"] for table in _load(f"causes/{name}.toml")["cause"]
+)
 WRAPPERS: Final = tuple(_CAUSES["wrappers"])
 """Texts of exceptions that only wrap another exception."""
 DEATHS: Final = tuple(_CAUSES["deaths"])

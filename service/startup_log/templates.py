@@ -6,6 +6,7 @@ A placeholder matches a bounded number of characters, so that the time is linear
 
 import re
 from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -70,6 +71,66 @@ class Template:
 def number(text: str) -> float:
     """Return the number that the engine wrote, with or without separators of thousands."""
     return float(text.replace(",", "").replace("_", ""))
+
+
+class SentenceIndex:
+    """Finds which of many texts occur in which lines, in a time that hardly depends on their number.
+
+    A text can only occur in a line that has each of its inner words, those with a blank on both sides, so
+    that one word of each text shows the few lines in which the text itself is looked for. A text without an
+    inner word is looked for in the lines in which a word begins as its own first word does.
+    """
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self._sentences = sentences
+        inner = [_inner_words(each) for each in sentences]
+        common = Counter(word for words in inner for word in words)
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._by_beginning: dict[str, list[int]] = defaultdict(list)
+        for position, words in enumerate(inner):
+            if words:
+                self._by_word[min(words, key=lambda word: (common[word], -len(word), word))].append(position)
+            else:
+                self._by_beginning[_first_word(sentences[position])].append(position)
+        self._words = frozenset(self._by_word)
+        self._beginnings = frozenset(self._by_beginning)
+
+    def pairs(self, lines: Sequence[str]) -> list[tuple[int, int]]:
+        """Return the pairs (position of a line, position of a text that occurs in it), in their order."""
+        return [
+            (at, position)
+            for at, line in enumerate(lines)
+            for position in sorted(self._candidates(line))
+            if self._sentences[position] in line
+        ]
+
+    def _candidates(self, line: str) -> Iterator[int]:
+        for word in self._words.intersection(line.split()):
+            yield from self._by_word[word]
+        for word in self._beginnings.intersection(_BEGINNINGS.findall(line)):
+            yield from self._by_beginning[word]
+
+
+BEGINNING: Final = 4
+"""Characters by which words are distinguished."""
+_BEGINNINGS: Final = re.compile(rf"\b\w{{1,{BEGINNING}}}")
+
+
+def _inner_words(sentence: str) -> tuple[str, ...]:
+    words = sentence.split()
+    return tuple(words[0 if sentence[0].isspace() else 1 : None if sentence[-1].isspace() else -1])
+
+
+def _first_word(sentence: str) -> str:
+    """Return the beginning of the first word of a text.
+
+    Raises:
+        InvalidTemplate: it has no word, or a short one that is cut off.
+    """
+    found = re.search(r"\w+", sentence)
+    if found is None or (len(found[0]) < BEGINNING and found.end() == len(sentence)):
+        raise InvalidTemplate(f"{sentence!r} has no word by which it is found")
+    return found[0][:BEGINNING]
 
 
 def lines_containing(lines: Sequence[str], words: Iterable[str]) -> list[tuple[int, int]]:

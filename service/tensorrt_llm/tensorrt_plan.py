@@ -13,10 +13,10 @@ from service.engine_plans.engine_plan import (
     EnginePlan,
     EngineRefused,
     Unused,
-    loading_refusal,
     not_modelled,
 )
 from service.engine_plans.engine_question import EngineQuestion, constant
+from service.engine_plans.server_plan import NamedServer, plan_server
 from service.memory.budget_types import Estimate
 from service.memory.interval import difference
 from service.tensorrt_llm.first_manager import (
@@ -69,22 +69,7 @@ def plan_tensorrt_llm(question: TensorrtQuestion) -> EnginePlan:
     except UnmodelledBlocks as reason:
         return not_modelled(TENSORRT_LLM, question.version, args.tp_size, command, str(reason))
     server = _Server(question, groups)
-    terms = tuple(server.terms())
-    budget = asked.given_budget() or server.budget(terms)
-    figures, refusal = server.at(budget.bytes)
-    return EnginePlan(
-        TENSORRT_LLM,
-        question.version,
-        args.tp_size,
-        command,
-        budget,
-        terms,
-        figures,
-        server.at(budget.low)[0],
-        server.at(budget.high)[0],
-        loading_refusal(terms) or refusal if figures is None else None,
-        notes=tuple(server.notes()),
-    )
+    return plan_server(NamedServer(TENSORRT_LLM, question.version, args.tp_size, command, server), asked)
 
 
 @dataclass(frozen=True, slots=True)

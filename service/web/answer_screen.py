@@ -6,7 +6,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_types import Candidate, Fix, GpuPlan, Lever, Plan, Refusal, Verdict
 from service.application.text.commands import COMMANDS
 from service.application.text.words import dtype_words, gpus_words, start_words, verdict_words

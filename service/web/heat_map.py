@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, completed_of, service_of

@@ -144,7 +144,13 @@ def judge(row: Mapping[str, Any], configs: Path | None) -> Verdict | None:
 
 
 def untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
-    """Recognize rows of a start with a draft model that their flags do not mention."""
+    """Describe how a row was asked with a draft that its flags do not mention; ``None`` if it was not."""
+    words = untold_layers(row, architecture, rules)
+    return words and f"{words}{_agreement(row, architecture, rules)}"
+
+
+def untold_layers(row: Mapping[str, Any], architecture: ModelArchitecture, rules: EngineRules) -> str | None:
+    """Recognize rows of a start with a draft model that their flags do not mention, by their caches."""
     if "speculative_config" in row["serve"]:
         return None
     built = sum(spec["layers"] for rank in row["expect"].get("layer_specs", ()) for spec in rank)
@@ -157,7 +163,7 @@ def untold_draft(row: Mapping[str, Any], architecture: ModelArchitecture, rules:
         return None
     return (
         f"the row has {built} caches, its config {ours}: it was run with a draft (MTP) layer that its flags "
-        f"do not mention{_agreement(row, architecture, rules)}"
+        "do not mention"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.plan_types import Candidate, Fix, Verdict

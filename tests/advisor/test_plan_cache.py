@@ -153,6 +153,29 @@ def test_starts_of_all_lengths_equal_plain_ones_whatever_length_came_first(model
                 assert _start_of(found) == _start_of(expected), (rules.release, gpu.id, flags)
 
 
+@pytest.mark.parametrize("version", ["0.15.1", "0.32.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (LLAMA, {"enable_chunked_prefill": False, "max_num_batched_tokens": 8192}),
+        (LLAMA, {"mamba_block_size": 4096, "enable_prefix_caching": False}),
+        (LLAMA, {"max_num_seqs": 4}),
+        (QWEN, {"enable_prefix_caching": False}),
+        (QWEN, {"speculative_config": SpeculativeConfig(method="mtp", num_speculative_tokens=2)}),
+    ],
+)
+def test_starts_whose_length_decides_more_than_their_requests_are_their_own(
+    model: str, version: str, given: dict[str, Any]
+) -> None:
+    requested, rules = request(model, version), rules_for(find_release(version))
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    for length in (None, 4096, 100, 1, 8192, 9000):
+        flags = ServeFlags(**given, max_model_len=length)
+        found, expected = (dry_run(requested, flags, rules, GPUS[0], steps) for steps in (cached, plain))
+        assert found == expected, flags
+        assert _start_of(found) == _start_of(expected), flags
+
+
 class RecordingConfig(EngineConfig):
     """A configuration that records which of its fields are read."""
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import socket
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from service.cli.listening import bound
 from service.cli.main import cli
 from service.settings import settings_table
 from tests.bench.load import JSON, Question, measure
@@ -38,19 +41,76 @@ def server() -> Iterator[tuple[int, subprocess.Popen[str]]]:
             process.kill()
 
 
-def test_it_greets_answers_logs_and_stops(server: tuple[int, subprocess.Popen[str]]) -> None:
+def test_it_answers_logs_and_stops(server: tuple[int, subprocess.Popen[str]]) -> None:
     port, process = server
     _ask_for_a_table(port)
     process.send_signal(signal.SIGTERM)
-    greeting, log = process.communicate(timeout=20)
-    _check_greeting(greeting, port)
+    printed, log = process.communicate(timeout=20)
+    assert printed == ""  # a container's two streams are one, and all of it is JSON
     lines = [json.loads(line) for line in log.splitlines()]
+    (start,) = (line for line in lines if line["event"] == "serving")
+    assert start["url"] == f"http://127.0.0.1:{port}"
     # uvicorn shuts down in order and then lets the signal end the process, as a supervisor expects.
     assert "Application shutdown complete." in [line["event"] for line in lines]
     assert process.returncode == -signal.SIGTERM
     (request,) = (line for line in lines if line["event"] == "request")
     assert (request["route"], request["status"], request["request_id"]) == ("/plan", 200, "mine")
     assert "hf_private" not in log
+
+
+def test_connections_are_refused_until_the_service_can_answer() -> None:
+    """So that a proxy gives a request to another replica, in place of waiting for this one to load."""
+    (taken,) = bound("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    with taken, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(typer.Exit):
+        bound("127.0.0.1", other.getsockname()[1])
+
+
+def test_a_port_that_is_taken_while_the_service_loads(tmp_path: Path) -> None:
+    """Two programs may have one port while neither listens; the first that listens gets it."""
+    code = """if True:
+        import sys
+        import service.cli.serve
+        from service.cli.listening import bound
+        from service.cli.main import cli
+        def taken(host, port):
+            ours, others = bound(host, port), bound(host, port)
+            others[0].listen()
+            kept.extend(others)
+            return ours
+        kept = []
+        service.cli.serve.bound = taken
+        cli(["serve", "--port", sys.argv[1]])
+    """
+    port = free_port()
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "DRYSERVE_CACHE": str(tmp_path / "hub")}
+    words = (sys.executable, "-c", code, str(port))
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own
+    assert (done.returncode, f"Port {port} of 127.0.0.1 is taken" in done.stderr) == (6, True)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_person_is_greeted_on_a_terminal(workers: str) -> None:
+    port = free_port()
+    terminal, inside = os.openpty()
+    command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--workers", workers]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(  # noqa: S603 - our own
+        command, env=environment, stdout=inside, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            printed = b""
+            while b"/plan" not in printed:
+                assert select.select([terminal], [], [], 60)[0], printed
+                printed += os.read(terminal, 4096)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+            os.close(terminal)
+            os.close(inside)
+    _check_greeting(printed.decode().replace("\r\n", "\n"), port)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -36,14 +36,17 @@ def served(tmp_path: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
         "DRYSERVE_DATABASE_URL": f"sqlite:///{tmp_path}/probes.db",
     }
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--workers", "2"]
-    with subprocess.Popen(  # noqa: S603 - our own
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
+    log = tmp_path / "log"
+    with (
+        log.open("w") as written,
+        subprocess.Popen(  # noqa: S603 - our own
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=written, text=True
+        ) as process,
+    ):
         try:
             wait_until_ready(port)
             until(lambda: len(children(process.pid)) == 2)
-            assert process.stdout is not None
-            assert str(port) in process.stdout.readline()
+            until(lambda: f'"url": "http://127.0.0.1:{port}"' in log.read_text())
             yield port, process
         finally:
             process.terminate()

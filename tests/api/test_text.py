@@ -165,3 +165,24 @@ def test_a_comparison_says_which_start_and_in_which_units(
     flags = [word for name, value in serve.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     told = CliRunner().invoke(cli, [*line, *flags, "--compare", versions[0], "--compare", versions[1]])
     assert told.stdout.partition("-- h100-sxm-80gb")[2] == text.partition("-- h100-sxm-80gb")[2]
+
+
+def test_a_table_over_http_is_ordered_and_cut_as_on_the_command_line(client: TestClient) -> None:
+    asked = "model=Qwen/Qwen3-32B&gpu=l4,h100,a100-sxm-80gb,b200&tensor_parallel_size=1"
+    table = client.get(f"/plan?{asked}&format=table&sort=name&only=starting&width=80").text
+    line = ["plan", "Qwen/Qwen3-32B", "--gpu", "l4,h100,a100-sxm-80gb,b200", "--tensor-parallel-size", "1"]
+    options = ["--format", "table", "--sort", "name", "--only", "starting"]
+    printed = CliRunner().invoke(cli, [*line, *options], env={"COLUMNS": "80", "HF_HUB_OFFLINE": "1"}).stdout
+
+    assert table == printed
+    assert "l4-24gb" not in table
+    assert max(map(len, table.splitlines())) <= 80
+    gpus = ["l4", "h100", "a100-sxm-80gb", "b200"]
+    body = {"model": "Qwen/Qwen3-32B", "gpus": gpus, "serve": {"tensor_parallel_size": 1}}
+    assert client.post("/plan?format=table&sort=name&only=starting&width=80", json=body).text == table
+
+
+@pytest.mark.parametrize("wrong", ["sort=price", "only=none", "width=10", "sorted=name"])
+def test_a_wrong_way_to_write_a_table_is_refused(client: TestClient, wrong: str) -> None:
+    body = {"model": "Qwen/Qwen3-32B", "gpus": ["h100"]}
+    assert client.post(f"/plan?format=table&{wrong}", json=body).status_code == 422

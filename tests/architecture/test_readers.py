@@ -151,7 +151,13 @@ def test_llama_4_looks_at_chunks_but_on_every_fourth_layer() -> None:
 
 def test_a_wrapper_reads_the_class_that_its_text_part_names() -> None:
     text = {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": None}
-    model = read(architectures=["LlavaForConditionalGeneration"], model_type="llava", text_config=text)
+    pixtral = {"model_type": "pixtral"}
+    model = read(
+        architectures=["LlavaForConditionalGeneration"],
+        model_type="llava",
+        text_config=text,
+        vision_config=pixtral,
+    )
 
     assert model.multimodal
     assert not model.media.towers_known

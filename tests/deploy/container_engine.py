@@ -10,6 +10,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 BASE: Final = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
 """Image that the build starts from; a mirror's or a local one can be named."""
+UNNESTED: Final = ("--isolation", "chroot")
+"""Of buildah and podman: without namespaces of its own, so that a build also works inside of a container."""
 BUILD_SECONDS: Final = 900
 RUN_SECONDS: Final = 120
 
@@ -19,11 +21,6 @@ class ContainerEngine:
     """One engine of this machine."""
 
     name: str
-
-    @property
-    def _options(self) -> tuple[str, ...]:
-        # Without namespaces of its own, so that it also works inside of a container.
-        return ("--isolation", "chroot") if self.name == "buildah" else ()
 
     def has(self, image: str) -> bool:
         """Whether an image is here, or can be fetched."""
@@ -39,8 +36,9 @@ class ContainerEngine:
             AssertionError: the build failed; the message holds the end of what was printed.
         """
         words = ("--tag", tag, "--build-arg", f"PYTHON_IMAGE={BASE}", "--network", "host", str(context))
-        form = ("--format", "docker", "--layers") if self.name == "buildah" else ()
-        done = self._call("build", *self._options, *form, *words)
+        # The form of Docker, which has health checks.
+        form = () if self.name == "docker" else (*UNNESTED, "--format", "docker", "--layers")
+        done = self._call("build", *form, *words)
         printed = done.stdout + done.stderr
         assert done.returncode == 0, printed[-4000:]
         return printed
@@ -48,11 +46,12 @@ class ContainerEngine:
     def run(self, image: str, *command: str) -> str:
         """Run a command in place of the image's own as the image's user, and return what it printed."""
         if self.name != "buildah":
-            closed = ("--rm", "--read-only", "--cap-drop", "ALL", "--entrypoint", command[0])
-            done = self._call("run", *closed, image, *command[1:])
+            closed = ("--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+            alone = ("--network", "none", "--entrypoint", command[0])
+            done = self._call("run", *closed, *alone, image, *command[1:])
         else:
             container = self._call("from", "--pull-never", image).stdout.strip()
-            done = self._call("run", *self._options, "--user", "10001:10001", container, "--", *command)
+            done = self._call("run", *UNNESTED, "--user", "10001:10001", container, "--", *command)
             self._call("rm", container)
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
         return done.stdout

@@ -23,7 +23,11 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
         "autoscaling": {"waitingRequests": 4},
         "hub": {"tokenSecretName": "hub"},
         "imagePullSecrets": [{"name": "registry"}],
-        "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
+        "tokensSecretName": "dryserve-tokens",
+        "networkPolicy": {
+            "from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
+            "monitoringFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        },
     },
 }
 """Values of each rendered file."""

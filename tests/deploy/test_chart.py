@@ -19,7 +19,7 @@ from service import __version__
 from service.api.app import create_app
 from service.bootstrap import build_services
 from service.cli.main import cli
-from service.settings import Settings
+from service.settings import Settings, read_settings
 from tests.deploy.manifests import CASES, CHART, MONITORED, RENDERED, HelmMissing, rendered
 
 OPERATORS_KINDS = {"ServiceMonitor", "PrometheusRule"}
@@ -39,8 +39,13 @@ def documents(name: str) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(text) if each]
 
 
-def of_kind(name: str, kind: str) -> dict[str, Any]:
-    (found,) = (each for each in documents(name) if each["kind"] == kind)
+def of_kind(name: str, kind: str, component: str | None = None) -> dict[str, Any]:
+    (found,) = (
+        each
+        for each in documents(name)
+        if each["kind"] == kind
+        and component in {None, each["metadata"]["labels"].get("app.kubernetes.io/component")}
+    )
     return found
 
 
@@ -136,6 +141,64 @@ def test_commands_exist(name: str) -> None:
         assert all(option in page.output for option in options)
 
 
+def service_container(name: str) -> dict[str, Any]:
+    (container,) = of_kind(name, "Deployment")["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+def environment(name: str) -> dict[str, str | None]:
+    return {each["name"]: each.get("value") for each in service_container(name)["env"]}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_probes_and_metrics_have_a_listener_of_their_own(name: str) -> None:
+    container = service_container(name)
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert (
+        read_settings({"admin_port": environment(name)["DRYSERVE_ADMIN_PORT"]}).admin_port == ports["admin"]
+    )
+    assert ports["admin"] != ports["http"]
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[kind]["httpGet"]["port"] == "admin"
+    public, admin = (of_kind(name, "Service", each)["spec"]["ports"] for each in ("service", "admin"))
+    assert [each["targetPort"] for each in public] == ["http"]
+    assert [(each["name"], each["targetPort"]) for each in admin] == [("admin", "admin")]
+
+
+def test_prometheus_finds_the_listener_and_may_connect_to_it() -> None:
+    monitor = of_kind("complete.yaml", "ServiceMonitor")["spec"]
+    services = [each for each in documents("complete.yaml") if each["kind"] == "Service"]
+    (found,) = (
+        each
+        for each in services
+        if monitor["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items()
+    )
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] in {each["name"] for each in found["spec"]["ports"]}
+    rules = of_kind("complete.yaml", "NetworkPolicy")["spec"]["ingress"]
+    allowed = {port["port"]: rule["from"] for rule in rules for port in rule["ports"]}
+    assert allowed.keys() == {"http", "admin"}
+    assert allowed["http"] != allowed["admin"]
+
+
+def test_tokens_come_from_a_mounted_secret() -> None:
+    """The file lies where the service looks; a whole folder is mounted, so that it follows the Secret."""
+    pod = of_kind("complete.yaml", "Deployment")["spec"]["template"]["spec"]
+    (mount,) = (
+        each for each in service_container("complete.yaml")["volumeMounts"] if each["name"] == "tokens"
+    )
+    (volume,) = (each["secret"] for each in pod["volumes"] if each["name"] == "tokens")
+    (item,) = volume["items"]
+    assert environment("complete.yaml")["DRYSERVE_TOKENS_FILE"] == f"{mount['mountPath']}/{item['path']}"
+    assert mount["readOnly"] is True
+    assert "subPath" not in mount
+    # Readable for the pod's group alone, which is the service's.
+    assert (volume["defaultMode"], pod["securityContext"]["fsGroup"]) == (0o440, 10001)
+    for name in ("single.yaml", "replicated.yaml"):
+        assert "DRYSERVE_TOKENS_FILE" not in environment(name)
+
+
 def test_a_release_upgrades_the_database_first() -> None:
     job = of_kind("replicated.yaml", "Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
@@ -152,7 +215,8 @@ def test_a_release_upgrades_the_database_first() -> None:
 def test_selectors_find_the_services_pods_alone() -> None:
     for name in CASES:
         labels = of_kind(name, "Deployment")["spec"]["template"]["metadata"]["labels"]
-        chosen = of_kind(name, "Service")["spec"]["selector"]
+        chosen = of_kind(name, "Service", "service")["spec"]["selector"]
+        assert of_kind(name, "Service", "admin")["spec"]["selector"] == chosen
         assert chosen.items() <= labels.items()
         others = [each for each in documents(name) if each["kind"] in {"DaemonSet", "Job"}]
         for other in others:

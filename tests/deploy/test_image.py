@@ -197,3 +197,64 @@ def test_the_images_user_owns_its_state_alone(engine: ContainerEngine) -> None:
         "id -u; id -g; stat -c '%u %g %a' /var/lib/dryserve; test ! -w /opt/app && test ! -w /opt/dryserve"
     )
     assert engine.run(TAG, "sh", "-c", script).split("\n")[:3] == ["10001", "10001", "10001 0 770"]
+
+
+PARSED = """
+import marshal, tomllib
+from service import bundled_toml
+parse, parsed = tomllib.loads, []
+def spy(text):
+    table = parse(text)
+    try:
+        marshal.dumps(table)
+        parsed.append(text[:40])
+    except ValueError:
+        pass  # it holds a date, and has no stored form
+    return table
+tomllib.loads = spy
+for each in bundled_toml.bundled_files():
+    bundled_toml.read_toml("service", each.relative_to(bundled_toml.__file__.rpartition("/")[0]).as_posix())
+print(parsed)
+"""
+
+
+@pytest.mark.slow
+def test_the_images_user_reads_what_is_stored_of_the_tables(engine: ContainerEngine) -> None:
+    assert engine.run(TAG, "python", "-c", PARSED).strip() == "[]"
+
+
+SERVED = """
+import json, os, resource, stat, subprocess, time
+def used():
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+def check():
+    before = used()
+    code = subprocess.run(["python", "-E", "-S", "/opt/app/healthcheck.py"]).returncode
+    return code, used() - before
+unhealthy, _ = check()
+server = subprocess.Popen(["dryserve", "serve"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+end = time.monotonic() + 60
+while check()[0] and time.monotonic() < end:
+    time.sleep(0.2)
+healthy = [check() for _ in range(5)]
+subprocess.run(["dryserve", "token", "create", "t", "--scope", "reader"], check=True, capture_output=True)
+server.terminate()
+log, _ = server.communicate(timeout=30)
+state = "/var/lib/dryserve"
+modes = {each: stat.S_IMODE(os.stat(f"{state}/{each}").st_mode) for each in os.listdir(state)}
+print(json.dumps({"unhealthy": unhealthy, "healthy": [code for code, _ in healthy], "log": log.splitlines(),
+                  "seconds": min(seconds for _, seconds in healthy), "modes": modes}))
+"""
+
+
+@pytest.mark.slow
+def test_the_image_serves_and_its_health_check_costs_little(engine: ContainerEngine) -> None:
+    found = json.loads(engine.run(TAG, "python", "-c", SERVED))
+    assert (found["unhealthy"], found["healthy"]) == (1, [0] * 5)
+    # A check that starts all of Python took 0.29 s of processor time.
+    assert found["seconds"] < 0.29 / 4
+    assert found["modes"]
+    assert set(found["modes"].values()) == {0o600}, found["modes"]
+    # Both streams of the container are JSON.
+    assert all(json.loads(line) for line in found["log"])

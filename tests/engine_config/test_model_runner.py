@@ -29,7 +29,7 @@ from tests.memory.recorded import bundled
 def test_the_second_runner_takes_over_as_the_releases_say(release: str, model: str, second: bool) -> None:
     """vLLM's VllmConfig.use_v2_model_runner, release by release."""
     rules = rules_for(Version(release))
-    found = runs_on_v2_model_runner(bundled(model), rules.batches, rules.speculation, None)
+    found = runs_on_v2_model_runner(bundled(model), rules, None)
     assert found is second
 
 

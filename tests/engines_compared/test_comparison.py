@@ -21,10 +21,10 @@ from service.gpus.catalog import find_gpu
 from service.llama_cpp.builds import build_named
 from service.llama_cpp.server_flags import FlashAttention, ServerFlags
 from service.memory.budget_types import Basis
-from service.sglang.releases import release_named
+from service.sglang.releases import RELEASES as SGLANG_RELEASES
 from service.sglang.server_args import SglangArgs
 from service.tensorrt_llm.llm_args import TensorrtArgs
-from service.tensorrt_llm.releases import release_of
+from service.tensorrt_llm.releases import RELEASES as TENSORRT_RELEASES
 from tests.accuracy.oracle import bundled_architecture
 
 BUDGET = int(11.54 * 2**30)
@@ -37,12 +37,12 @@ def llama(**flags: object) -> EngineAsked:
 
 
 def sglang(**args: object) -> EngineAsked:
-    name, rules = release_named(None)
+    name, rules = SGLANG_RELEASES.named(None)
     return SglangAsked(name, rules, SglangArgs(**args))  # type: ignore[arg-type]
 
 
 def tensorrt(**args: object) -> EngineAsked:
-    name, rules = release_of(None)
+    name, rules = TENSORRT_RELEASES.named(None)
     return TensorrtAsked(name, rules, TensorrtArgs(**args))  # type: ignore[arg-type]
 
 
@@ -226,7 +226,7 @@ def test_a_fraction_that_the_weights_fill_is_refused_in_the_words_of_the_release
     release: str, said: str
 ) -> None:
     """Words of the wheels: MemoryPoolConfig in 0.5.10, KVCacheConfigurator in 0.5.20 and 0.5.23."""
-    name, rules = release_named(release)
+    name, rules = SGLANG_RELEASES.named(release)
     engine = SglangAsked(name, rules, SglangArgs(mem_fraction_static=0.3))
     (plan,) = compared(engine, gpu="h100-sxm-80gb", cache_bytes=None).plans
     assert plan.figures is None

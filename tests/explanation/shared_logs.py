@@ -19,7 +19,7 @@ from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services
 from service.bootstrap import build_services
-from service.explanation.explanation_types import Agreement, Explanation
+from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
 from service.hub.cache import HubCache
 from service.hub.hub_client import HubClient
 from service.hub.model_source import ModelSource
@@ -70,7 +70,8 @@ class Scored:
         if ending is None:
             return "silent"
         if not self.log.causes:
-            shown = ending.cause is None and ending.type == (self.log.type or "")
+            by_words = ending.cause is not None and ending.basis is not CauseBasis.ORIGIN
+            shown = not by_words and ending.type == (self.log.type or "")
             return "named" if shown else "wrong cause"
         if ending.cause is None:
             return "shown"

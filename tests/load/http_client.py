@@ -10,6 +10,7 @@ from typing import Any
 
 HOST = "127.0.0.1"
 LARGEST_HEAD = 1 << 16
+OVERLOADED = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Tally:
 
     def add(self, reply: Reply) -> None:
         self.seconds.setdefault(reply.status, []).append(reply.seconds)
+        if reply.status == OVERLOADED and "retry-after" not in reply.headers:
+            self.errors["503 without Retry-After"] += 1
 
     def count(self, status: int) -> int:
         return len(self.seconds.get(status, ()))
@@ -41,6 +44,11 @@ class Tally:
         """Return a percentile of the durations of one status, in seconds; 0 without any."""
         found = sorted(self.seconds.get(status, ()))
         return found[min(len(found) - 1, int(len(found) * percent / 100))] if found else 0.0
+
+    def faults(self) -> int:
+        """Return the number of requests that were neither answered nor refused for overload."""
+        refused = sum(len(of) for status, of in self.seconds.items() if status not in {200, OVERLOADED})
+        return refused + self.errors.total()
 
     def unexpected(self, *statuses: int) -> list[str]:
         """Return what was neither answered 200 nor with one of some statuses."""

@@ -1,21 +1,54 @@
 """Loads that a service must bear, each with the figures that came of it."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import count, cycle
 from typing import Any
 
+from service.application.model_reading import read_model
+from service.architecture.config import InvalidConfig
+from service.architecture.reading import UnknownArchitecture
+from service.hub.errors import NotATextModel
 from service.hub.snapshot import BundledSnapshot
+from tests.load.acceptance import Acceptance, Outcome, at_least, at_most
 from tests.load.http_client import HOST, Connection, Tally, ask_into, request
-from tests.load.served import Served
+from tests.load.served import Served, served
 
 PERIOD_SECONDS = 0.02
 """Time between two requests whose duration is watched."""
 LIGHT = {"model": "Qwen/Qwen3-8B", "gpus": ["h100-sxm-80gb"]}
-MODELS = BundledSnapshot().ids()
+PATIENCE_SECONDS = 20
+"""`DRYSERVE_PLAN_SECONDS` of the services that are asked dear questions."""
+GROWTH_MEBIBYTES = 50 * 10**6 / 2**20
+"""50 MB."""
+RECOVERY_SECONDS = 5
+CHEAP_MILLISECONDS = 200
+"""Within which 99 of 100 cheap questions are answered beside dear ones."""
+REFUSAL_MILLISECONDS = 100
+PEAK_MEBIBYTES = 512
+GAIN_OF_TWO = 1.7
+"""Requests that two processes answer, as a multiple of those of one."""
+CORES_FOR_TWO = 3
+"""Two for the processes that serve, one for the load."""
+
+
+@cache
+def planned_models() -> tuple[str, ...]:
+    """Return the bundled models that are planned; a few are refused, since their class is not modelled."""
+    return tuple(model for model in BundledSnapshot().ids() if _is_planned(model))
+
+
+def _is_planned(model: str) -> bool:
+    fetched = BundledSnapshot().get(model)
+    try:
+        return fetched is not None and bool(read_model(fetched).architecture.layers)
+    except (InvalidConfig, UnknownArchitecture, NotATextModel):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +67,17 @@ class Watched:
             for name, tally in (("/livez", self.livez), ("light plan", self.light))
         ]
         return "; ".join(parts)
+
+    @property
+    def accepted(self) -> list[Acceptance]:
+        """The durations of cheap questions beside their limit."""
+        tallies = (("/livez", self.livez), ("light plan", self.light))
+        slowest = [(name, tally.percentile(200, 99) * 1e3) for name, tally in tallies]
+        faults = self.livez.faults() + self.light.faults()
+        return [
+            *(at_most(f"{name}, p99", value, CHEAP_MILLISECONDS, " ms") for name, value in slowest),
+            at_most("errors of /livez and light plans", faults, 0),
+        ]
 
 
 @asynccontextmanager
@@ -67,17 +111,68 @@ def _others(tally: Tally) -> str:
     return "".join(f", {each}" for each in tally.unexpected(200, 503))
 
 
-async def dear(served: Served, callers: int, body: dict[str, Any], seconds: float) -> str:
+@dataclass(frozen=True, slots=True)
+class Dear:
+    """What came of dear questions."""
+
+    callers: int
+    tally: Tally
+    watched: Watched
+    peak: int
+    """Most bytes of memory that the service ever had."""
+    processor_seconds: float
+
+    @property
+    def line(self) -> str:
+        return (
+            f"{self.callers} callers: {self.tally.count(200)} x 200, {self.tally.count(503)} x 503 (p99 "
+            f"{self.tally.percentile(503, 99) * 1e3:.0f} ms){_others(self.tally)}; {self.watched.line}; peak "
+            f"memory {self.peak >> 20} MiB; processor {self.processor_seconds:.1f} s"
+        )
+
+
+async def catalogs(served: Served, callers: int, seconds: float) -> Outcome:
+    """Ask for whole catalogs: cheap questions are answered meanwhile."""
+    came = await _dear(served, callers, {}, seconds)
+    answered = at_least("catalogs answered", came.tally.count(200), 1)
+    errors = at_most("errors but 503", came.tally.faults(), 0)
+    return Outcome(came.line, [answered, errors, *came.watched.accepted])
+
+
+async def full(served: Served, callers: int, body: dict[str, Any], seconds: float) -> Outcome:
+    """Ask for the largest answers: memory stays bounded."""
+    came = await _dear(served, callers, body, seconds)
+    errors = at_most("errors but 503", came.tally.faults(), 0)
+    return Outcome(came.line, [errors, at_most("peak memory", came.peak / 2**20, PEAK_MEBIBYTES, " MiB")])
+
+
+async def overload(served: Served, callers: int, body: dict[str, Any], seconds: float) -> Outcome:
+    """Ask for far more than can be answered: the rest is refused at once, with a Retry-After."""
+    came = await _dear(served, callers, body, seconds)
+    # Others were accepted, and refused when they had waited for as long as a request may.
+    at_once = [each for each in came.tally.seconds.get(503, ()) if each < PATIENCE_SECONDS / 2]
+    slowest = Tally({503: at_once}).percentile(503, 99) * 1e3
+    return Outcome(
+        came.line,
+        [
+            at_most("errors but 503, and 503 without Retry-After", came.tally.faults(), 0),
+            at_least("requests refused at once with 503", len(at_once), 1),
+            at_most("refused at once, p99", slowest, REFUSAL_MILLISECONDS, " ms"),
+            at_most("peak memory", came.peak / 2**20, PEAK_MEBIBYTES, " MiB"),
+        ],
+    )
+
+
+async def _dear(served: Served, callers: int, body: dict[str, Any], seconds: float) -> Dear:
     """Ask dear questions by many callers at once, and watch what cheap ones take meanwhile."""
-    tally, before, processor = Tally(), served.memory(), served.processor_seconds()
-    end, models = time.perf_counter() + seconds, count()
+    tally, processor = Tally(), served.processor_seconds()
+    models = cycle(planned_models())
+    end = time.perf_counter() + seconds
 
     async def ask() -> None:
         connection = Connection(served.port)
         while time.perf_counter() < end:
-            reply = await ask_into(
-                tally, connection, "/plan", {**body, "model": MODELS[next(models) % len(MODELS)]}
-            )
+            reply = await ask_into(tally, connection, "/plan", {**body, "model": next(models)})
             if reply is None or reply.status == 503:
                 await asyncio.sleep(0.2)
         connection.close()
@@ -85,20 +180,42 @@ async def dear(served: Served, callers: int, body: dict[str, Any], seconds: floa
     await asyncio.gather(*(ask_into(Tally(), Connection(served.port), "/plan", LIGHT) for _ in range(3)))
     async with watching(served.port) as watched:
         await asyncio.gather(*(ask() for _ in range(callers)))
-    return (
-        f"{callers} callers: {tally.count(200)} x 200, {tally.count(503)} x 503 (p99 "
-        f"{tally.percentile(503, 99) * 1e3:.0f} ms){_others(tally)}; "
-        f"{watched.line}; peak memory {served.memory('VmHWM') >> 20} MiB (before {before >> 20}); "
-        f"processor {served.processor_seconds() - processor:.1f} s"
+    return Dear(callers, tally, watched, served.memory("VmHWM"), served.processor_seconds() - processor)
+
+
+async def saturation(served: Served, connections: int, seconds: float) -> Outcome:
+    """Ask light questions over so many connections as fast as they are answered."""
+    before = await _warmed_up(served)
+    tally = await _saturated(served, connections, seconds)
+    ended, livez = time.perf_counter(), Tally()
+    while livez.percentile(200, 100) > 0.05 or not livez.seconds:
+        livez = Tally()
+        await ask_into(livez, Connection(served.port), "/livez")
+    recovery, grown = time.perf_counter() - ended, (served.memory() - before) / 2**20
+    line = (
+        f"{connections} connections: {tally.count(200) / seconds:.0f}/s, p99 "
+        f"{tally.percentile(200, 99) * 1e3:.0f} ms, {tally.count(503)} x 503"
+        f"{_others(tally)}; memory {grown:+.0f} MiB; recovered after {recovery:.2f} s"
+    )
+    return Outcome(
+        line,
+        [
+            at_most("errors but 503", tally.faults(), 0),
+            at_most("growth of memory", grown, round(GROWTH_MEBIBYTES, 1), " MiB"),
+            at_most("until /livez takes 50 ms again", recovery, RECOVERY_SECONDS, " s"),
+        ],
     )
 
 
-async def saturation(served: Served, connections: int, seconds: float) -> str:
-    """Ask light questions over so many connections as fast as they are answered."""
-    tally, lengths = Tally(), count(1024)
+async def _warmed_up(served: Served) -> int:
+    """Ask some questions, and return the memory after them."""
     for _ in range(50):
         await ask_into(Tally(), Connection(served.port), "/plan", LIGHT)
-    before, end = served.memory(), time.perf_counter() + seconds
+    return served.memory()
+
+
+async def _saturated(served: Served, connections: int, seconds: float) -> Tally:
+    tally, lengths, end = Tally(), count(1024), time.perf_counter() + seconds
 
     async def ask() -> None:
         connection = Connection(served.port)
@@ -108,20 +225,23 @@ async def saturation(served: Served, connections: int, seconds: float) -> str:
         connection.close()
 
     await asyncio.gather(*(ask() for _ in range(connections)))
-    ended, livez = time.perf_counter(), Tally()
-    while livez.percentile(200, 100) > 0.05 or not livez.seconds:
-        livez = Tally()
-        await ask_into(livez, Connection(served.port), "/livez")
-    grown = served.memory() - before
-    return (
-        f"{connections} connections: {tally.count(200) / seconds:.0f}/s, p99 "
-        f"{tally.percentile(200, 99) * 1e3:.0f} ms, {tally.count(503)} x 503"
-        f"{_others(tally)}; memory {grown / 2**20:+.0f} MiB; "
-        f"recovered after {time.perf_counter() - ended:.2f} s"
-    )
+    return tally
 
 
-async def idle(served: Served, silent: int, slow: int, seconds: float) -> str:
+async def two_workers(one: Served, connections: int, seconds: float) -> Outcome:
+    """Saturate one process, then two, and compare what they answer."""
+    await _warmed_up(one)
+    of_one = (await _saturated(one, connections, seconds)).count(200)
+    with served("--workers", "2") as two:
+        await _warmed_up(two)
+        of_two = (await _saturated(two, connections, seconds)).count(200)
+    cores, gain = len(os.sched_getaffinity(0)), at_least("times one", of_two / of_one, GAIN_OF_TWO)
+    if cores < CORES_FOR_TWO:
+        gain = replace(gain, is_met=None, what=f"times one; {cores} cores for them and the load")
+    return Outcome(f"{of_one / seconds:.0f}/s by one, {of_two / seconds:.0f}/s by two", [gain])
+
+
+async def idle(served: Served, silent: int, slow: int, seconds: float) -> Outcome:
     """Hold connections that say nothing, and some that send a request byte by byte."""
     opened = [await asyncio.open_connection(HOST, served.port) for _ in range(silent)]
     slowly = [await asyncio.open_connection(HOST, served.port) for _ in range(slow)]
@@ -141,15 +261,16 @@ async def idle(served: Served, silent: int, slow: int, seconds: float) -> str:
     closed = sum(reader.at_eof() for reader, _ in opened + slowly)
     for _, writer in opened + slowly:
         writer.close()
-    return f"{silent} idle and {slow} slow: {watched.line}; {closed} closed by the service"
+    line = f"{silent} idle and {slow} slow: {watched.line}; {closed} closed by the service"
+    return Outcome(line, watched.accepted)
 
 
-async def hung_up(served: Served, callers: int, body: dict[str, Any], patience: float) -> str:
+async def hung_up(served: Served, callers: int, body: dict[str, Any], patience: float) -> Outcome:
     """Let callers ask and hang up, and measure what is calculated for them afterwards."""
     writers = []
-    for number in range(callers):
+    for _, model in zip(range(callers), planned_models(), strict=False):
         _, writer = await asyncio.open_connection(HOST, served.port)
-        writer.write(request("/plan", {**body, "model": MODELS[number % len(MODELS)]}))
+        writer.write(request("/plan", {**body, "model": model}))
         writers.append(writer)
     await asyncio.sleep(patience)
     for writer in writers:
@@ -158,7 +279,9 @@ async def hung_up(served: Served, callers: int, body: dict[str, Any], patience: 
     left, processor, light = time.perf_counter(), served.processor_seconds(), Tally()
     await ask_into(light, Connection(served.port), "/plan", {**LIGHT, "serve": {"max_model_len": 1000}})
     await asyncio.sleep(3 - (time.perf_counter() - left))
-    return (
-        f"{callers} callers who left after {patience} s: {served.processor_seconds() - processor:.2f} s of "
-        f"processor time in the 3 s after; a light plan {light.percentile(200, 100) * 1e3:.0f} ms"
+    seconds, wait = served.processor_seconds() - processor, light.percentile(200, 100)
+    line = (
+        f"{callers} callers who left after {patience} s: {seconds:.2f} s of processor time in the 3 s after; "
+        f"a light plan {wait * 1e3:.0f} ms"
     )
+    return Outcome(line, [at_most("a light plan after they left", wait * 1e3, CHEAP_MILLISECONDS, " ms")])

@@ -42,8 +42,6 @@ NOT_FORESEEN: Final[Mapping[str, str]] = {
     "ct_fp8_chstatic": "static activations beside channels of experts",
     "ct_w3": "the kernels of 3 bits are a package of their own (humming)",
     "ct_w4a16_act": "a width that groups do not divide, in the order of activations",
-    "ct_w4a16_ch": "a width of 96 with scales for whole rows",
-    "ct_w8a16_ch": "a width of 96 with scales for whole rows",
     "ct_w4a4int": "activations of four bits",
     "ct_w4a8int": "integer activations",
     "ct_w4a8int_ch": "integer activations",

@@ -18,6 +18,33 @@ from tests.accuracy.oracle import bundled_architecture
 DEEPSEEK_V4 = "nvidia/DeepSeek-V4-Pro-NVFP4"
 """A shared expert of 3072; blocks of 128 x 128."""
 BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+COMPRESSED_BLOCKS = {
+    "quant_method": "compressed-tensors",
+    "format": "float-quantized",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {
+                "num_bits": 8,
+                "type": "float",
+                "strategy": "block",
+                "block_structure": [128, 128],
+                "symmetric": True,
+                "dynamic": False,
+            },
+            "input_activations": {
+                "num_bits": 8,
+                "type": "float",
+                "strategy": "group",
+                "group_size": 128,
+                "symmetric": True,
+                "dynamic": True,
+            },
+        }
+    },
+}
+CUT = "is not divisible by weight quantization block_n = 128."
 QWEN_MOE = {
     "architectures": ["Qwen2MoeForCausalLM"],
     "model_type": "qwen2_moe",
@@ -91,6 +118,50 @@ def test_fused_projections_cut_inside_a_block_are_refused_as_a_release_does() ->
 
     assert "Weight output_partition_size = 64" in (refusal(QWEN_MOE, "0.13.0", cut) or "")
     assert "Weight input_size_per_partition = 64" in (refusal(QWEN_MOE, "0.14.0", cut) or "")
+
+
+def test_a_later_layer_is_looked_at_though_an_earlier_one_has_its_names() -> None:
+    """A dense layer of 8192 is cut into eight parts of 1024; a shared expert of 512 into parts of 64."""
+    sparse = QWEN_MOE | {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "model_type": "deepseek_v3",
+        "n_routed_experts": 256,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "n_group": 8,
+        "topk_group": 4,
+        "q_lora_rank": 1536,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+    }
+    split = Parallelism(tensor_parallel_size=8, enable_expert_parallel=True)
+
+    assert "Weight input_size_per_partition = 64" in (refusal(sparse, "0.22.0", split) or "")
+    assert refusal(sparse | {"n_shared_experts": None}, "0.22.0", split) is None
+
+
+@pytest.mark.parametrize(("ranks", "width"), [(4, None), (8, 64)])
+def test_heads_cut_inside_a_block_of_compressed_tensors_are_refused(ranks: int, width: int | None) -> None:
+    """Eight key heads of 64 over four ranks are 128 outputs each, over eight 64, half a block."""
+    document = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "num_hidden_layers": 2,
+        "vocab_size": 32000,
+        "torch_dtype": "bfloat16",
+        "quantization_config": COMPRESSED_BLOCKS,
+    }
+    found = refusal(document, "0.33.0", Parallelism(tensor_parallel_size=ranks))
+
+    assert found == (width and f"Weight output_partition_size = {width} {CUT}")
 
 
 def _deepseek(release: str, ranks: int) -> str | None:

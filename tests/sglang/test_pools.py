@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from service.engine_plans.engine_plan import EngineRefused
+from service.engine_plans.engine_releases import UnknownEngineRelease
 from service.sglang.pool_bytes import PoolBytes, pool_bytes
 from service.sglang.pools import PoolQuestion, TokenPools, pools_in
-from service.sglang.releases import UnknownSglangRelease, release_named
+from service.sglang.releases import RELEASES
 from service.sglang.server_args import SglangArgs
 from tests.accuracy.oracle import bundled_architecture
 
@@ -51,7 +52,7 @@ def question(row: dict[str, Any], *, capped: bool) -> PoolQuestion:
         disable_radix_cache=capped,
         disable_overlap_schedule=not asked["overlap"],
     )
-    return PoolQuestion(sizes, args, release_named(release)[1], asked["page"], asked["chunk"])
+    return PoolQuestion(sizes, args, RELEASES.named(release)[1], asked["page"], asked["chunk"])
 
 
 def answer(row: dict[str, Any], *, capped: bool) -> list[int | None] | str:
@@ -80,7 +81,7 @@ def gemma4(
     release: str = "0.5.23",
     **flags: Any,  # noqa: ANN401
 ) -> TokenPools:
-    args, rules = SglangArgs(tp_size=2, **flags), release_named(release)[1]
+    args, rules = SglangArgs(tp_size=2, **flags), RELEASES.named(release)[1]
     return pools_in(PoolQuestion(pool_bytes(GEMMA4, args, rules), args, rules, 1, chunk), budget)
 
 
@@ -104,13 +105,13 @@ def test_gemma_4_31b_on_two_gpus(flags: dict[str, Any], full: int, windows: int 
 
 def test_bytes_of_gemma_4_31b() -> None:
     """On two ranks: 10 layers of 2 x 1024 elements and 50 of 8 x 512, 2 bytes each."""
-    sizes = pool_bytes(GEMMA4, SglangArgs(tp_size=2), release_named(None)[1])
+    sizes = pool_bytes(GEMMA4, SglangArgs(tp_size=2), RELEASES.named(None)[1])
     assert (sizes.full, sizes.windows, sizes.window) == (40_960, 409_600, 1024)
     assert sizes.whole == 450_560
 
 
 def test_gemma_3_has_one_pool() -> None:
-    sizes = pool_bytes(bundled_architecture("google/gemma-3-27b-it"), SglangArgs(), release_named(None)[1])
+    sizes = pool_bytes(bundled_architecture("google/gemma-3-27b-it"), SglangArgs(), RELEASES.named(None)[1])
     assert (sizes.windows, sizes.full) == (0, 62 * 16 * 2 * 128 * 2)
 
 
@@ -121,27 +122,27 @@ def test_before_0_5_11_gemma_4_has_one_pool() -> None:
 def test_shared_layers_are_allocated() -> None:
     """Gemma 4 E4B: 7 full layers of 2 x 1024 elements and 35 of 2 x 512, shared or not."""
     model = bundled_architecture("google/gemma-4-E4B-it")
-    sizes = pool_bytes(model, SglangArgs(), release_named(None)[1])
+    sizes = pool_bytes(model, SglangArgs(), RELEASES.named(None)[1])
     assert (sizes.full_layers, sizes.window_layers) == (7, 35)
     assert (sizes.full, sizes.windows) == (7 * 2 * 1024 * 2, 35 * 2 * 512 * 2)
 
 
 def test_every_rank_has_a_copy_of_mla() -> None:
-    model, rules = bundled_architecture("deepseek-ai/DeepSeek-V3"), release_named(None)[1]
+    model, rules = bundled_architecture("deepseek-ai/DeepSeek-V3"), RELEASES.named(None)[1]
     sizes = {pool_bytes(model, SglangArgs(tp_size=ranks), rules).full for ranks in (1, 2, 8)}
     assert sizes == {576 * 61 * 2}
 
 
 def test_sparse_attention_in_8_bits_stores_scales_and_index_keys() -> None:
     """512 elements with 4 scales, 64 elements of 2 bytes, and an index key of 128 with 1 scale."""
-    model, rules = bundled_architecture("deepseek-ai/DeepSeek-V3.2"), release_named(None)[1]
+    model, rules = bundled_architecture("deepseek-ai/DeepSeek-V3.2"), RELEASES.named(None)[1]
     args = SglangArgs(kv_cache_dtype="fp8_e4m3")
     assert pool_bytes(model, args, rules).full == (512 + 16 + 128 + 128 + 4) * 61
 
 
 def test_states_take_nine_nineteenths() -> None:
     """Qwen3-Next: 36 layers of 3 x 8192 elements in 2 bytes and 32 x 128 x 128 in 4."""
-    model, rules = bundled_architecture("Qwen/Qwen3-Next-80B-A3B-Instruct"), release_named(None)[1]
+    model, rules = bundled_architecture("Qwen/Qwen3-Next-80B-A3B-Instruct"), RELEASES.named(None)[1]
     sizes = pool_bytes(model, SglangArgs(), rules)
     slot = 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4)
     assert (sizes.states, sizes.full) == (slot, 12 * 2 * 2 * 256 * 2)
@@ -162,5 +163,5 @@ def test_too_little_memory() -> None:
 
 @pytest.mark.parametrize("name", ["0.4.8", "latest", "b7000"])
 def test_releases_that_are_not_modelled(name: str) -> None:
-    with pytest.raises(UnknownSglangRelease, match="is no release of SGLang"):
-        release_named(name)
+    with pytest.raises(UnknownEngineRelease, match="is no release of SGLang"):
+        RELEASES.named(name)

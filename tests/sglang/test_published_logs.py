@@ -10,7 +10,7 @@ import pytest
 from service.sglang.log_lines import log_lines
 from service.sglang.pool_bytes import PoolBytes, pool_bytes
 from service.sglang.pools import PoolQuestion, TokenPools
-from service.sglang.releases import release_named
+from service.sglang.releases import RELEASES
 from service.sglang.server_args import SglangArgs
 from tests.accuracy.oracle import bundled_architecture
 
@@ -41,12 +41,12 @@ def shape(keys: int, values: int, window_keys: int = 0, window_values: int = 0) 
 
 
 def lines(sizes: PoolBytes, pools: TokenPools, page: int = 1) -> tuple[str, ...]:
-    return log_lines(PoolQuestion(sizes, SglangArgs(), release_named(None)[1], page, 8192), pools)
+    return log_lines(PoolQuestion(sizes, SglangArgs(), RELEASES.named(None)[1], page, 8192), pools)
 
 
 def test_a_pool_of_equal_layers() -> None:
     figures = printed("sglang/pull/18263")
-    rules = release_named("0.5.1")[1]
+    rules = RELEASES.named("0.5.1")[1]
     sizes = pool_bytes(bundled_architecture("Qwen/Qwen3-30B-A3B-Instruct-2507"), SglangArgs(), rules)
     assert lines(sizes, TokenPools(figures["tokens"], None, None)) == (
         (
@@ -79,7 +79,7 @@ def test_two_pools_of_mimo_v2_flash() -> None:
 def test_a_quantized_pool_with_states_beside_it() -> None:
     """Qwen3.x 27B on 2 ranks: 16 layers of 2 heads of 256 elements, one byte each."""
     figures = printed("club-3090/issues/1261")
-    model, rules = bundled_architecture("Qwen/Qwen3.5-27B"), release_named(None)[1]
+    model, rules = bundled_architecture("Qwen/Qwen3.5-27B"), RELEASES.named(None)[1]
     sizes = pool_bytes(model, SglangArgs(tp_size=2, kv_cache_dtype="fp8_e4m3"), rules)
     found = lines(sizes, TokenPools(figures["tokens"], None, 1))
     assert found[-1].endswith(f"K size: {figures['k_gb']:.2f} GB, V size: {figures['v_gb']:.2f} GB")
@@ -87,14 +87,14 @@ def test_a_quantized_pool_with_states_beside_it() -> None:
 
 def test_the_reserve_of_multimodal_models() -> None:
     figures = printed("sglang/issues/40558")
-    assert round(release_named("0.5.20")[1].multimodal_mib / 1024, 2) == figures["mm_reserve_gb"]
-    assert release_named("0.5.10")[1].multimodal_mib == 0
+    assert round(RELEASES.named("0.5.20")[1].multimodal_mib / 1024, 2) == figures["mm_reserve_gb"]
+    assert RELEASES.named("0.5.10")[1].multimodal_mib == 0
 
 
 @pytest.mark.parametrize("page", [1, 64])
 def test_a_pool_of_mla_has_one_size(page: int) -> None:
     """DeepSeek R1: 61 layers of 576 elements, 70,272 bytes for each of 59,868 tokens and a page."""
-    sizes = pool_bytes(bundled_architecture("deepseek-ai/DeepSeek-V3"), SglangArgs(), release_named(None)[1])
+    sizes = pool_bytes(bundled_architecture("deepseek-ai/DeepSeek-V3"), SglangArgs(), RELEASES.named(None)[1])
     size = (59_868 + page) * 70_272 / 2**30
     assert lines(sizes, TokenPools(59_868, None, None), page) == (
         f"KV Cache is allocated. #tokens: 59868, KV size: {size:.2f} GB",

@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,31 +29,66 @@ def binaries() -> Path | None:
     return next((path.parent for path in packaged), Path(found).parent if found else None)
 
 
-@contextmanager
-def running_postgresql(programs: Path) -> Iterator[str]:
-    """Start a server on loopback with a folder of its own; yield its address without a database."""
-    with tempfile.TemporaryDirectory(prefix="pg") as folder:
-        identity = _unprivileged(Path(folder))
-        data, port = Path(folder, "data"), free_port()
-        initdb = (programs / "initdb", "-D", data, "-U", "test", "-A", "trust", "-E", "UTF8", "-N")
-        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **identity)  # noqa: S603 - our own
+class PostgresServer:
+    """A server on loopback with a folder of its own, which can be stopped and started again."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder, self._data = programs, folder, folder / "data"
+        self._identity = _unprivileged(folder)
+        self._port = free_port()
+        initdb = (programs / "initdb", "-D", self._data, "-U", "test", "-A", "trust", "-E", "UTF8", "-N")
+        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **self._identity)  # noqa: S603 - our own
+        self._running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's address without a database."""
+        return f"postgresql://test@127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start to serve, and wait until connections are accepted."""
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
-        with (
-            Path(folder, "log").open("wb") as log,
-            subprocess.Popen(  # noqa: S603 - our own
-                (programs / "postgres", "-D", data, "-p", str(port), *options),
-                stderr=log,
-                stdout=log,
-                **identity,
-            ) as server,
-        ):
-            try:
-                _wait(programs, port)
-                yield f"postgresql://test@127.0.0.1:{port}"
-            finally:
-                # Fast: it waits for no connection that a failed test left open.
-                server.send_signal(signal.SIGINT)
+        command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self._port), *options]
+        with (self._folder / "log").open("ab") as log:
+            self._running = subprocess.Popen(command, stderr=log, stdout=log, **self._identity)  # noqa: S603 - our own
+        _wait(self._programs, self._port)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop to serve; by default all connections are ended, and SIGQUIT is a crash.
+
+        It waits for no connection that a failed test left open.
+        """
+        if self._running is not None:
+            self._running.send_signal(how)
+            self._running.wait(PATIENCE_SECONDS)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to each of the server's processes, such as SIGSTOP for a disk that hangs."""
+        assert self._running is not None
+        children = Path(f"/proc/{self._running.pid}/task/{self._running.pid}/children").read_text().split()
+        for each in (self._running.pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(each, number)
+
+
+@contextmanager
+def postgres_server(programs: Path) -> Iterator[PostgresServer]:
+    """Start a server; stop it at the end."""
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = PostgresServer(programs, Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def running_postgresql(programs: Path) -> Iterator[str]:
+    """Start a server; yield its address without a database."""
+    with postgres_server(programs) as server:
+        yield server.url
 
 
 def new_database(server: str) -> str:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine_plans.engine_plan import EngineRefused
+from service.engine_plans.engine_releases import UnknownEngineRelease
 from service.tensorrt_llm.first_manager import (
     Beams,
     BlockPool,
@@ -23,7 +24,7 @@ from service.tensorrt_llm.first_manager import (
     window_shares,
 )
 from service.tensorrt_llm.llm_args import TensorrtArgs
-from service.tensorrt_llm.releases import UnknownTensorrtRelease, release_of
+from service.tensorrt_llm.releases import RELEASES
 from service.tensorrt_llm.second_manager import (
     grain_bytes,
     live_pages,
@@ -211,10 +212,10 @@ def test_pages_fit_the_quota_and_no_window_starves(quota: int, full: int, window
 
 @pytest.mark.parametrize("name", ["0.4.0", "latest"])
 def test_releases_that_are_not_modelled(name: str) -> None:
-    with pytest.raises(UnknownTensorrtRelease, match="is no release of TensorRT-LLM"):
-        release_of(name)
+    with pytest.raises(UnknownEngineRelease, match="is no release of TensorRT-LLM"):
+        RELEASES.named(name)
 
 
 def test_blocks_of_older_releases() -> None:
-    assert release_of("0.12.0")[1].tokens_per_block == 64
-    assert release_of("1.3.0rc27")[1].tokens_per_block == 32
+    assert RELEASES.named("0.12.0")[1].tokens_per_block == 64
+    assert RELEASES.named("1.3.0rc27")[1].tokens_per_block == 32

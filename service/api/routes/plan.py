@@ -41,10 +41,9 @@ from service.application.schemas.parts import Parts
 from service.application.schemas.plan import PlanAnswer
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.plan_format import Format
-from service.application.schemas.plan_query import PlanQuery
+from service.application.schemas.plan_query import PlanQuery, WrittenForm
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
-from service.application.text.layout import TextOptions
 from service.application.text.plan_text import plan_text
 
 
@@ -59,7 +58,7 @@ class PlanRoute(AnsweredBefore):
         state = request.app.state
         form = body.format or negotiated_format(request.headers.get("accept", ""))
         run = state.lanes.of(request)
-        return await _answer(body, request, state.services, state.metrics, run, form)
+        return await _answer(body, request, state.services, state.metrics, run, form, WrittenForm())
 
 
 def _body_alone(request: Request, content: bytes) -> PlanBody | None:
@@ -90,11 +89,6 @@ ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 
-QueryFormat = Annotated[
-    Format | None,
-    Query(description="How to write the answer; left out: as `format` in the body or the Accept header says"),
-]
-
 
 @router.post("/plan", response_model=AnyAnswer, responses=ANSWER, summary="Dry-run the engine")
 async def create_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
@@ -103,17 +97,17 @@ async def create_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     services: CallersParts,
     metrics: Counts,
     run: RunnerOf,
-    format: QueryFormat = None,  # noqa: A002 - the parameter's own name
+    written: Annotated[WrittenForm, Query()],
     accept: Accept = "",
 ) -> Response:
     """Say what an engine would do with a model on each GPU type. Nothing is started or changed.
 
     The engine is vLLM unless `engine.name` says another; `engines` asks several, side by side.
     """
-    form = format or body.format or negotiated_format(accept)
+    form = written.format or body.format or negotiated_format(accept)
     if not isinstance(body, PlanBody):
         return await _answer_engines(body, services, run, form)
-    return await _answer(body, asked, services, metrics, run, form)
+    return await _answer(body, asked, services, metrics, run, form, written)
 
 
 @router.get(
@@ -135,7 +129,7 @@ async def get_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     form = query.format or negotiated_format(accept)
     if not isinstance(body, PlanBody):
         return await _answer_engines(body, services, run, form)
-    return await _answer(body, asked, services, metrics, run, form)
+    return await _answer(body, asked, services, metrics, run, form, query)
 
 
 async def _answer_engines(body: EngineBody, services: Services, run: Runner, form: Format) -> Response:
@@ -151,7 +145,13 @@ async def _answer_engines(body: EngineBody, services: Services, run: Runner, for
 
 
 async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
-    body: PlanBody, asked: Request, services: Services, metrics: Metrics, run: Runner, form: Format
+    body: PlanBody,
+    asked: Request,
+    services: Services,
+    metrics: Metrics,
+    run: Runner,
+    form: Format,
+    written: WrittenForm,
 ) -> Response:
     step = asked.app.state.tracing.step
     with step("resolve"):
@@ -164,7 +164,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 - what both routes have
         verdicts = Counter(candidate.verdict for gpu in plan.plans for candidate in gpu.candidates)
         with step("write"):
             if form != "json":
-                options = TextOptions(curve="curve" in body.include)
+                options = written.options(curve="curve" in body.include)
                 return text_response(plan_text(plan, form, options)), verdicts
             return Response(written_plan(plan, Parts.of(body.include)), media_type=JSON), verdicts
 

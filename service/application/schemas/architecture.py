@@ -24,6 +24,8 @@ from service.kv_cache.recurrent_states import state_shape
 Part = TypeVar("Part", bound=Hashable)
 
 
+NO_DIMENSIONS: Final = ("shares_cache_of", "encodes", "gates_by_release")
+"""Fields of layers that say what they do, which their kind tells, or how a release builds them."""
 ARCHITECTURES: Final = 64
 """Architectures whose JSON is stored."""
 
@@ -167,7 +169,7 @@ class ExplainedArchitecture(ArchitectureAnswer):
 def _summary(model: ModelArchitecture) -> dict[str, Any]:
     quantization = model.quantization
     return {
-        "class_name": model.class_name,
+        "class_name": model.named_class or model.class_name,
         "model_type": model.model_type,
         "dtype": model.dtype,
         "hidden_size": model.hidden_size,
@@ -225,6 +227,8 @@ def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
         return _name(mixer), mixer
     if mixer.cross:
         return "cross_attention", mixer
+    if mixer.encodes:
+        return "encoder_attention" if mixer.sliding_window is None else "encoder_sliding_window", mixer
     window = "full_attention" if mixer.sliding_window is None else "sliding_window"
     if mixer.shares_cache_of is None:
         return window, mixer
@@ -254,7 +258,8 @@ def _with_weights(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _dimensions(part: Mixer | FeedForward) -> dict[str, Any]:
     dimensions = _with_weights(asdict(part))
-    dimensions.pop("shares_cache_of", None)
+    for name in NO_DIMENSIONS:
+        dimensions.pop(name, None)
     if isinstance(part, MultiHeadLatentAttention):
         dimensions["head_size"] = part.head_size
     return dimensions

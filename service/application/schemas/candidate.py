@@ -39,7 +39,12 @@ class CurvePointAnswer(Output):
 
 
 def _starts(candidate: Candidate) -> bool:
-    return candidate.kv_cache is not None
+    runs = candidate.caches_nothing and candidate.verdict is not Verdict.REFUSED
+    return candidate.kv_cache is not None or runs
+
+
+def _caches_nothing(candidate: Candidate) -> bool | None:
+    return candidate.caches_nothing or None
 
 
 def _replicas(candidate: Candidate) -> int | None:
@@ -76,8 +81,12 @@ class CandidateAnswer(Output):
 
     verdict: Verdict = Field(description="Whether the engine starts, and whether that is certain")
     starts: Annotated[bool, From(_starts)] = Field(
-        description="Whether the engine gets a cache, by the middle of every interval; `verdict` says how "
-        "certain that is"
+        description="Whether the engine gets a cache, by the middle of every interval, or needs none; "
+        "`verdict` says how certain that is"
+    )
+    caches_nothing: Annotated[bool | SkipJsonSchema[None], From(_caches_nothing)] = optional(
+        "True: the model is an encoder, for which the engine sets up no KV cache, so that "
+        "`max_num_batched_tokens` and `max_num_seqs` alone limit requests. Left out for models with a cache"
     )
     gpus: int = Field(description="GPUs of one replica: tensor x pipeline x data parallel ranks")
     replicas: Annotated[
@@ -127,7 +136,7 @@ class CandidateAnswer(Output):
         description="Memory of one rank, term by term; null where the start fails before it is known"
     )
     kv_cache: KvCacheAnswer | None = Field(
-        description="The cache that the engine makes of its memory; null where it gets none"
+        description="The cache that the engine makes of its memory; null where it gets or needs none"
     )
     admission: AdmissionAnswer | None = Field(
         description="How many requests of the workload run at once; null without a workload or without a "

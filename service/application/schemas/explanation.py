@@ -212,6 +212,10 @@ class EndingAnswer(Output):
         description="Which of several starts in the log failed, counted from 1; null where it holds one"
     )
     earlier: bool = Field(description="Whether a later start in the same log came up")
+    part: str = Field(
+        description="The part of the engine or of a library that raised it; empty where its traceback is not "
+        "in the log or was not needed"
+    )
     fixes: list[FixAnswer] = Field(
         description="Changes that get past the failure, each planned, with the logged memory where that is "
         "known; empty where none was found"

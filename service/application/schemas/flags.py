@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from service.application.schemas.base import Input
 from service.application.schemas.flag_types import (
@@ -31,8 +31,11 @@ from service.engines.flag_values import read_count, read_length
 class FlagsInput(Input):
     """Flags of `vllm serve` that hold one value or a list, by its own names.
 
-    One left out (or null) takes the release's own default.
+    One left out (or null) takes the release's own default. Validators are built at the first use: most of the
+    classes made from this one are used only inside of another, or not at all by a command.
     """
+
+    model_config = ConfigDict(defer_build=True)
 
     tensor_parallel_size: Ranks | None = Field(
         default=None, description="Ranks (GPUs) that share every layer; left out: 1, 2, 4 and 8 are tried"
@@ -44,6 +47,16 @@ class FlagsInput(Input):
     )
     enable_expert_parallel: bool | None = Field(
         default=None, description="Expert parallelism: each GPU holds whole experts"
+    )
+    runner: Name | None = Field(
+        default=None,
+        description="`generate` for a model that writes text, `pooling` for one that returns vectors or "
+        "scores; null: as the model's class and files say",
+    )
+    convert: Name | None = Field(
+        default=None,
+        description="What the pooling runner makes of a class that generates text: `embed` (vectors) or "
+        "`classify` (scores); null: as the name of the class says, else `embed`",
     )
     dtype: Name | None = Field(default=None, description="Dtype of weights and activations")
     quantization: Name | None = Field(default=None, description="Method of quantized weights")

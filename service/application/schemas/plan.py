@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.advice import Step
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_types import Candidate, GpuPlan, Verdict
 from service.application.schemas.base import Output, optional
 from service.application.schemas.candidate import CandidateAnswer, LeverAnswer

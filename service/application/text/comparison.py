@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of
@@ -87,7 +87,9 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
         "$/M tokens": "" if workload is None else _cost(best),
         "tokens": "-" if best.all_tokens is None else f"{best.all_tokens:,}",
         "concurrency": "-" if best.all_requests is None else f"{best.all_requests:.2f}x",
-        "KV GiB": gib_text(best.memory.available_kv.bytes) if best.memory else "-",
+        "KV GiB": gib_text(best.memory.available_kv.bytes)
+        if best.memory and not best.caches_nothing
+        else "-",
         "why": why(best),
     }
 
@@ -120,6 +122,8 @@ def _each_size(candidate: Candidate) -> tuple[str, str, str]:
 
 def _served(candidate: Candidate, workload: Workload) -> str:
     admission, wanted = candidate.admission, workload.concurrent_requests
+    if candidate.caches_nothing and service_of(candidate, workload) is Service.WHOLE:
+        return f"all {wanted:,}"
     if admission is None:
         return "-"
     match service_of(candidate, workload):

@@ -36,7 +36,7 @@ def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
     if best.waste is not None:
         yield from _waste_lines(best.waste, width)
     if best.memory is not None:
-        yield from memory_lines(best.memory)
+        yield from memory_lines(best.memory, caches=not best.caches_nothing)
 
 
 def cache_lines(cache: KvCache, width: int) -> Iterator[str]:
@@ -57,8 +57,15 @@ def _group_words(group: CacheGroup, times: int) -> str:
     )
 
 
-def memory_lines(memory: MemoryBudget) -> Iterator[str]:
-    """Yield the memory of one rank, term by term, in GiB."""
+def memory_lines(memory: MemoryBudget, *, caches: bool = True) -> Iterator[str]:
+    """Yield the memory of one rank, term by term, in GiB; without those of a cache where there is none."""
+    encoder = (
+        ("total", memory.total),
+        ("weights", memory.weights),
+        ("activation of one batch", memory.activation),
+        ("non-torch", memory.non_torch),
+        ("CUDA graphs", memory.captured_graphs),
+    )
     terms = (
         ("total", memory.total),
         ("budget (total x utilization)", memory.requested),
@@ -70,7 +77,8 @@ def memory_lines(memory: MemoryBudget) -> Iterator[str]:
         ("CUDA graphs, after the cache", memory.captured_graphs),
     )
     yield "  memory of one rank in GiB:"
-    yield from (f"    {name:<28}{_estimate_words(estimate)}" for name, estimate in terms)
+    shown = terms if caches else encoder
+    yield from (f"    {name:<28}{_estimate_words(estimate)}" for name, estimate in shown)
 
 
 def _estimate_words(estimate: Estimate) -> str:

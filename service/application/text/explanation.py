@@ -26,6 +26,7 @@ MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
+NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
     Agreement.WITHIN: "~",
@@ -159,8 +160,10 @@ def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
 def _ending(ending: Diagnosis) -> Iterator[str]:
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
+    if ending.part:
+        yield f"  Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
     if ending.means:
-        yield f"Why: {ending.means}"
+        yield f"{'Why' if ending.cause else 'In general'}: {ending.means}"
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-from service.advisor.fixes import nearest_refused
+from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
 from service.advisor.speed_words import number
+from service.advisor.steps_of_advice import length_of
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
@@ -142,7 +143,7 @@ def _not_recommended(plan: GpuPlan, width: int) -> Iterator[str]:
     if near.kv_cache is not None:
         yield from cache_lines(near.kv_cache, width)
     if near.memory is not None:
-        yield from memory_lines(near.memory)
+        yield from memory_lines(near.memory, caches=not near.caches_nothing)
 
 
 def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
@@ -246,13 +247,13 @@ def _row(alike: Sequence[Candidate]) -> dict[str, str]:
         "DP": str(candidate.data_parallel_size),
         "EP": "yes" if candidate.enable_expert_parallel else "",
         "verdict": verdict_words(candidate.verdict),
-        "context": f"{cache.max_model_len:,}" if cache else "-",
+        "context": f"{length_of(candidate):,}" if cache or candidate.caches_nothing else "-",
         "tokens": "-" if candidate.all_tokens is None else f"{candidate.all_tokens:,}",
         "concurrency": "-" if candidate.all_requests is None else f"{candidate.all_requests:.2f}x",
         "tok/s": "" if speed is None else f"~{number(speed.output_tokens_per_second.middle)}",
         "ms/token": "" if speed is None else f"~{number(speed.tpot_ms.middle)}",
-        "block": str(candidate.block_size or "-"),
-        "KV GiB": gib_text(memory.available_kv.bytes) if memory else "-",
+        "block": "-" if candidate.caches_nothing else str(candidate.block_size or "-"),
+        "KV GiB": gib_text(memory.available_kv.bytes) if memory and not candidate.caches_nothing else "-",
     }
 
 

@@ -37,6 +37,8 @@ def gpus_words(candidate: Candidate) -> str:
 
 def dtype_words(candidate: Candidate) -> str:
     """Return the cache dtype, with what it stands for where it names no type itself."""
+    if candidate.caches_nothing:
+        return "no KV cache"
     dtype, resolved = candidate.kv_cache_dtype, candidate.resolved_kv_cache_dtype
     return dtype if resolved in {None, dtype} else f"{dtype} ({resolved})"
 

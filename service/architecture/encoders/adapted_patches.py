@@ -27,6 +27,14 @@ COSMOS_VISION: Final[Mapping[str, Any]] = {
 """transformers 5.19, Cosmos3EdgeVisionConfig."""
 
 
+LLAMA4_VISION: Final[Mapping[str, Any]] = {
+    "hidden_size": 768,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 34,
+}
+"""transformers 5.16, Llama4VisionConfig."""
+
+
 def muse_glimmer(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Muse Glimmer (vLLM 0.32.0, MuseGlimmerVisionEncoder and MuseGlimmerVisionAdapter)."""
     vision = config.section("vision_config")
@@ -230,9 +238,8 @@ def pixtral(config: Config) -> tuple[Tower, ...]:
 
 def llama4(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
-    vision = config.section("vision_config")
-    if vision is None:
-        return ()
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    vision = Config({**LLAMA4_VISION, **specified.fields}, specified.pointer)
     hidden = (config.section("text_config") or config).integer("hidden_size")
     width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     size = vision.integer("patch_size", default=14)

@@ -31,6 +31,95 @@ def whisper(config: Config) -> tuple[Tower, ...]:
     )
 
 
+def qwen2_audio(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Qwen2-Audio, which every rank has in full (vLLM 0.33.0, Qwen2AudioEncoder)."""
+    audio = config.section("audio_config") or Config({}, config.at("audio_config"))
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
+    hidden = _text_width(config)
+    return (_whole_encoder(audio, width, inner, depth, _positions(audio) * width + (width + 1) * hidden),)
+
+
+def qwen2_5_omni(audio: Config) -> Tower:
+    """Read the encoder of Qwen2.5-Omni's thinker (vLLM 0.19.0 and 0.33.0, Qwen2_5OmniAudioEncoder)."""
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    outputs = audio.integer("output_dim", default=3584)
+    depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
+    # Two vectors that mark the ends of a sound, and a projection; positions are computed.
+    return _whole_encoder(audio, width, inner, depth, 2 * outputs + (width + 1) * outputs)
+
+
+def _positions(audio: Config) -> int:
+    return audio.integer("max_source_positions", default=1500)
+
+
+def audio_flamingo(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Audio Flamingo 3 (vLLM 0.33.0, AudioFlamingo3Encoder and -MultiModalProjector)."""
+    audio = config.section("audio_config") or Config({}, config.at("audio_config"))
+    width, inner = (
+        audio.integer("hidden_size", default=1280),
+        audio.integer("intermediate_size", default=5120),
+    )
+    depth = audio.integer("num_hidden_layers", default=32, maximum=MAX_LAYERS)
+    hidden, bias = _text_width(config), config.boolean("projector_bias", default=True)
+    projector = (width + bias) * hidden + (hidden + bias) * hidden
+    return (_whole_encoder(audio, width, inner, depth, _positions(audio) * width + projector),)
+
+
+def _whole_encoder(audio: Config, width: int, inner: int, depth: int, others: int) -> Tower:
+    """Return an encoder as the transformers library builds Whisper's: keys have no bias.
+
+    ``others``: elements of learned positions and of what follows the encoder.
+    """
+    attention, norms = 4 * width * width + 3 * width, 4 * width
+    return Tower(
+        name="audio_tower",
+        depth=depth,
+        layers="layers",
+        block=(),
+        block_elements=attention + norms + 2 * width * inner + inner + width,
+        frame=(),
+        frame_elements=_convolutions(audio, width) + 2 * width + others,
+        quantizable=False,
+        sound=True,
+    )
+
+
+def _convolutions(audio: Config, width: int) -> int:
+    mels = audio.count("num_mel_bins", default=128)
+    return CONVOLUTION * (mels + width) * width + 2 * width
+
+
+def _text_width(config: Config) -> int:
+    return (config.section("text_config") or config).integer("hidden_size", default=4096)
+
+
+def glm_asr(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of GLM-ASR (vLLM 0.33.0, GlmAsrEncoder and GlmAsrMultiModalProjector)."""
+    audio = config.section("audio_config") or Config({}, config.at("audio_config"))
+    width, inner = (
+        audio.integer("hidden_size", default=1280),
+        audio.integer("intermediate_size", default=5120),
+    )
+    hidden = _text_width(config)
+    names = "multi_modal_projector"
+    return (
+        Tower(
+            name="audio_tower",
+            depth=audio.integer("num_hidden_layers", default=32, maximum=MAX_LAYERS),
+            layers="layers",
+            block=biased_block(width, inner),
+            block_elements=4 * width,
+            frame=(
+                Projection(f"{names}.linear_1", inner, (2 * hidden,), Split.COLUMN, bias=True),
+                Projection(f"{names}.linear_2", 2 * hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=_convolutions(audio, width) + 2 * width,
+            sound=True,
+        ),
+    )
+
+
 def gemma4_audio(audio: Config, hidden: int) -> Tower:
     """Read the audio tower of Gemma 4 (vLLM 0.24.0, Gemma4ForConditionalGeneration)."""
     width = audio.integer("hidden_size")

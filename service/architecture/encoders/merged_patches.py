@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, Final
 
 from service.architecture.config import Config
+from service.architecture.encoders import audio
 from service.architecture.encoders.media import (
     IMAGE_CHANNELS,
     QWEN3_VIDEO_TOKENS,
@@ -81,6 +82,14 @@ def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
             media=patched_media(vision, width, vision.integer("out_hidden_size")),
         ),
     )
+
+
+def qwen2_5_omni(config: Config) -> tuple[Tower, ...]:
+    """Read both encoders of Qwen2.5-Omni's thinker (vLLM 0.33.0, qwen2_5_omni_thinker.py)."""
+    thinker = config.section("thinker_config") or config
+    sound = thinker.section("audio_config")
+    towers = qwen2_5_vl(thinker)
+    return towers if sound is None else (*towers, audio.qwen2_5_omni(sound))
 
 
 def qwen3_vl(config: Config) -> tuple[Tower, ...]:

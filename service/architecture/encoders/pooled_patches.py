@@ -12,6 +12,7 @@ from service.architecture.encoders.tower import (
     attention_projections,
     biased_block,
     feed_forward_projections,
+    siglip_block,
 )
 
 
@@ -30,12 +31,7 @@ def siglip(config: Config) -> tuple[Tower, ...]:
             name="vision_tower.vision_model",
             depth=vision.layers("num_hidden_layers"),
             layers="encoder.layers",
-            block=(
-                *attention_projections(
-                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=siglip_block(width, inner),
             block_elements=4 * width,
             frame=(),
             frame_elements=(channels * patch * patch + 1 + 2 + 1) * width

@@ -1,7 +1,8 @@
 """The weights of an encoder of images or sound: projections of its layers, and modules around them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from service.architecture.encoders.media import PatchedMedia
 
@@ -24,6 +25,7 @@ class Projection:
     """Widths of the projections that the engine fuses into this one."""
     split: Split
     bias: bool = False
+    quantizable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +84,19 @@ def biased_block(width: int, inner: int) -> tuple[Projection, ...]:
             ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
         ),
         *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+    )
+
+
+SIGLIP_UNIT: Final = 64
+
+
+def siglip_block(width: int, inner: int) -> tuple[Projection, ...]:
+    """Return the same of SigLIP, whose feed-forward network is quantized if its sizes are multiples of 64.
+
+    Source: vLLM 0.11.2 to 0.33.0, siglip.py SiglipMLP.
+    """
+    quantizable = width % SIGLIP_UNIT == 0 and inner % SIGLIP_UNIT == 0
+    return tuple(
+        replace(each, quantizable=quantizable) if each.name.startswith("mlp.") else each
+        for each in biased_block(width, inner)
     )

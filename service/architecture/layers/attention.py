@@ -110,6 +110,8 @@ class Attention:
     """Scores pass through a soft cap before the softmax (Gemma 2)."""
     cross: bool = False
     """Keys and values are those of an encoder, cached once for each request (Whisper)."""
+    encodes: bool = False
+    """Tokens see each other both ways, so that a prompt is computed at once and nothing is cached (BERT)."""
     stored_sinks: int = 0
     """Learned keys, and maybe values, in the first blocks of the cache for all queries (openPangu)."""
     convolutions: PackedConvolutions | None = None

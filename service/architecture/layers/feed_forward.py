@@ -12,6 +12,8 @@ class DenseFeedForward:
     bias: bool = False
     output_bias: bool = False
     """Only the last projection has a bias."""
+    gates_by_release: bool = False
+    """Older releases have its first matrix in full on every rank (ModernBERT)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ class ModelEnds:
     """Vectors of the hidden size in the norm after the embedding."""
     position_rows: int = 0
     """Number of learned positions, each a vector of the hidden size."""
+    split_tables: tuple[int, ...] = ()
+    """Rows of tables of the hidden size that are padded and split over the ranks as a vocabulary is."""
+    roberta_tables: tuple[int, ...] = ()
+    """Rows of tables that only later releases split so (RoBERTa's positions and token types)."""
     output_bias: bool = False
     output_float32: bool = False
     """The output is stored in 32 bits for every dtype of the model (MiniMax)."""

@@ -12,6 +12,7 @@ from service.architecture.layers.hidden_streams import GatedResiduals, HyperConn
 from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
+from service.architecture.pooling import PoolingHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Family:
     """Whether the engine can split the class into pipeline stages."""
     supports_tensor: bool = True
     """Whether it can split its layers over ranks."""
-    towers: Callable[[Config], tuple[Tower, ...]] | None = None
+    towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
     """Reads the encoders from the whole config; ``None`` where they are not modelled."""
     frame: StageFrame = ENDS_ONLY
     ends: Callable[[Config], ModelEnds] = lambda _: PLAIN_ENDS
@@ -56,6 +57,8 @@ class Family:
     """The attention backend that the class requires, with the cache in the model's dtype."""
     attentions_per_layer: int = 1
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
+    pooling: Callable[[Config], PoolingHead] | None = None
+    """Reads the head of a class that returns vectors or scores; ``None``: it generates text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Wrapper:
     bidirectional_media: Callable[[Config], bool] = lambda _: False
     splits_media_heads: bool = False
     supports_pipeline: bool = True
-    towers: Callable[[Config], tuple[Tower, ...]] | None = None
+    towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
 
 
 def head_size(text: Config) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from service.architecture.pooling import Conversion
 from service.architecture.readers import (
     block_sparse,
     compressed_attention,
@@ -20,10 +21,13 @@ from service.architecture.readers import (
     looped,
     mla,
     moe,
+    nemotron_puzzle,
     region_sparse,
+    reward_models,
     short_convolutions,
     sparse_mla,
     state_space,
+    text_encoders,
 )
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.wrappers import WRAPPERS
@@ -45,10 +49,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **looped.FAMILIES,
     **mla.FAMILIES,
     **moe.FAMILIES,
+    **nemotron_puzzle.FAMILIES,
     **region_sparse.FAMILIES,
+    **reward_models.FAMILIES,
     **short_convolutions.FAMILIES,
     **sparse_mla.FAMILIES,
     **state_space.FAMILIES,
+    **text_encoders.FAMILIES,
 }
 KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
 
@@ -72,22 +79,33 @@ def _pooling() -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def _decoders() -> Mapping[str, str]:
-    found: Mapping[str, str] = read_toml("service.architecture.readers", "pooling.toml")["decoders"]
-    return found
+def _tables() -> Mapping[str, Mapping[str, str]]:
+    found = read_toml("service.architecture.readers", "pooling.toml")
+    return {name: table for name, table in found.items() if isinstance(table, dict)}
 
 
 def decoder_of(class_name: str) -> str | None:
-    """Return the class that generates text with the layers of a pooling model (``pooling.toml``).
+    """Return the class that generates text and of which the engine makes a pooling class (``pooling.toml``).
 
-    ``None`` for an encoder, and for a pooling model whose layers no known class has.
+    ``None`` for a class of its own, an encoder, and a pooling model whose layers no known class has.
     """
-    if stores_nothing(class_name) or not pools(class_name):
+    if class_name in KNOWN or not pools(class_name):
         return None
     known = _pooling()
     stem = class_name.removesuffix(next(filter(class_name.endswith, known["suffixes"]), ""))
-    named = (_decoders().get(class_name, ""), *(stem + suffix for suffix in known["generating_suffixes"]))
+    named = (_tables()["decoders"].get(class_name, ""), *(stem + end for end in known["generating_suffixes"]))
     return next((name for name in named if name in KNOWN), None)
+
+
+def conversion_of(class_name: str) -> Conversion | None:
+    """Return what the name of a pooling class asks the engine to make of a class that generates text.
+
+    ``None`` for a name that the engine lists as one of a class that generates text (``pooling.toml``).
+    """
+    if class_name in _pooling()["generating_classes"]:
+        return None
+    classifies = class_name.endswith(_pooling()["classifying_suffixes"])
+    return Conversion.CLASSIFY if classifies else Conversion.EMBED
 
 
 def stores_nothing(class_name: str) -> bool:
@@ -104,7 +122,7 @@ def attends_both_ways(class_name: str, *, is_causal: bool) -> bool:
 
 
 def pools(class_name: str) -> bool:
-    """Whether a class without a reader is one of models that return vectors or scores (``pooling.toml``)."""
+    """Whether a class is one of models that return vectors or scores (``pooling.toml``)."""
     known = _pooling()
     if class_name in known["classes"]:
         return True

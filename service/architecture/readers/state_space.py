@@ -200,7 +200,7 @@ def _nemotron_pattern(text: Config) -> str:
     return pattern
 
 
-def _nemotron(text: Config) -> tuple[DecoderLayer, ...]:
+def nemotron(text: Config) -> tuple[DecoderLayer, ...]:
     """Read blocks of a state space, attention, a network or experts each (vLLM 0.32.0, nemotron_h.py)."""
     pattern = _nemotron_pattern(text)
     widths = (
@@ -225,7 +225,7 @@ def _cosmos_edge(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.33.0, models/cosmos3_edge.py _to_nemotron_h_config.
     """
-    return _nemotron(
+    return nemotron(
         Config(
             {**text.fields, "hybrid_override_pattern": "*-" * num_layers(text)}, text.pointer, text.written
         )
@@ -366,7 +366,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "BambaForCausalLM": Family(_bamba, frame=ALL_EVERYWHERE),
     "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
     "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_specified=False),
-    "NemotronHForCausalLM": Family(_nemotron, frame=ALL_EVERYWHERE),
+    "NemotronHForCausalLM": Family(nemotron, frame=ALL_EVERYWHERE),
     "Cosmos3EdgeForConditionalGeneration": Family(
         _cosmos_edge,
         multimodal=True,

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.encoders import adapted_patches, merged_patches, pooled_patches
+from service.architecture.encoders import (
+    adapted_patches,
+    audio,
+    downsampled_patches,
+    merged_patches,
+    pooled_patches,
+    projected_patches,
+)
 from service.architecture.readers.family import Wrapper
 
 _THINKER: Final = ("thinker_config", "text_config")
@@ -12,7 +19,7 @@ _AS_DECLARED: Final = Wrapper()
 """The text part names its own class, or its ``model_type`` does."""
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
-_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER)
+_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
 _QWEN3: Final = Wrapper("Qwen3ForCausalLM")
 _QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
 _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=merged_patches.moonvit)
@@ -65,7 +72,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper(
         "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True, supports_pipeline=False
     ),
-    "AudioFlamingo3ForConditionalGeneration": _QWEN2,
+    "AudioFlamingo3ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=audio.audio_flamingo),
     "AyaVisionForConditionalGeneration": Wrapper(
         "Cohere2ForCausalLM", model_type="cohere2", splits_media_heads=True
     ),
@@ -79,7 +86,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
-    "Cohere2VisionForConditionalGeneration": Wrapper(model_type="cohere2", splits_media_heads=True),
+    "Cohere2VisionForConditionalGeneration": Wrapper(
+        model_type="cohere2", splits_media_heads=True, towers=projected_patches.cohere2_vision
+    ),
     "CohereCompassForConditionalGeneration": Wrapper(
         "CohereCompassTextModel",
         model_type="cohere_compass_text",
@@ -96,20 +105,28 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Eagle2_5_VLForConditionalGeneration": _AS_DECLARED,
     "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
-    "Exaone4_5_ForConditionalGeneration": Wrapper("Exaone4ForCausalLM", splits_media_heads=True),
+    "Exaone4_5_ForConditionalGeneration": Wrapper(
+        "Exaone4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.exaone4_5
+    ),
     "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
     "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
     "FunAudioChatForConditionalGeneration": _QWEN3,
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
     "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
-    "Glm4vForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
-    "Glm4vMoeForConditionalGeneration": Wrapper("Glm4MoeForCausalLM", splits_media_heads=True),
+    "Glm4vForConditionalGeneration": Wrapper(
+        "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm4v
+    ),
+    "Glm4vMoeForConditionalGeneration": Wrapper(
+        "Glm4MoeForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm4v
+    ),
     "Glm5NextForConditionalGeneration": Wrapper(
         "Glm5NextForCausalLM", model_type="glm5_next_text", splits_media_heads=True
     ),
-    "GlmAsrForConditionalGeneration": _LLAMA,
-    "GlmOcrForConditionalGeneration": Wrapper("Glm4ForCausalLM", splits_media_heads=True),
+    "GlmAsrForConditionalGeneration": Wrapper("LlamaForCausalLM", towers=audio.glm_asr),
+    "GlmOcrForConditionalGeneration": Wrapper(
+        "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm_ocr
+    ),
     "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
     "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
     "Granite4VisionForConditionalGeneration": Wrapper(
@@ -120,7 +137,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "HCXVisionV2ForCausalLM": _AS_DECLARED,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper(
-        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
+        "LlamaForCausalLM",
+        model_type="llama",
+        splits_media_heads=True,
+        supports_pipeline=False,
+        towers=projected_patches.idefics3,
     ),
     "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
     "InternS1ForConditionalGeneration": _AS_DECLARED,
@@ -128,23 +149,31 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=merged_patches.qwen3_vl
     ),
     "InternVLChatModel": _AS_DECLARED,
-    "InternVLForConditionalGeneration": _AS_DECLARED,
+    "InternVLForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
     "IsaacForConditionalGeneration": _QWEN3,
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
     "KeyeVL1_5ForConditionalGeneration": _QWEN3,
     "KimiK3ForConditionalGeneration": Wrapper("KimiLinearForCausalLM", model_type="kimi_linear"),
     "KimiVLForConditionalGeneration": _KIMI_VL,
-    "Lfm2VlForConditionalGeneration": Wrapper(model_type="lfm2", splits_media_heads=True),
+    "Lfm2VlForConditionalGeneration": Wrapper(
+        model_type="lfm2", splits_media_heads=True, towers=projected_patches.lfm2
+    ),
     "LightOnOCRForConditionalGeneration": _QWEN3,
     "Llama4ForConditionalGeneration": Wrapper(
         "Llama4ForCausalLM", splits_media_heads=True, towers=adapted_patches.llama4
     ),
     "Llama_Nemotron_Nano_VL": _AS_DECLARED,
-    "LlavaForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
-    "LlavaNextForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaForConditionalGeneration": Wrapper(
+        model_type="llama", splits_media_heads=True, towers=projected_patches.llava
+    ),
+    "LlavaNextForConditionalGeneration": Wrapper(
+        model_type="llama", splits_media_heads=True, towers=projected_patches.llava_next
+    ),
     "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
-    "LlavaOnevisionForConditionalGeneration": Wrapper(model_type="qwen2", splits_media_heads=True),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(
+        model_type="qwen2", splits_media_heads=True, towers=projected_patches.llava_onevision
+    ),
     "LlavaOnevision2ForConditionalGeneration": _QWEN3,
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": _QWEN2,
@@ -188,10 +217,16 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
     "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
     "PaddleOCRVLForConditionalGeneration": Wrapper(
-        "Ernie4_5ForCausalLM", splits_media_heads=True, supports_pipeline=False
+        "Ernie4_5ForCausalLM",
+        splits_media_heads=True,
+        supports_pipeline=False,
+        towers=projected_patches.paddleocr,
     ),
     "PaliGemmaForConditionalGeneration": Wrapper(
-        model_type="gemma", bidirectional_media=lambda _: True, splits_media_heads=True
+        model_type="gemma",
+        bidirectional_media=lambda _: True,
+        splits_media_heads=True,
+        towers=projected_patches.paligemma,
     ),
     "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
     "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
@@ -199,7 +234,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
     "QianfanOCRForConditionalGeneration": _AS_DECLARED,
-    "Qwen2AudioForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
+    "Qwen2AudioForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", model_type="qwen2", towers=audio.qwen2_audio
+    ),
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_OMNI,
     "Qwen2_5OmniModel": _QWEN2_OMNI,
     "Qwen3ASRForConditionalGeneration": _QWEN3_THINKER,
@@ -209,7 +246,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "RForConditionalGeneration": _AS_DECLARED,
     "SkyworkR1VChatModel": _AS_DECLARED,
     "SmolVLMForConditionalGeneration": Wrapper(
-        "LlamaForCausalLM", model_type="llama", splits_media_heads=True, supports_pipeline=False
+        "LlamaForCausalLM",
+        model_type="llama",
+        splits_media_heads=True,
+        supports_pipeline=False,
+        towers=projected_patches.idefics3,
     ),
     "Step3VLForConditionalGeneration": Wrapper(
         "Step3TextForCausalLM",

@@ -25,3 +25,19 @@ class LayoutRules:
     """Whether it has experts in Quark's int8."""
     unaligned_projections: frozenset[str]
     """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""
+    packed_kernels: frozenset[str]
+    """Kernels of packed integers."""
+    padded_marlin: bool
+    """Whether Marlin pads layers whose sizes are no multiple of its tiles."""
+    split_group_refusal: str
+    """What it says of a group of packed integers that is split over ranks; empty: no words."""
+    expert_block_check: bool
+    """Whether split experts must be a multiple of the scale blocks of block-quantized fp8."""
+    modelopt_block_inputs: str
+    """What it says of inputs that blocks of ModelOpt's FP8_PB_WO do not divide."""
+    modelopt_block_outputs: str
+    """What it says of outputs that such blocks do not divide; empty: it builds them."""
+    modelopt_mxfp8_inputs: str
+    """What it says of inputs that groups of ModelOpt's MXFP8 do not divide."""
+    modelopt_mxfp8_refusal: str
+    """What it says of every ModelOpt checkpoint in MXFP8; empty: it takes them, if it knows the algorithm."""

@@ -14,6 +14,7 @@ from service.architecture.layers.recurrence import LinearAttention, Recurrence, 
 from service.architecture.layers.sparse_indexers import RegionIndexer
 from service.engines.rules.specs import SpecRules
 from service.memory.weights.compressed_modules import compressed_modules
+from service.memory.weights.mla_modules import indexer_modules, mla_modules
 from service.memory.weights.modules import (
     Experts,
     Linear,
@@ -28,6 +29,7 @@ from service.units import round_up
 
 FLOAT32_BYTES = 4
 INT32_BYTES = 4
+PARTS_OF_QKV = ("q_proj", "k_proj", "v_proj")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Built:
     """The projections of short convolutions are quantized."""
     quantized_routers: bool
     """Routers are quantized unless the checkpoint excludes them."""
+    split_gates: bool = True
+    """Ranks share the first matrix of every feed-forward network."""
     shared_expert_block: int = 1
     """Elements of a shared expert's width that are on one rank together."""
 
@@ -72,6 +76,7 @@ class Built:
             float32_routers=layout.float32_routers(capability),
             quantized_short_convolutions=layout.quantized_short_convolutions,
             quantized_routers=class_name in layout.quantized_routers,
+            split_gates=layout.split_modern_gates,
             shared_expert_block=block if class_name in layout.padded_shared_experts else 1,
         )
 
@@ -123,7 +128,14 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
         case Attention():
             return _of_heads(mixer, hidden, name, shards, built)
         case MultiHeadLatentAttention():
-            return chain(_mla(mixer, hidden, name, shards), _indexer(mixer, hidden, name, built))
+            indexer = indexer_modules(
+                mixer,
+                hidden,
+                name,
+                fused_keys=built.fused_indexer_keys,
+                reuses_none=built.reused_selection_needs_none,
+            )
+            return chain(mla_modules(mixer, hidden, name, shards), indexer)
         case CompressedAttention():
             return compressed_modules(mixer, hidden, name, shards)
         case NoAttention():
@@ -140,7 +152,7 @@ def _unquantized(module: Module) -> Module:
 
 def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     if mixer.weights.low_rank is not None:
-        return _mla(mixer.weights.low_rank, hidden, name, shards)
+        return mla_modules(mixer.weights.low_rank, hidden, name, shards)
     if mixer.weights.linear_weights:
         plain = LinearAttention(mixer.num_heads, mixer.head_size)
         return recurrent_modules(plain, hidden, name, Shards())
@@ -159,13 +171,20 @@ def _attention(mixer: Attention, hidden: int, name: str, shards: Shards, project
         queries = weights.shared_query
     whole = mixer.shares_cache_of is None or projects_shared
     outputs: tuple[int, ...] = (queries, keys, values) if whole else (queries,)
-    parts: tuple[str, ...] = ("q_proj", "k_proj", "v_proj") if whole else ("q_proj",)
+    parts: tuple[str, ...] = PARTS_OF_QKV if whole else PARTS_OF_QKV[:1]
     if weights.value_experts:
         outputs, parts = outputs[:2], parts[:2]
         yield from _value_experts(weights.value_experts, hidden, name, values)
     outputs += _indexer_outputs(mixer, kv_heads)
     inputs = weights.input_size or hidden
-    yield Linear(f"{name}.qkv_proj", inputs, outputs, parts, bias=sum(outputs) if weights.qkv_bias else 0)
+    yield Linear(
+        f"{name}.qkv_proj",
+        inputs,
+        outputs,
+        parts,
+        bias=sum(outputs) if weights.qkv_bias else 0,
+        splits_outputs=shards.splits and len(outputs) == len(PARTS_OF_QKV),
+    )
     yield Linear(
         f"{name}.o_proj",
         heads * mixer.head_size_v,
@@ -250,59 +269,11 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
     }[mixer.weights.query_key_norm]
 
 
-def _mla(mixer: MultiHeadLatentAttention, hidden: int, name: str, shards: Shards) -> Modules:
-    weights, heads = mixer.weights, shards.share(mixer.num_heads)
-    query = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim
-    compressed = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-    if weights.q_lora_rank is None:
-        yield Linear(f"{name}.kv_a_proj_with_mqa", hidden, (compressed,))
-        yield Linear(f"{name}.q_proj", hidden, (heads * query,))
-    else:
-        parts = ("q_a_proj", "kv_a_proj_with_mqa")
-        yield Linear(f"{name}.fused_qkv_a_proj", hidden, (weights.q_lora_rank, compressed), parts)
-        yield PlainModule(weights.q_lora_rank)
-        yield Linear(f"{name}.q_b_proj", weights.q_lora_rank, (heads * query,))
-    if weights.output_gate:
-        yield Linear(f"{name}.g_proj", hidden, (heads * weights.v_head_dim,))
-    if weights.head_gate:
-        yield Linear(f"{name}.g_proj", hidden, (mixer.num_heads if weights.rotary_norm else heads,))
-    if weights.rotary_norm:
-        yield PlainModule(mixer.qk_rope_head_dim)
-    if mixer.sinks:
-        # Sparse kernels take sinks in 32 bits; layers without an indexer store them in the model's dtype.
-        yield PlainModule(heads, None if mixer.indexer is None else FLOAT32_BYTES)
-    yield PlainModule(mixer.kv_lora_rank)
-    yield mla_expansion(mixer, name, shards)
-    ranks = shards.tensor_parallel_size
-    yield Linear(f"{name}.o_proj", heads * weights.v_head_dim, (hidden,), input_shards=ranks)
-
-
-def _indexer(mixer: MultiHeadLatentAttention, hidden: int, name: str, built: Built) -> Modules:
-    """Yield the indexer that selects tokens; every rank has it in full (vLLM 0.24.0, Indexer)."""
-    indexer = mixer.indexer
-    if indexer is None or (indexer.reuses_selection and built.reused_selection_needs_none):
-        return
-    inputs = mixer.weights.q_lora_rank or hidden
-    yield Linear(f"{name}.indexer.wq_b", inputs, (indexer.num_heads * indexer.head_dim,))
-    yield Linear(f"{name}.indexer.wk", hidden, (indexer.head_dim,), quantizable=not built.fused_indexer_keys)
-    yield PlainModule(hidden * indexer.num_heads)
-    yield PlainModule(2 * indexer.head_dim, FLOAT32_BYTES)
-    if indexer.group_size > 1:
-        # vLLM 0.32.0, models/glm5next Indexer: positions within a group, and scores of its tokens.
-        yield PlainModule(indexer.group_size * indexer.head_dim, FLOAT32_BYTES)
-        yield PlainModule(hidden * indexer.head_dim)
-
-
-def mla_expansion(mixer: MultiHeadLatentAttention, name: str, shards: Shards) -> Linear:
-    """Return the projection from the compressed vector to keys and values."""
-    outputs = shards.share(mixer.num_heads) * (mixer.qk_nope_head_dim + mixer.weights.v_head_dim)
-    return Linear(f"{name}.kv_b_proj", mixer.kv_lora_rank, (outputs,))
-
-
 def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     match network:
         case DenseFeedForward():
-            return _dense(network, hidden, name, shards)
+            whole = network.gates_by_release and not built.split_gates
+            return _dense(network, hidden, name, shards, whole_gates=whole)
         case MixtureOfExperts():
             return _experts(network, hidden, name, shards, built)
         case NoFeedForward():
@@ -310,9 +281,12 @@ def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, 
     assert_never(network)
 
 
-def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) -> Modules:
+def _dense(
+    network: DenseFeedForward, hidden: int, name: str, shards: Shards, *, whole_gates: bool = False
+) -> Modules:
     width = shards.share(network.intermediate_size)
-    outputs = (width, width) if network.gated else (width,)
+    first = network.intermediate_size if whole_gates else width
+    outputs = (first, first) if network.gated else (first,)
     parts = ("gate_proj", "up_proj") if network.gated else ()
     yield Linear(
         f"{name}.{'gate_up_proj' if network.gated else 'up_proj'}",
@@ -320,7 +294,7 @@ def _dense(network: DenseFeedForward, hidden: int, name: str, shards: Shards) ->
         outputs,
         parts,
         bias=sum(outputs) if network.bias else 0,
-        splits_outputs=shards.tensor_parallel_size > 1,
+        splits_outputs=shards.splits,
     )
     yield Linear(
         f"{name}.down_proj",

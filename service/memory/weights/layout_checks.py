@@ -1,9 +1,9 @@
 """What a release refuses while it builds quantized weights: layouts it lacks, sizes that do not divide."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, starmap
 from typing import Final
 
 from packaging.version import Version
@@ -14,9 +14,11 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.layouts import LayoutRules
 from service.memory.parallelism import Parallelism
+from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
 from service.memory.weights.modules import Experts, Linear, Module, Shards
+from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of
-from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.quantized import runs_on_marlin
 
 W4A8_UNIT: Final = 256
 """vLLM 0.19.0 to 0.33.0, CompressedTensorsW4A8Fp8MoEMethod.create_weights: sizes are multiples of this."""
@@ -32,8 +34,12 @@ EXPERT_BLOCKS: Final = (
 )
 WEIGHT_ONLY_EXPERTS: Final = "For Fused MoE layers, only format: pack-quantized is supported"
 NO_SCHEME: Final = "No compressed-tensors compatible scheme was found."
-SPLIT_OUTPUTS: Final = frozenset({"gate_up_proj", "up_proj", "qkv_proj"})
-"""Modules whose outputs tensor parallelism splits in every class."""
+SPLIT_OUTPUTS: Final = frozenset(
+    {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
+)
+"""Modules that every class fuses, or splits by their outputs, as they are counted here."""
+MODELOPT: Final = frozenset({"modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"})
+PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
 
 
 def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> None:
@@ -44,9 +50,7 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
     """
     if architecture.quantization is None or not architecture.quantization.schemes:
         return
-    # GPUs on which the release builds the same weights share a result.
-    kernels = weight_layout_at(release).representative(deployment.compute_capability)
-    refusal = _refusal(architecture, replace(deployment, compute_capability=kernels), release)
+    refusal = _refusal(architecture, deployment, release)
     if refusal is not None:
         raise refusal
 
@@ -55,18 +59,29 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
 def _refusal(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> EngineRefusal | None:
-    """Return the first refusal in the order in which layers are built."""
-    method = "" if architecture.quantization is None else architecture.quantization.method
-    sizes, rules = module_bytes_of(architecture, deployment, release), rules_for(release).layouts
-    found: dict[tuple[str, WeightScheme], Module] = {}
-    for modules in layer_modules_of(architecture, deployment, release):
-        for module in modules:
-            scheme = sizes.scheme_of(module)
-            if scheme is not None and not _may_be_whole(module, deployment.shards):
-                found.setdefault((_last(module), scheme), module)
-    faults = (_faults(module, scheme, method, rules) for (_, scheme), module in found.items())
-    words = next(chain.from_iterable(faults), None)
-    return None if words is None else EngineRefusal(Stage.MODEL, words[1], type=words[0])
+    """Return the first refusal in the order in which layers are built.
+
+    Layers may differ: every module is looked at, those of one name, scheme and size once.
+    """
+    sizes = module_bytes_of(architecture, deployment, release)
+    loader = _Loader(
+        "" if architecture.quantization is None else architecture.quantization.method,
+        Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
+        rules_for(release).layouts,
+        sizes.layout.padded_marlin_experts,
+    )
+    found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
+    for module in chain.from_iterable(layer_modules_of(architecture, deployment, release)):
+        scheme = sizes.scheme_of(module)
+        if scheme is not None and not _may_be_whole(module, deployment.shards):
+            found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
+    return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
+
+
+def _sizes(module: Module) -> tuple[object, ...]:
+    if isinstance(module, Experts):
+        return module.hidden_size, module.intermediate_size
+    return (module.inputs, module.outputs) if isinstance(module, Linear) else ()
 
 
 def _may_be_whole(module: Module, shards: Shards) -> bool:
@@ -82,20 +97,75 @@ def _last(module: Module) -> str:
     return module.name.rpartition(".")[2] if isinstance(module, Linear | Experts) else ""
 
 
-def _faults(
-    module: Module, scheme: WeightScheme, method: str, rules: LayoutRules
-) -> Iterator[tuple[str, str]]:
-    """Yield the class and the words of what the release raises about a module."""
-    if isinstance(module, Experts):
-        if method == "compressed-tensors":
-            yield from _compressed_experts(module, scheme, rules)
-        if method == "quark" and scheme.format is WeightFormat.INT8 and not rules.quark_int8_experts:
-            yield "RuntimeError", "Unsupported FusedMoe scheme"
-    elif isinstance(module, Linear):
-        if method == "compressed-tensors" and not _has_linear(scheme, rules):
-            yield "NotImplementedError", NO_SCHEME
-        if scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK:
-            yield from _blocks(module, scheme.block or (128, 128), method, rules)
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """What builds the modules: the checkpoint's method, the release and the GPU."""
+
+    method: str
+    device: Device
+    rules: LayoutRules
+    padded_marlin_experts: bool
+
+    def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
+        """Yield what the release raises about a module."""
+        if isinstance(module, Experts):
+            yield from self._experts(module, scheme)
+        elif isinstance(module, Linear):
+            yield from self._linear(module, scheme)
+
+    def _experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[EngineRefusal]:
+        blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK
+        if self.method == "compressed-tensors":
+            asymmetric = self.rules.asymmetric_experts and (
+                self.padded_marlin_experts or self._on_marlin(experts, scheme)
+            )
+            faults = _compressed_experts(experts, scheme, self.rules, asymmetric=asymmetric)
+            yield from starmap(_refuse, faults)
+            if _is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
+                yield _refuse("AssertionError", "")
+        if blocks and self.method == "fp8" and self.rules.expert_block_check:
+            yield from starmap(_refuse, _expert_blocks(experts, scheme))
+        if (
+            self.method == "quark"
+            and scheme.format is WeightFormat.INT8
+            and not self.rules.quark_int8_experts
+        ):
+            yield _refuse("RuntimeError", "Unsupported FusedMoe scheme")
+        if self.method in MODELOPT:
+            yield from modelopt_experts(experts, scheme)
+
+    def _on_marlin(self, experts: Experts, scheme: WeightScheme) -> bool:
+        return runs_on_marlin(experts, scheme, padded=self.padded_marlin_experts)
+
+    def _linear(self, linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
+        blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK
+        if self.method == "compressed-tensors" and not _has_linear(scheme, self.rules):
+            yield _refuse("NotImplementedError", NO_SCHEME)
+        if self.method in MODELOPT:
+            yield from modelopt_linear(linear, scheme, self.rules)
+        elif blocks:
+            yield from starmap(_refuse, _blocks(linear, scheme.block or (128, 128), self.method, self.rules))
+        if scheme.format in PACKED_FORMATS:
+            yield from packed_faults(linear, scheme, self.method, self.device, self.rules)
+
+
+def _is_whole_rows(scheme: WeightScheme) -> bool:
+    """Return whether experts of packed integers share scales along whole rows, which Marlin alone takes.
+
+    Source: vLLM 0.19.0 to 0.33.0, CompressedTensorsWNA16MoEMethod: ``strategy == "group"``.
+    """
+    return scheme.format is WeightFormat.PACKED and scheme.group_size is None and not scheme.byte_activations
+
+
+def _expert_blocks(experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
+    """Source: vLLM 0.10.2 to 0.29.0, Fp8MoEMethod.create_weights."""
+    width, block = experts.intermediate_size, (scheme.block or (128, 128))[0]
+    if width % block:
+        yield "ValueError", EXPERT_BLOCKS.format(size=width, block=block)
+
+
+def _refuse(kind: str, words: str) -> EngineRefusal:
+    return EngineRefusal(Stage.MODEL, words, type=kind)
 
 
 def _has_linear(scheme: WeightScheme, rules: LayoutRules) -> bool:
@@ -109,13 +179,16 @@ def _has_linear(scheme: WeightScheme, rules: LayoutRules) -> bool:
 def _blocks(
     linear: Linear, block: tuple[int, int], method: str, rules: LayoutRules
 ) -> Iterator[tuple[str, str]]:
-    """Source: vLLM 0.15.1 to 0.33.0, utils/fp8_utils.py validate_fp8_block_shape."""
+    """Source: vLLM 0.15.1 to 0.33.0, utils/fp8_utils.py validate_fp8_block_shape.
+
+    Of a fused matrix that is not split, the last projection may end inside a block.
+    """
     high, wide = block
     if linear.input_shards > 1 and linear.inputs % wide:
         yield "ValueError", INPUT_BLOCKS.format(size=linear.inputs, block=wide)
-    if _last(linear) not in SPLIT_OUTPUTS or not linear.splits_outputs or _unaligned(linear, method, rules):
+    if _last(linear) not in SPLIT_OUTPUTS or _unaligned(linear, method, rules):
         return
-    for output in linear.outputs:
+    for output in linear.outputs if linear.splits_outputs else linear.outputs[:-1]:
         if output % high:
             yield "ValueError", OUTPUT_BLOCKS.format(size=output, block=high)
 
@@ -126,10 +199,12 @@ def _unaligned(linear: Linear, method: str, rules: LayoutRules) -> bool:
 
 
 def _compressed_experts(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules
+    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
 ) -> Iterator[tuple[str, str]]:
-    """Source: vLLM 0.19.0 to 0.33.0, compressed_tensors_moe: get_moe_method and create_weights."""
-    width = experts.intermediate_size
+    """Yield what the release raises about experts; ``asymmetric``: they may have zero points.
+
+    Source: vLLM 0.19.0 to 0.33.0, compressed_tensors_moe: get_moe_method and create_weights.
+    """
     if scheme.format.value not in rules.compressed_expert_formats:
         yield "RuntimeError", "Unsupported FusedMoe scheme"
     if scheme.format is WeightFormat.INT8 and scheme.static_activations:
@@ -137,14 +212,14 @@ def _compressed_experts(
     if scheme.format is WeightFormat.FP8 and scheme.weight_only:
         yield "ValueError", WEIGHT_ONLY_EXPERTS
     if scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK:
-        block = (scheme.block or (128, 128))[0]
-        if width % block:
-            yield "ValueError", EXPERT_BLOCKS.format(size=width, block=block)
+        yield from _expert_blocks(experts, scheme)
     if scheme.format is WeightFormat.PACKED:
-        yield from _packed_experts(experts, scheme, rules)
+        yield from _packed_experts(experts, scheme, rules, asymmetric=asymmetric)
 
 
-def _packed_experts(experts: Experts, scheme: WeightScheme, rules: LayoutRules) -> Iterator[tuple[str, str]]:
+def _packed_experts(
+    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
+) -> Iterator[tuple[str, str]]:
     width, hidden = experts.intermediate_size, experts.hidden_size
     if scheme.byte_activations:
         if hidden % W4A8_UNIT:
@@ -155,7 +230,7 @@ def _packed_experts(experts: Experts, scheme: WeightScheme, rules: LayoutRules) 
                 f"intermediate_size_per_partition={width} must be divisible by {W4A8_UNIT}",
             )
         return
-    if not (scheme.symmetric or rules.asymmetric_experts):
+    if not (scheme.symmetric or asymmetric):
         yield "AssertionError", "Only symmetric quantization is supported for MoE"
     group = scheme.group_size
     if group is not None and width % group and rules.expert_group_refusal:

@@ -41,6 +41,13 @@ Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQ
 """
 
 
+_LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model")
+"""Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
+
+Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleBytes:
     """Bytes of modules, by the checkpoint's quantization and the release."""
@@ -49,6 +56,8 @@ class ModuleBytes:
     layout: QuantizedLayout
     element_bytes: int
     compute_capability: tuple[int, int]
+    maps_parts: bool = True
+    """The model's class says of which projections a fused one is made, so lists may name these."""
 
     @property
     def by_name(self) -> bool:
@@ -175,7 +184,9 @@ class ModuleBytes:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
-        names = tuple(_spellings(name, parts))
+        if quantization.method.startswith("modelopt") and any(part in name for part in _LEFT_BY_MODELOPT):
+            return None
+        names = tuple(_spellings(name, parts if self.maps_parts else ()))
         if any(map(_ignores(quantization), names)):
             return None
         for group in quantization.schemes:

@@ -99,6 +99,11 @@ class Shards:
     spare_experts: int = 0
     """Experts that all ranks together store beside the model's own."""
 
+    @property
+    def splits(self) -> bool:
+        """Whether tensor parallelism splits modules at all."""
+        return self.tensor_parallel_size > 1
+
     def share(self, size: int) -> int:
         """Return this rank's part of a dimension that is split."""
         return ceil_div(size, self.tensor_parallel_size)

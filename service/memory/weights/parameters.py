@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from typing import Final
 
 from packaging.version import Version
 
@@ -12,11 +13,13 @@ from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.hidden_streams import GatedResiduals
 from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ENDS_ONLY
 from service.architecture.model import ModelArchitecture
+from service.architecture.pooling import PoolingHead
 from service.architecture.quantization import Quantization
 from service.engines.releases import rules_for
-from service.memory.parallelism import Parallelism
+from service.memory.parallelism import ELEMENT_BYTES, Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import (
@@ -33,6 +36,7 @@ from service.memory.weights.weight_layout import StageLayout, WeightLayout, weig
 from service.units import round_up
 
 HALF = 2
+ALIASES: Final = {"half": "float16", "float": "float32"}
 GATED_ROWS = 16
 """vLLM 0.29.0 to 0.33.0, Qwen4Exp's GatedResidual: outputs of a matrix are padded to a multiple of these."""
 
@@ -136,6 +140,7 @@ def _rules(
         layout.quantized,
         deployment.element_bytes(architecture),
         deployment.compute_capability,
+        architecture.class_name not in layout.decoder.unmapped_classes,
     )
     quantization = architecture.quantization
     built = Built.of(
@@ -219,7 +224,6 @@ def _embeddings(
         if architecture.ends.whole_embedding
         else shards.vocabulary(architecture.vocab_size)
     )
-    outputs = shards.vocabulary(architecture.vocab_size)
     tied = _is_tied(architecture, layout)
     frame = ENDS_ONLY if architecture.class_name in layout.transformers_classes else architecture.frame
     ends = architecture.ends
@@ -228,6 +232,7 @@ def _embeddings(
         yield PlainModule(rows * width)
     if first or frame.embedding:
         yield PlainModule((ends.embedding_norm_weights + ends.position_rows) * hidden)
+        yield PlainModule(sum(_table_rows(ends, shards, layout)) * hidden)
         yield PlainModule(width * hidden if ends.embedding_size else 0)
     if first and ends.ngrams is not None:
         grams = ends.ngrams
@@ -237,12 +242,7 @@ def _embeddings(
     if last or frame.norm:
         yield PlainModule(width * hidden if ends.embedding_size else 0)
     yield from _merging(architecture, last=last)
-    if ends.output_bias and (last or frame.output):
-        yield PlainModule(rows)
-    if not tied and (last or frame.output):
-        yield (
-            PlainModule(outputs * width, FLOAT32) if ends.output_float32 else OutputEmbedding(outputs, width)
-        )
+    yield from _output(architecture, shards, layout, last=last, everywhere=frame.output)
     updates = architecture.alternating_updates
     if updates is not None:
         yield PlainModule(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
@@ -251,6 +251,44 @@ def _embeddings(
         all_layers = extra.size * len(architecture.layers)
         yield PlainModule(shards.vocabulary(extra.vocab_size) * all_layers + extra.size)
         yield Linear("per_layer_model_projection", hidden, (shards.share(all_layers),))
+
+
+def _output(
+    architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, last: bool, everywhere: bool
+) -> Modules:
+    """Yield the output layer, or what a pooling model has in place of it."""
+    if architecture.pooling is not None:
+        yield from _head(architecture.pooling, shards, layout) if last else ()
+        return
+    if not (last or everywhere):
+        return
+    ends = architecture.ends
+    width, size = ends.embedding_size or architecture.hidden_size, architecture.vocab_size
+    outputs = shards.vocabulary(size)
+    if ends.output_bias:
+        yield PlainModule(size if ends.whole_embedding else outputs)
+    if not _is_tied(architecture, layout):
+        yield (
+            PlainModule(outputs * width, FLOAT32) if ends.output_float32 else OutputEmbedding(outputs, width)
+        )
+
+
+def _table_rows(ends: ModelEnds, shards: Shards, layout: StageLayout) -> Iterator[int]:
+    """Yield the rows of the tables that are padded and split as a vocabulary is, or were whole before."""
+    yield from map(shards.vocabulary, ends.split_tables)
+    yield from (
+        map(shards.vocabulary, ends.roberta_tables) if layout.split_roberta_tables else ends.roberta_tables
+    )
+
+
+def _head(head: PoolingHead, shards: Shards, layout: StageLayout) -> Modules:
+    """Yield what a pooling model has in place of the output layer."""
+    named = ALIASES.get(head.dtype or "", head.dtype)
+    size = FLOAT32 if named is None else ELEMENT_BYTES.get(named)
+    weights = head.weights
+    yield PlainModule(weights.classifier + shards.share(weights.split), size)
+    yield PlainModule(weights.pooler, size if layout.pooler_in_head_dtype else None)
+    yield PlainModule(weights.plain)
 
 
 def _per_layer(architecture: ModelArchitecture) -> Modules:

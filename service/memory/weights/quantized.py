@@ -97,13 +97,13 @@ def _mxfp4_linear(linear: Linear, _: WeightScheme, element_bytes: int) -> int:
 def _mx_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.32.0, CompressedTensorsW4A4Mxfp4 and QuarkOCP_MX.create_weights."""
     rows, columns = sum(linear.outputs), linear.inputs
-    return rows * (columns * scheme.bits // 8 + ceil_div(columns, _group(scheme, columns)))
+    return rows * (columns * scheme.bits // 8 + columns // _group(scheme, columns))
 
 
 def _mxfp8_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, ModelOptMxFp8LinearMethod.create_weights."""
     rows, columns = sum(linear.outputs), linear.inputs
-    return rows * (columns + ceil_div(columns, _group(scheme, columns)))
+    return rows * (columns + columns // _group(scheme, columns))
 
 
 def _bitsandbytes(elements: int, rows: int, scheme: WeightScheme) -> int:
@@ -144,7 +144,8 @@ _LINEAR: Final[Mapping[WeightFormat, _Rule]] = {
 def experts_bytes(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Return the bytes of the quantized experts of one layer."""
     biases = experts.count * (experts.first_width + experts.hidden_size) if experts.bias else 0
-    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * element_bytes
+    bias_bytes = FLOAT32 if scheme.float32_biases else element_bytes
+    return experts.count * _EXPERT[scheme.format](experts, scheme, element_bytes) + biases * bias_bytes
 
 
 def _expert_block(experts: Experts, scheme: WeightScheme) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.interval import around, exact, from_range, total
 from service.memory.ranges import MibRange, Range, for_capability
-from service.memory.weights.decoder_modules import mla_expansion
+from service.memory.weights.mla_modules import mla_expansion
 from service.memory.weights.modules import Shards
 from service.memory.weights.quantized import FLOAT32
 from service.memory.weights.weight_layout import StageLayout

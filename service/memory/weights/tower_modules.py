@@ -67,5 +67,5 @@ def _projection(projection: Projection, prefix: str, shards: Shards, *, quantiza
         inputs,
         outputs,
         bias=sum(outputs) if projection.bias else 0,
-        quantizable=quantizable,
+        quantizable=quantizable and projection.quantizable,
     )

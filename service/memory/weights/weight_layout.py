@@ -34,10 +34,14 @@ class DecoderLayout:
 
     quantized_short_convolutions: bool
     """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
+    split_modern_gates: bool
+    """The first matrix of ModernBERT's feed-forward networks is split over the ranks."""
     quantized_routers: frozenset[str]
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
+    unmapped_classes: frozenset[str]
+    """Classes whose fused projections are not matched by the names of their parts."""
 
     def float32_routers(self, capability: tuple[int, int]) -> bool:
         """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
@@ -84,6 +88,10 @@ class StageLayout:
     """Every stage builds the vision tower, not only the first."""
     sharded_positions: bool
     """SigLIP's learned positions are split over the ranks like a vocabulary."""
+    split_roberta_tables: bool
+    """RoBERTa's positions and token types are padded and split over the ranks like a vocabulary."""
+    pooler_in_head_dtype: bool
+    """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
     transformers_classes: frozenset[str]

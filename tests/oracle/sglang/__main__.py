@@ -19,11 +19,11 @@ from rich.console import Console
 from service.engine_plans.engine_plan import EngineRefused
 from service.sglang.pool_bytes import PoolBytes
 from service.sglang.pools import PoolQuestion, pools_in
-from service.sglang.releases import release_named
+from service.sglang.releases import RELEASES
 from service.sglang.server_args import SglangArgs
 
 CONSOLE: Final = Console(markup=False, highlight=False, soft_wrap=True)
-RELEASES: Final = ("0.5.20", "0.5.23")
+RECORDED: Final = ("0.5.20", "0.5.23")
 DRIVER: Final = Path(__file__).with_name("driver.py")
 ONE_POOL: Final = "DefaultPoolConfigurator"
 BY_RATIO: Final = "HybridSWAPoolConfigurator"
@@ -97,7 +97,7 @@ def ours(question: dict[str, Any], release: str, configurator: str) -> object:
         disable_radix_cache=configurator not in {ONE_POOL, BY_RATIO},
         disable_overlap_schedule=question["disable_overlap_schedule"],
     )
-    rules, page = release_named(release)[1], question["page_size"]
+    rules, page = RELEASES.named(release)[1], question["page_size"]
     try:
         pools = pools_in(
             PoolQuestion(sizes, args, rules, page, question["chunked_prefill_size"]), question["budget"]
@@ -111,7 +111,7 @@ def main(folder: Path, shapes: int, seed: int) -> int:
     """Compare; return the number of differences."""
     folder.mkdir(parents=True, exist_ok=True)
     chance, counts = random.Random(seed), Counter[str]()
-    for release in RELEASES:
+    for release in RECORDED:
         questions = [draw(chance) for _ in range(shapes)]
         asked = "".join(json.dumps(question) + "\n" for question in questions)
         command = (sys.executable, DRIVER, unpacked(folder, release))
@@ -126,7 +126,7 @@ def main(folder: Path, shapes: int, seed: int) -> int:
                         f"{release} {configurator} {question}\n  theirs {theirs}\n  ours {expected}"
                     )
     CONSOLE.print(
-        f"{', '.join(RELEASES)}: {shapes} shapes each, {counts['pools']} answers, "
+        f"{', '.join(RECORDED)}: {shapes} shapes each, {counts['pools']} answers, "
         f"{counts['refused']} refused, {counts['differences']} differ"
     )
     return counts["differences"]

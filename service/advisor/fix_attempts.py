@@ -1,0 +1,335 @@
+"""What can get past a refusal: single changes of a start, the least costly first, untried."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
+
+from service.advisor.budget_inputs import calibrated
+from service.advisor.dry_run import PlainSteps
+from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
+from service.advisor.longer_context import stretched
+from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_types import Candidate
+from service.engine_config.parallel_checks import count_refusal, gpus_needed
+from service.engines.engine_rules import EngineRules
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.releases import (
+    PATCHES,
+    UnavailableFlag,
+    check_flags,
+    with_patch,
+)
+from service.gpus.gpu_type import GpuType
+from service.kv_cache.capture import capture_failure
+from service.memory.budget_types import Basis, Estimate
+
+TOO_LONG: Final = "is greater than the derived max_model_len"
+"""Words of the engine's refusal (vLLM 0.32.0, config/model.py _get_and_verify_max_len)."""
+MOST_DTYPES: Final = 4
+"""Cache dtypes tried instead of one that no backend reads."""
+NEAREST_DTYPES: Final = ("auto", "fp8", "float16", "bfloat16", "int8_per_token_head", "fp8_per_token_head")
+"""Cache dtypes to try instead, the least lossy first. Of the 16-bit floats only the model's own works."""
+CHOSEN_BY_THE_ENGINE: Final = (
+    "attention_backend",
+    "block_size",
+    "max_num_batched_tokens",
+    "quantization",
+    "mamba_cache_mode",
+    "mamba_block_size",
+    "kv_cache_dtype_skip_layers",
+    "enable_prefix_caching",
+    "enable_chunked_prefill",
+    "async_scheduling",
+    "decode_context_parallel_size",
+)
+"""Flags for which the engine chooses a working value if they are left out."""
+UTILIZATIONS: Final = (0.95, 0.97)
+SMALL_BATCH: Final = 2048
+FEW_SEQUENCES: Final = (128, 32)
+RANKS: Final = (1, 2, 4, 8, 16)
+PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""Flags by whose product a start takes GPUs."""
+ONLINE_QUANTIZATION: Final = "fp8"
+"""What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixAttempt:
+    """A single change in words, and the start that it leads to."""
+
+    words: str
+    flags: ServeFlags
+    rules: EngineRules
+    model: Model | None = None
+    """The model that the change makes of the requested one; ``None`` where it leaves the config as it is."""
+    patch: str | None = None
+    """The pull request that the change lays over the release, if it is one."""
+
+
+def quantized_attempts(
+    request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
+    for quantized in _quantized(request.model, base.flags, steps.rules):
+        for source in (
+            _shorter(request, quantized.flags, steps, gpu),
+            (
+                each
+                for each in _other_ranks(quantized.flags, steps.rules)
+                if _more_ranks(each.flags, base.flags)
+            ),
+        ):
+            yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
+
+
+def attempts_of(
+    request: PlanRequest, candidate: Candidate, gpu: GpuType, steps: EngineSteps, *, shorter_only: bool
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the kinds of changes to try, the least costly first."""
+    flags, stage = candidate.flags, Stage.RUN if candidate.error is None else candidate.error.stage
+    count = request.count_of(gpu)
+    if count is not None and count_refusal(flags, count) is not None:
+        yield from () if shorter_only else _fewer_ranks(flags, steps.rules, count)
+        return
+    if stage is Stage.RUN:
+        yield _captured(request, flags, steps, gpu)
+    if shorter_only:
+        if stage is Stage.MEMORY:
+            yield _shorter(request, flags, steps, gpu)
+    elif stage is Stage.MEMORY:
+        yield from _memory_sources(request, candidate, steps, gpu)
+    else:
+        if is_too_long(candidate):
+            yield _stretched(request.model, flags, steps.rules)
+        yield from refusal_sources(flags, steps, gpu)
+
+
+def is_too_long(candidate: Candidate) -> bool:
+    """Whether the start is refused because the requested context is longer than the config allows."""
+    return candidate.error is not None and TOO_LONG in candidate.error.message
+
+
+def _stretched(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield scaled rotary positions, with which the config allows the requested length."""
+    found = stretched(model, flags, rules.lengths)
+    if not isinstance(found, str):
+        changed, scaled = found
+        text = "" if changed.hf_overrides is None else changed.hf_overrides.text
+        yield FixAttempt(f"--hf-overrides {shlex.quote(text)}", changed, rules, scaled)
+
+
+def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the kinds of single changes that can get past a refusal before memory is known, untried."""
+    rules = steps.rules
+    yield _patched(flags, rules)
+    yield from ((attempt,) for attempt in islice(_other_dtypes(flags, rules), MOST_DTYPES))
+    yield _allowed_length(flags, steps, gpu)
+    yield from ((attempt,) for attempt in _left_out(flags, rules))
+    yield _whole_experts(flags, rules)
+    yield _nearest_ranks(flags, rules)
+
+
+def plain_refusal_sources(
+    model: Model, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the same without results of earlier steps."""
+    return refusal_sources(flags, PlainSteps(model, rules), gpu)
+
+
+def _memory_sources(
+    request: PlanRequest, candidate: Candidate, steps: EngineSteps, gpu: GpuType
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the kinds of single changes that need less memory or leave more of it, untried."""
+    flags, rules = candidate.flags, steps.rules
+    yield _shorter(request, flags, steps, gpu)
+    if flags.kv_cache_memory_bytes is None:
+        yield _lower_share(candidate)
+        yield _higher_share(flags, rules)
+        yield _text_only(request.model, flags, rules)
+        yield _lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
+        yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
+        yield _quantized(request.model, flags, rules)
+    yield _other_dtypes(flags, rules)
+    yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
+
+
+def _lower_share(candidate: Candidate) -> Iterator[FixAttempt]:
+    """Yield the largest share that the free memory leaves, where the free memory was given."""
+    memory = candidate.memory
+    if memory is None or memory.free.basis is not Basis.GIVEN:
+        return
+    share = memory.free.bytes * 100 // memory.total.high / 100
+    if share > 0 and memory.free.bytes < memory.requested.low:
+        changed = replace(candidate.flags, gpu_memory_utilization=share)
+        yield FixAttempt(f"--gpu-memory-utilization {share}", changed, candidate.rules)
+
+
+def _higher_share(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    specified = flags.gpu_memory_utilization or rules.capacity.gpu_memory_utilization / 100
+    for share in UTILIZATIONS:
+        if share > specified:
+            changed = replace(flags, gpu_memory_utilization=share)
+            yield FixAttempt(f"--gpu-memory-utilization {share}", changed, rules)
+
+
+def _text_only(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield the start without the encoders of images and sound, in releases that can leave them out."""
+    changed = replace(flags, language_model_only=True)
+    if model.architecture.multimodal and not flags.language_model_only and _has_flags(changed, rules):
+        yield FixAttempt("--language-model-only", changed, rules)
+
+
+def _lighter(
+    flags: ServeFlags, rules: EngineRules, name: str, values: tuple[int, ...]
+) -> Iterator[FixAttempt]:
+    """Yield smaller batches, with which the profile run takes less memory."""
+    specified = getattr(flags, name)
+    for value in values:
+        if specified is None or value < specified:
+            words = f"--{name.replace('_', '-')} {value}"
+            changed: dict[str, Any] = {name: value}
+            yield FixAttempt(words, replace(flags, **changed), rules)
+
+
+def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield weights of 8 bits, which the engine makes of an unquantized checkpoint while it loads it."""
+    if model.architecture.stores_16_bits and flags.quantization is None:
+        changed = replace(flags, quantization=ONLINE_QUANTIZATION)
+        yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+
+
+def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
+    try:
+        check_flags(flags, rules.release)
+    except UnavailableFlag:
+        return False
+    return True
+
+
+def _shorter(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
+        return
+    available = available_kv(request, started, steps, gpu)
+    for size in dict.fromkeys((available.low, available.bytes)):
+        try:
+            length = started.sizing.fitting().longest_held(size)
+        except EngineRefusal:
+            continue
+        if 0 < length < started.start.engine_config.max_model_len:
+            yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), steps.rules)
+
+
+def _captured(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield what lets the engine capture CUDA graphs with fewer recurrent states than sequences."""
+    seqs = captured_sequences(request, flags, steps, gpu)
+    if seqs is None:
+        return
+    if seqs:
+        yield FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), steps.rules)
+    yield FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), steps.rules)
+
+
+def captured_sequences(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> int | None:
+    """Return how many sequences are sure to have a recurrent state each when CUDA graphs are captured.
+
+    ``None`` where the engine can capture CUDA graphs as it is; 0 where it has no state at all.
+    """
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
+        return None
+    start = started.start
+    blocks = started.sizing.num_blocks(available_kv(request, started, steps, gpu).low)
+    if capture_failure(start.layout, start.engine_config, blocks) is None:
+        return None
+    return 1 << (blocks.bit_length() - 1) if blocks > 0 else 0
+
+
+def available_kv(request: PlanRequest, started: StartedEngine, steps: EngineSteps, gpu: GpuType) -> Estimate:
+    """Return the memory that is left for the cache."""
+    budget = steps.budget(started, gpu, request.free_memory_bytes)
+    return calibrated(request, budget, started.start, started.flags, gpu).available_kv
+
+
+def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    for patch in PATCHES.values():
+        changed = with_patch(rules, patch.id)
+        if changed is not rules:
+            yield FixAttempt(f"patch {patch.id} ({patch.status})", flags, changed, patch=patch.id)
+
+
+def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    for dtype in NEAREST_DTYPES:
+        if dtype in rules.dtypes.accepted and dtype != flags.kv_cache_dtype:
+            yield FixAttempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype), rules)
+
+
+def _allowed_length(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iterator[FixAttempt]:
+    """Yield the longest context that the model's config allows, if a longer one was requested."""
+    started = steps.start(replace(flags, max_model_len=None), gpu)
+    if flags.max_model_len is None or isinstance(started, FailedStart):
+        return
+    length = started.start.engine_config.max_model_len
+    if length < flags.max_model_len:
+        changed = replace(flags, max_model_len=length)
+        yield FixAttempt(f"--max-model-len {length}", changed, steps.rules)
+
+
+def _left_out(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    blank = ServeFlags()
+    for name in CHOSEN_BY_THE_ENGINE:
+        unset = getattr(blank, name)
+        if getattr(flags, name) != unset:
+            yield FixAttempt(f"without --{name.replace('_', '-')}", replace(flags, **{name: unset}), rules)
+
+
+def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    for ranks in RANKS:
+        if ranks != flags.tensor_parallel_size:
+            yield FixAttempt(
+                f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
+            )
+
+
+def _nearest_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield other numbers of ranks: fewer ones, most first, which GPUs are enough for, then more."""
+    size = flags.tensor_parallel_size or 1
+    attempts = _other_ranks(flags, rules)
+    yield from sorted(attempts, key=lambda each: _farther(each.flags.tensor_parallel_size or 1, size))
+
+
+def _farther(ranks: int, size: int) -> tuple[bool, int]:
+    return ranks > size, abs(ranks - size)
+
+
+def _whole_experts(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield experts that are not split over ranks."""
+    if not flags.enable_expert_parallel and (flags.tensor_parallel_size or 1) > 1:
+        yield FixAttempt("--enable-expert-parallel", replace(flags, enable_expert_parallel=True), rules)
+
+
+def _fewer_ranks(flags: ServeFlags, rules: EngineRules, count: int) -> Iterator[Iterable[FixAttempt]]:
+    """Yield for each kind of ranks the smaller numbers of them that the GPUs are enough for, most first."""
+    for name in PARALLEL_SIZES:
+        option, size = f"--{name.replace('_', '-')}", getattr(flags, name) or 1
+        sizes: list[dict[str, Any]] = [{name: ranks} for ranks in reversed(RANKS) if ranks < size]
+        changed = (replace(flags, **each) for each in sizes)
+        yield (
+            FixAttempt(f"{option} {getattr(fewer, name)}", fewer, rules)
+            for fewer in changed
+            if gpus_needed(fewer) <= count
+        )
+
+
+def _more_ranks(changed: ServeFlags, flags: ServeFlags) -> bool:
+    return (changed.tensor_parallel_size or 1) > (flags.tensor_parallel_size or 1)

@@ -1,0 +1,227 @@
+"""CLIP and SigLIP encoders, whose layers are alike, followed by a projector to the decoder's width."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.encoders.media import IMAGE_CHANNELS
+from service.architecture.encoders.tower import Projection, Split, Tower, biased_block, siglip_block
+
+CLIP: Final[Mapping[str, Any]] = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "patch_size": 32,
+    "image_size": 224,
+}
+"""transformers 5.16, CLIPVisionConfig."""
+SIGLIP: Final[Mapping[str, Any]] = {**CLIP, "patch_size": 16}
+"""transformers 5.16, SiglipVisionConfig."""
+SIGLIP2: Final[Mapping[str, Any]] = {**SIGLIP, "num_patches": 256}
+"""transformers 5.16, Siglip2VisionConfig."""
+INTERN: Final[Mapping[str, Any]] = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "patch_size": 14,
+    "image_size": 448,
+}
+"""transformers 5.16, InternVLVisionConfig."""
+LEAST_RATIO: Final = 0.01
+ALWAYS_QUANTIZED: Final = frozenset({"clip_vision_model", "siglip2_vision_model"})
+"""Kinds of encoders whose feed-forward networks are quantized whatever their sizes."""
+NORM: Final = 2
+"""Vectors of a layer norm: weight and bias."""
+DEFAULT_HIDDEN: Final = 4096
+
+
+def _vision(config: Config, defaults: Mapping[str, Any]) -> Config:
+    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
+    return Config({**defaults, **specified.fields}, specified.pointer)
+
+
+def _text_width(config: Config) -> int:
+    return (config.section("text_config") or config).integer("hidden_size", default=DEFAULT_HIDDEN)
+
+
+def _tower(
+    name: str, vision: Config, frame: tuple[Projection, ...] = (), *, depth: int | None = None, extra: int = 0
+) -> Tower:
+    """Return a tower; ``extra``: elements beside its layers, patches and positions."""
+    width, patch = vision.integer("hidden_size"), vision.integer("patch_size")
+    channels = vision.count("num_channels", default=IMAGE_CHANNELS)
+    block = biased_block if vision.text("model_type") in ALWAYS_QUANTIZED else siglip_block
+    return Tower(
+        name=name,
+        depth=vision.layers("num_hidden_layers") if depth is None else depth,
+        layers="encoder.layers",
+        block=block(width, vision.integer("intermediate_size")),
+        block_elements=2 * NORM * width,
+        frame=frame,
+        frame_elements=(channels * patch * patch + 1) * width + extra,
+        position_elements=_positions(vision) * width,
+    )
+
+
+def _positions(vision: Config) -> int:
+    fixed = vision.optional_integer("num_patches")
+    return fixed or (vision.integer("image_size") // vision.integer("patch_size")) ** 2
+
+
+def _linear(inputs: int, outputs: int, *, bias: bool = True) -> int:
+    """Return the elements of a projection that every rank has in full and nothing quantizes."""
+    return (inputs + bias) * outputs
+
+
+def paligemma(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of PaliGemma (vLLM 0.33.0, PaliGemmaForConditionalGeneration)."""
+    vision = _vision(config, SIGLIP)
+    width = vision.integer("hidden_size")
+    outputs = vision.integer("projection_dim", default=config.integer("projection_dim", default=2048))
+    extra = NORM * width + _linear(width, outputs)
+    return (_tower("vision_tower.vision_model", vision, extra=extra),)
+
+
+def idefics3(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Idefics 3 and SmolVLM (vLLM 0.33.0, Idefics3VisionTransformer)."""
+    vision = _vision(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
+    width = vision.integer("hidden_size")
+    merged = width * config.count("scale_factor", default=2) ** 2
+    name = "model.connector.modality_projection.proj"
+    frame = (Projection(name, merged, (_text_width(config),), Split.REPLICATED),)
+    return (_tower("model.vision_model", vision, frame, extra=NORM * width),)
+
+
+def cohere2_vision(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Command A Vision (vLLM 0.33.0, Cohere2VisionMultiModalProjector)."""
+    vision = _vision(config, SIGLIP)
+    width = vision.integer("hidden_size")
+    merged = width * config.count("downsample_factor", default=2) ** 2
+    inner = config.integer("alignment_intermediate_size", default=36_864) // 2
+    names = "multi_modal_projector"
+    frame = (
+        Projection(f"{names}.linear_1", merged, (inner, inner), Split.COLUMN, bias=True),
+        Projection(f"{names}.linear_2", inner, (_text_width(config),), Split.ROW, bias=True),
+    )
+    return (_tower("vision_tower.vision_model", vision, frame, extra=NORM * width),)
+
+
+def paddleocr(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of PaddleOCR-VL (vLLM 0.33.0, SiglipVisionTransformer and Projector)."""
+    vision = _vision(
+        config, {**SIGLIP, "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27}
+    )
+    width = vision.integer("hidden_size")
+    merged = width * vision.count("spatial_merge_size", default=2) ** 2
+    projector = NORM * width + _linear(merged, merged) + _linear(merged, _text_width(config))
+    return (_tower("visual.vision_model", vision, extra=NORM * width + projector),)
+
+
+def intern_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of InternVL in the transformers library's form (vLLM 0.33.0, InternS1VisionModel)."""
+    vision = _vision(config, INTERN)
+    width, inner, hidden = (
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+        _text_width(config),
+    )
+    image, patch = _sides(vision, "image_size"), _sides(vision, "patch_size")
+    positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
+    channels = vision.count("num_channels", default=IMAGE_CHANNELS)
+    merged = int(width / max(config.number("downsample_ratio", 0.5), LEAST_RATIO) ** 2)
+    attention = 4 * width * width + (1 + 3 * vision.boolean("attention_bias")) * width
+    norms = (2 * NORM + 2 + 2 * vision.boolean("use_qk_norm")) * width
+    return (
+        Tower(
+            name="vision_tower",
+            depth=vision.layers("num_hidden_layers"),
+            layers="encoder.layer",
+            block=(
+                Projection("mlp.fc1", width, (inner,), Split.COLUMN, bias=True),
+                Projection("mlp.fc2", inner, (width,), Split.ROW, bias=True),
+            ),
+            block_elements=attention + norms,
+            frame=(),
+            frame_elements=(channels * patch[0] * patch[1] + 1 + 1 + positions) * width
+            + (0 if vision.boolean("use_mean_pooling", default=True) else NORM * width)
+            + NORM * merged
+            + _linear(merged, hidden)
+            + _linear(hidden, hidden),
+        ),
+    )
+
+
+def _sides(vision: Config, name: str) -> tuple[int, int]:
+    """Return a height and a width, which some configs state as one number."""
+    stated = vision.counts(name) if isinstance(vision.fields.get(name), list) else ()
+    if len(stated) > 1:
+        return max(1, stated[0]), max(1, stated[1])
+    side = max(1, vision.integer(name))
+    return side, side
+
+
+def lfm2(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of LFM2-VL (vLLM 0.33.0, Siglip2Model and Lfm2VLMultiModalProjector)."""
+    vision = _vision(config, SIGLIP2)
+    width = vision.integer("hidden_size")
+    merged = width * config.count("downsample_factor", default=2) ** 2
+    inner = config.integer("projector_hidden_size", default=2560)
+    bias = config.boolean("projector_bias", default=True)
+    norm = NORM * merged if config.boolean("projector_use_layernorm", default=True) else 0
+    projector = norm + _linear(merged, inner, bias=bias) + _linear(inner, _text_width(config), bias=bias)
+    return (_tower("vision_tower.vision_model", vision, extra=NORM * width + projector),)
+
+
+def llava(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of LLaVA, ``None`` for one that is neither CLIP nor SigLIP.
+
+    Source: vLLM 0.33.0, llava.py init_vision_tower_for_llava and LlavaMultiModalProjector.
+    """
+    names, bias = "multi_modal_projector", config.boolean("multimodal_projector_bias", default=True)
+    hidden = _text_width(config)
+    inputs = _vision(config, CLIP).integer("hidden_size")
+    frame = (
+        Projection(f"{names}.linear_1", inputs, (hidden,), Split.COLUMN, bias),
+        Projection(f"{names}.linear_2", hidden, (hidden,), Split.ROW, bias),
+    )
+    return _llava(config, frame, extra=0)
+
+
+def llava_next(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of LLaVA-NeXT, which has a vector for the end of a row of an image."""
+    towers = llava(config)
+    if towers is None:
+        return None
+    newline = Tower("image_newline", 0, (), "", 0, (), _text_width(config), quantizable=False)
+    return (*towers, newline)
+
+
+def llava_onevision(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of LLaVA-OneVision, whose projector every rank has (vLLM 0.33.0, llava_onevision.py)."""
+    hidden, width = _text_width(config), _vision(config, CLIP).integer("hidden_size")
+    bias = config.boolean("multimodal_projector_bias", default=True)
+    projector = _linear(width, hidden, bias=bias) + _linear(hidden, hidden, bias=bias)
+    return _llava(config, (), extra=projector + hidden)
+
+
+def _llava(config: Config, frame: tuple[Projection, ...], *, extra: int) -> tuple[Tower, ...] | None:
+    specified = config.section("vision_config")
+    kind = "clip_vision_model" if specified is None else specified.text("model_type")
+    if kind == "clip_vision_model":
+        vision = _vision(config, CLIP)
+        # A class embedding with a position of its own and a norm before the first layer, for a patch's bias.
+        extra += (1 + 1 + NORM - 1) * vision.integer("hidden_size")
+    elif kind == "siglip_vision_model":
+        vision = _vision(config, SIGLIP)
+    else:
+        return None
+    depth = _read_layers(config, vision.layers("num_hidden_layers"))
+    return (_tower("vision_tower.vision_model", vision, frame, depth=depth, extra=extra),)
+
+
+def _read_layers(config: Config, depth: int) -> int:
+    """Return how many layers are built: those up to the last one whose features are read."""
+    layers = config.fields.get("vision_feature_layer", -2)
+    chosen = [layer for layer in (layers if isinstance(layers, list) else [layers]) if isinstance(layer, int)]
+    read = [layer if layer >= 0 else depth + 1 + layer for layer in chosen[:MAX_LAYERS]]
+    return max(0, min(depth, max(read, default=depth)))

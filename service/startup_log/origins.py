@@ -1,0 +1,107 @@
+"""Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.bundled_toml import read_toml
+from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.tracebacks import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the engine or of a library, by its files and functions, with the fields of origins.toml."""
+
+    name: str
+    """In words that follow "in"."""
+    files: tuple[str, ...]
+    functions: frozenset[str]
+    causes: Mapping[str, FailureCause]
+    """Causes by the class of the exception; ``*`` stands for all others."""
+
+    def holds(self, frame: Frame) -> bool:
+        """Whether a frame is in this part."""
+        path = f"/{frame.path}"
+        if self.files and not any(each in path for each in self.files):
+            return False
+        return not self.functions or frame.function in self.functions
+
+
+@dataclass(frozen=True, slots=True)
+class FailureOrigin:
+    """Where an exception was raised."""
+
+    part: str
+    """In words; empty where the log does not say it."""
+    cause: FailureCause | None
+    """What an exception of this class means there; ``None`` where it can mean anything."""
+
+
+NOWHERE: Final = FailureOrigin("", None)
+"""The origin of an exception of which the log holds no frame, and whose words no release has."""
+
+
+def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
+    """Return the origin of an exception by the frames of its traceback, the innermost first.
+
+    A call that all exceptions of one kind pass, such as the loading of weights, comes before the innermost
+    part, which is often a library that only carries out what it was asked.
+    """
+    for part in _PASSED:
+        if (cause := _cause_of(type_name, part)) and any(part.holds(frame) for frame in frames):
+            return FailureOrigin(part.name, cause)
+    first: FailureOrigin | None = None
+    for part in _parts_of(frames):
+        cause = _cause_of(type_name, part)
+        first = first or FailureOrigin(part.name, None)
+        if cause is not None:
+            return FailureOrigin(first.part, cause)
+    return FailureOrigin((first or NOWHERE).part, _ANYWHERE.get(type_name))
+
+
+def meaning_of(type_name: str) -> str:
+    """Return what exceptions of a class mean in general; empty for a class that can mean anything."""
+    return _MEANINGS.get(type_name, "")
+
+
+def _cause_of(type_name: str, part: Part) -> FailureCause | None:
+    return part.causes.get(type_name) or part.causes.get("*")
+
+
+def _parts_of(frames: Sequence[Frame]) -> Iterator[Part]:
+    """Yield the part of each frame, the innermost first."""
+    for frame in frames:
+        part = next((each for each in _PARTS if each.holds(frame)), None)
+        if part is not None:
+            yield part
+
+
+def _part(table: Mapping[str, Any]) -> Part:
+    known = {cause.name: cause for cause in CAUSES}
+    causes = table.get("causes", {})
+    unknown = sorted({*causes.values()} - known.keys())
+    if unknown:
+        raise ValueError(f"origins.toml, {table['name']}: unknown causes: {unknown}")
+    return Part(
+        table["name"],
+        tuple(table.get("files", ())),
+        frozenset(table.get("functions", ())),
+        {name: known[cause] for name, cause in causes.items()},
+    )
+
+
+_ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
+_PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
+_PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+_ANYWHERE: Final[Mapping[str, FailureCause]] = {
+    name: cause
+    for table in _ORIGINS["meaning"]
+    for cause in CAUSES
+    if cause.name == table.get("cause")
+    for name in table["types"]
+}
+"""Causes of exceptions that mean the same wherever they are raised."""
+_MEANINGS: Final[Mapping[str, str]] = {
+    name: table["means"] for table in _ORIGINS["meaning"] for name in table["types"]
+}

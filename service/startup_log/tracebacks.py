@@ -1,0 +1,48 @@
+"""Reads the frames of a traceback: which files and functions an exception passed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.startup_log.lines import LogLine
+
+MOST_LINES: Final = 240
+"""Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
+MOST_FRAMES: Final = 64
+HEADER: Final = "Traceback (most recent call last)"
+_FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>.]{1,120}))?')
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call in a traceback."""
+
+    path: str
+    """Path of the file, with ``/`` between its parts."""
+    function: str
+    """Empty where the line was cut."""
+
+
+def frame_of(line: LogLine) -> Frame | None:
+    """Return the frame that a line shows, behind any prefix."""
+    found = _FRAME.search(line.text) if 'File "' in line.text else None
+    return None if found is None else Frame(found[1].replace("\\", "/"), found[2] or "")
+
+
+def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the frames of the traceback that ends at a line, the innermost first."""
+    return tuple(_frames(at, lines))
+
+
+def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
+    count = 0
+    for line in reversed(lines[max(0, at - MOST_LINES) : at]):
+        if HEADER in line.text and count:
+            return
+        frame = frame_of(line)
+        if frame is not None:
+            yield frame
+            count += 1
+            if count == MOST_FRAMES:
+                return

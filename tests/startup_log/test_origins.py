@@ -1,0 +1,132 @@
+"""Failures whose words are not known: shown with the part of the engine that raised them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.startup_log.engine_errors import engine_error
+from service.startup_log.failure import Failure
+from service.startup_log.log import read_log
+from service.startup_log.templates import InvalidTemplate, SentenceIndex
+
+
+def failure_of(*lines: str) -> Failure:
+    failure = read_log("\n".join(lines)).failure
+    assert failure is not None
+    return failure
+
+
+def frame(path: str, function: str) -> str:
+    return f'{LAST}  File "/opt/lib/python3.12/site-packages/{path}", line 7, in {function}'
+
+
+LAST = "(EngineCore pid=1) ERROR 01-01 10:00:00 [core.py:1] "
+HEADER = f"{LAST}Traceback (most recent call last):"
+
+
+def test_a_failure_while_weights_load_is_named_by_its_frames() -> None:
+    """The innermost frame is torch's, but the exception passed the loading of the weights."""
+    failure = failure_of(
+        HEADER,
+        frame("vllm/v1/worker/gpu_worker.py", "load_model"),
+        frame("vllm/model_executor/models/abc.py", "load_weights"),
+        frame("torch/nn/modules/module.py", "get_parameter"),
+        f"{LAST}RuntimeError: something that no catalogue has",
+    )
+
+    assert failure.by_origin
+    assert failure.cause is not None
+    assert failure.cause.name == "weights_do_not_fit_the_class"
+    assert (failure.type, failure.message) == ("RuntimeError", "something that no catalogue has")
+
+
+def test_a_failure_of_an_open_kind_is_shown_with_its_part() -> None:
+    failure = failure_of(
+        HEADER,
+        frame("vllm/v1/engine/core.py", "run_engine_core"),
+        frame("vllm/v1/worker/gpu_model_runner.py", "execute_model"),
+        f"{LAST}ValueError: something that no catalogue has",
+    )
+
+    assert (failure.cause, failure.origin.part) == (None, "the worker of a rank")
+    assert failure.message == "something that no catalogue has"
+
+
+def test_the_frames_of_another_traceback_do_not_count() -> None:
+    failure = failure_of(
+        HEADER,
+        frame("vllm/model_executor/models/abc.py", "load_weights"),
+        HEADER,
+        frame("vllm/v1/worker/gpu_model_runner.py", "execute_model"),
+        f"{LAST}ValueError: something that no catalogue has",
+    )
+
+    assert failure.cause is None
+
+
+def test_a_traceback_that_is_cut_off_shows_where_it_was() -> None:
+    failure = failure_of(HEADER, frame("flashinfer/jit/core.py", "build_and_load"))
+
+    assert failure.cause is not None
+    assert (failure.type, failure.cause.name) == ("", "toolchain_missing")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "message", "file"),
+    [
+        # vllm-project/vllm#20860 and the source of 0.11.0: the words of a user's log, without its traceback.
+        (
+            "ValueError",
+            "num_speculative_tokens was provided but without speculative model.",
+            "config/speculative.py",
+        ),
+        (
+            "ValueError",
+            "Load format `abc` is not supported",
+            "model_executor/model_loader/__init__.py",
+        ),
+        (
+            "RuntimeError",
+            "Worker failed with error 'a', please check the stack trace above for the root cause",
+            "v1/executor/multiproc_executor.py",
+        ),
+    ],
+)
+def test_the_releases_sources_say_where_words_come_from(type_name: str, message: str, file: str) -> None:
+    error = engine_error(type_name, message)
+
+    assert error is not None
+    assert error.file == file
+
+
+@pytest.mark.parametrize("message", ["", "'a'", "it does not work at all", "name 'x' is not defined"])
+def test_words_that_are_not_the_engine_s_come_from_nowhere(message: str) -> None:
+    assert engine_error("ValueError", message) is None
+
+
+def test_a_heading_is_no_exception() -> None:
+    assert read_log("Error:\n\nINFO 01-01 10:00:00 [core.py:1] fine").failure is None
+
+
+def test_a_warning_of_python_is_no_failure() -> None:
+    text = "/opt/lib/torch/x.py:3: UserWarning: CUDA error: out of memory is not supported yet"
+    assert read_log(text).failure is None
+
+
+WORDS = st.text(alphabet="ab_ '\u00e9", min_size=1, max_size=9)
+
+
+@given(
+    st.lists(st.one_of(WORDS, st.just("abcd")), max_size=6),
+    st.lists(WORDS.map(lambda s: f"abcd{s}"), max_size=9),
+)
+def test_an_index_finds_what_a_search_finds(sentences: list[str], lines: list[str]) -> None:
+    """Sentences with an inner word are found anywhere; others where a word begins as they do."""
+    for sentence in sentences:
+        try:
+            index = SentenceIndex([sentence])
+        except InvalidTemplate:
+            continue
+        found = {at for at, _ in index.pairs(lines)}
+        assert found <= {at for at, line in enumerate(lines) if sentence in line}
+        assert found >= {at for at, line in enumerate(lines) if f" {sentence}" in f" {line}"}
