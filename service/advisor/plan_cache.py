@@ -25,6 +25,7 @@ from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
+    batch_defaults,
     only_limits_read_the_length,
     resolve_length,
 )
