@@ -95,8 +95,8 @@ clients: $(READY)  ## generate clients with three tools, and let them read full 
 	npm install --silent --no-fund --no-audit --prefix .clients openapi-typescript@7.13 @hey-api/openapi-ts@0.99 typescript@5
 	$(BIN)/python -m pytest tests/api/test_generated_clients.py
 
-image: $(READY)  ## build the container image: make image ENGINE=podman IMAGE=registry.example/dryserve
-	version=$$($(BIN)/dryserve --version) && $(ENGINE) build \
+image:  ## build the container image: make image ENGINE=podman IMAGE=registry.example/dryserve
+	version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' service/__init__.py) && $(ENGINE) build \
 		--tag $(IMAGE):$$version --tag $(IMAGE):latest --build-arg VERSION=$$version \
 		--build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE="$$(git config --get remote.origin.url)" \
 		--build-arg CREATED=$$(git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd) $(ARGS) .
@@ -121,7 +121,7 @@ sbom:  ## what ships, with versions, hashes and licences, as CycloneDX: dryserve
 audit:  ## known vulnerabilities of what ships, from PyPI's advisories; needs its JSON interface
 	$(PYTHON) -m venv .audit
 	.audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	.audit/bin/pip-audit --require-hashes --disable-pip --requirement requirements-runtime.lock
+	.audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements-runtime.lock
 	rm -rf .audit
 
 test-replicas: $(READY)  ## four replicas over PostgreSQL behind nginx: kills, upgrades, a database that fails

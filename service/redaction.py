@@ -126,10 +126,16 @@ _SECRETS: Final = (
 )
 
 
+_NEEDS: Final = tuple(dict.fromkeys(secret.needs for secret in _SECRETS))
+_SEARCHED: Final = tuple((_NEEDS.index(secret.needs), secret.pattern) for secret in _SECRETS)
+
+
 def hide_secrets(text: str) -> str:
     """Return a text in which `HIDDEN` replaces everything that looks like a secret."""
-    lowered = text.lower()
-    for secret in _SECRETS:
-        if any(each in lowered for each in secret.needs):
-            text = secret.pattern.sub(rf"\1{HIDDEN}", text)
+    contains = text.lower().__contains__
+    present = [any(map(contains, needs)) for needs in _NEEDS]
+    if any(present):
+        for needed, pattern in _SEARCHED:
+            if present[needed]:
+                text = pattern.sub(rf"\1{HIDDEN}", text)
     return text

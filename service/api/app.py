@@ -38,7 +38,7 @@ from service.api.routes import (
     leases,
     models,
     operations,
-    page,
+    page_addresses,
     plan,
     probes,
     problem_types,
@@ -55,6 +55,20 @@ Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 CLIENT_CLOSED_REQUEST: Final = 499
 """Status that proxies log where the caller has closed the connection; nobody receives it."""
+PUBLIC: Final = (
+    plan,
+    colocation,
+    explain,
+    models,
+    gpus,
+    engines,
+    probes,
+    workers,
+    leases,
+    calibrations,
+    problem_types,
+)
+"""Modules of routes in the order of the contract."""
 DESCRIPTION: Final = """\
 A dry run of `vllm serve`: give it a model, an engine release, GPU types and the flags you would pass, and it
 says what the engine would do without a GPU: whether it starts, with which cache, how many tokens.
@@ -87,8 +101,16 @@ def create_app(
         dependencies=[Depends(known_parameters_only)],
         servers=[{"url": options.root_path or "/", "description": "The service that sends this document"}],
     )
-    lanes = WorkLanes(options.work)
-    metrics = Metrics()
+    _keep_state(app, services, options)
+    _add_routes(app)
+    _add_error_handlers(app)
+    _add_middleware(app, options)
+    return app
+
+
+def _keep_state(app: FastAPI, services: Services, options: AppOptions) -> None:
+    """Keep what requests share, where the dependencies of routes find it."""
+    lanes, metrics = WorkLanes(options.work), Metrics()
     for size in WorkSize:
         metrics.watch_lane(size.value, lanes.lane(size))
     metrics.watch_probes(services.probes)
@@ -101,28 +123,25 @@ def create_app(
     app.state.tracing = options.tracing
     app.state.root_path = options.root_path
     app.state.open_reads = options.open_reads
-    public = (
-        plan,
-        colocation,
-        explain,
-        models,
-        gpus,
-        engines,
-        probes,
-        workers,
-        leases,
-        calibrations,
-        problem_types,
-    )
+
+
+def _add_routes(app: FastAPI) -> None:
     # Pages stand before the routes that share their addresses.
-    app.router.routes.extend(page.ROUTES)
-    for routes in (*public, operations, documents):
+    app.router.routes.extend(page_addresses.ROUTES)
+    for routes in (*PUBLIC, operations, documents):
         app.include_router(routes.router)
+
+
+def _add_error_handlers(app: FastAPI) -> None:
     for error in HANDLED_ERRORS:
         app.add_exception_handler(error, _answer_fault)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(CallerLeft, _answer_nobody)
     app.add_exception_handler(NothingMore, _answer_nothing)
+
+
+def _add_middleware(app: FastAPI, options: AppOptions) -> None:
+    """Add what surrounds all routes; a request passes the last one first."""
     app.add_middleware(BodyBudget)
     app.add_middleware(BodyLimit)
     app.add_middleware(ConnectionGate, has_admin=options.has_admin)
@@ -136,10 +155,9 @@ def create_app(
             expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
         )
     app.add_middleware(VersionedPaths)
-    app.add_middleware(RequestLog, metrics=metrics, tracing=options.tracing)
+    app.add_middleware(RequestLog, metrics=app.state.metrics, tracing=options.tracing)
     if options.root_path:
         app.add_middleware(RootPath, prefix=options.root_path)
-    return app
 
 
 def _operation_id(route: APIRoute) -> str:

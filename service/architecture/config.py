@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, TypeVar
 
 from service.nearest_names import cut
@@ -67,6 +68,9 @@ def read_document(document: object) -> "Config":
     return Config(document)
 
 
+SCALARS: Final = frozenset({bool, float, int, str, NoneType})
+
+
 def _deeper_than(document: object, limit: int) -> bool:
     level: list[Any] = [document]
     for _ in range(limit):
@@ -74,7 +78,7 @@ def _deeper_than(document: object, limit: int) -> bool:
             child
             for node in level
             for child in (node.values() if isinstance(node, Mapping) else node)
-            if isinstance(child, Mapping | list)
+            if type(child) not in SCALARS and isinstance(child, Mapping | list)
         ]
         if not level:
             return False
@@ -203,6 +207,8 @@ class Config:
         value = self.fields.get(name)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple) or len(value) > most or not all(map(fits, value)):
+        if not isinstance(value, list | tuple) or not all(map(fits, value[: most + 1])):
             raise InvalidConfig(self.at(name), f"is not {kind}")
+        if len(value) > most:
+            raise InvalidConfig(self.at(name), f"has {len(value):,} entries; {most:,} are the most")
         return tuple(value)

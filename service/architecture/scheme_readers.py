@@ -113,15 +113,27 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
     if layers is None:
         scheme = modelopt_scheme(inner.text("quant_algo"), size)
         return () if scheme is None else (*_modelopt_experts(scheme), SchemeGroup(scheme))
-    targets: dict[WeightScheme, list[str]] = {}
-    for name, layer in layers.sections():
+    targets: dict[WeightScheme, dict[str, None]] = {}
+    for names, layer in _alike(layers):
         scheme = modelopt_scheme(layer.text("quant_algo"), positive_group_size(layer, "group_size") or size)
         if scheme is None:
             return ()
-        targets.setdefault(scheme, []).extend(_mixed_names(name))
+        targets.setdefault(scheme, {}).update(dict.fromkeys(map(_mixed_name, names)))
     if len(targets) > MAX_GROUPS:
         return ()
-    return tuple(SchemeGroup(scheme, Names(dict.fromkeys(names))) for scheme, names in targets.items())
+    return tuple(SchemeGroup(scheme, Names(names)) for scheme, names in targets.items())
+
+
+def _alike(layers: Config) -> Iterator[tuple[list[str], Config]]:
+    """Yield modules that are described alike, and one description of them: there may be 100,000 modules."""
+    found: dict[str, tuple[list[str], Config]] = {}
+    for name, fields in layers.fields.items():
+        if isinstance(fields, Mapping):
+            key = repr((fields.get("quant_algo"), fields.get("group_size")))
+            if key not in found:
+                found[key] = [], Config(fields, layers.at(name))
+            found[key][0].append(name)
+    yield from found.values()
 
 
 def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:
@@ -134,16 +146,14 @@ def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:
         yield SchemeGroup(experts, Names(("*.experts",)))
 
 
-def _mixed_names(name: str) -> Iterator[str]:
-    """Yield a module's name, and that of the fused experts if it is a part of one expert.
+def _mixed_name(name: str) -> str:
+    """Return a module's name, or that of the fused experts if it is a part of one expert.
 
     Source: vLLM 0.32.0, ModelOptMixedPrecisionConfig._resolve_quant_algo: any name that begins with the fused
     module's decides.
     """
-    yield name
     parent, inside, _ = name.partition(".experts.")
-    if inside:
-        yield f"{parent}.experts"
+    return f"{parent}.experts" if inside else name
 
 
 _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {

@@ -68,7 +68,7 @@ def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBas
     # A message of the engine itself has a cause that is not known: the plan's refusal must not replace it.
     if planned is not None and not failure.type:
         specified = find_failure(read_lines(f"{planned.type}: {planned.message}"))
-        if specified is not None and specified.cause is not None:
+        if specified is not None and specified.cause is not None and not specified.by_origin:
             return specified, CauseBasis.PLAN
     return failure, CauseBasis.UNKNOWN
 

@@ -83,4 +83,7 @@ def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
             f"The log shows no failure, but the planned start fails: {error.type} ({error.stage}): "
             f"{error.message} Check the assumptions, and the flags that plans ignore."
         )
-    yield from run.judged.warnings
+    if run.doubt and run.judged.warnings:
+        yield f"The plan is of {run.doubt}, with weights of another size: whether they fit is not known."
+    elif not run.doubt:
+        yield from run.judged.warnings

@@ -9,7 +9,7 @@ from typing import Final
 from service.startup_log.engine_errors import engine_error
 from service.startup_log.exceptions import QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of
+from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
@@ -31,6 +31,8 @@ MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 MOST_CHAINED: Final = 16
 """Exceptions of one chain that are followed."""
+ANY_FAULT: Final = "ValueError"
+"""The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
@@ -87,7 +89,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
-    known = list(_known(lines))
+    known = [each for each in _known(lines) if each.at in raised or not each.cause.raised]
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
@@ -127,7 +129,9 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    origin = origin_of("", frames_above(at + 1, lines))
+    frames = frames_above(at + 1, lines)
+    # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
+    origin = passed_part(ANY_FAULT, frames) or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
 
 
@@ -177,7 +181,7 @@ def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
             replace(line, text=f"{line.text}{between}{below.text}", level=line.level or below.level)
             for line, below in pairwise(lines)
         ]
-        yield from (each for each in _known(pairs) if not each.cause.weak)
+        yield from (each for each in _known(pairs) if not each.cause.weak and not each.cause.raised)
 
 
 def _of_known(

@@ -27,8 +27,8 @@ FRAMED: Final = frozenset("|+-=^~*#")
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
 _LEVEL: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:\d\d-\d\d |\[))")
-_WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: ")
-"""A warning of Python or of torch, which has no level."""
+_WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
+"""A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
 MAX_PREFIX: Final = 120
 """Characters at the beginning of a line in which its level is looked for."""
 _TIME: Final = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")

@@ -48,9 +48,8 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
     A call that all exceptions of one kind pass, such as the loading of weights, comes before the innermost
     part, which is often a library that only carries out what it was asked.
     """
-    for part in _PASSED:
-        if (cause := _cause_of(type_name, part)) and any(part.holds(frame) for frame in frames):
-            return FailureOrigin(part.name, cause)
+    if (passed := passed_part(type_name, frames)) is not None:
+        return passed
     first: FailureOrigin | None = None
     for part in _parts_of(frames):
         cause = _cause_of(type_name, part)
@@ -58,6 +57,14 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
         if cause is not None:
             return FailureOrigin(first.part, cause)
     return FailureOrigin((first or NOWHERE).part, _ANYWHERE.get(type_name))
+
+
+def passed_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
+    """Return the origin of an exception that passed a call which all exceptions of one kind pass."""
+    for part in _PASSED:
+        if (cause := _cause_of(type_name, part)) and any(part.holds(frame) for frame in frames):
+            return FailureOrigin(part.name, cause)
+    return None
 
 
 def meaning_of(type_name: str) -> str:

@@ -43,6 +43,8 @@ class FailureCause:
     """Causes that are the root if their words stand anywhere in the same log, the likeliest first."""
     weak: bool = False
     """Its words follow from another failure."""
+    raised: bool = False
+    """Its words count in an exception alone, because other lines have them too."""
     prose: tuple[str, ...] = ()
     """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +61,9 @@ def _load(name: str) -> Mapping[str, Any]:
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
     keys = ("name", "stage", "type", "means", "remedy", "source")
-    differing = sorted((table.keys() - {"lines", "weak", "remedies", "yields_to", "prose"}) ^ {*keys, "says"})
+    differing = sorted(
+        (table.keys() - {"lines", "weak", "remedies", "yields_to", "prose", "raised"}) ^ {*keys, "says"}
+    )
     if differing:
         raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
     if table["stage"] not in {"", *Stage}:
@@ -71,6 +75,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         lines=frozenset(table.get("lines", ())),
         yields_to=tuple(table.get("yields_to", ())),
         weak=table.get("weak", False),
+        raised=table.get("raised", False),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
     )

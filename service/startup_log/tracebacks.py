@@ -12,6 +12,10 @@ MOST_LINES: Final = 240
 MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
 _FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>.]{1,120}))?')
+_NOTEBOOK: Final = re.compile(
+    r"File ([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}, in (?:\w{1,80}\.){0,4}(\w{1,120})\("
+)
+"""A frame as IPython prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,9 @@ class Frame:
 
 def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
-    found = _FRAME.search(line.text) if 'File "' in line.text else None
+    if "File " not in line.text:
+        return None
+    found = _FRAME.search(line.text) or _NOTEBOOK.search(line.text)
     return None if found is None else Frame(found[1].replace("\\", "/"), found[2] or "")
 
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
 from service.advisor.plan_types import Candidate, Plan
+from service.advisor.pooling_words import pooling_sentence
 from service.web.answer_screen import shown_candidate
 from service.web.context_drawing import Mark, context_drawing
 from service.web.page_question import PageQuestion
@@ -29,6 +30,8 @@ class ContextScreen:
     """``max_num_seqs`` of all replicas."""
     logged: str
     """Requests of the maximum length as the engine logs them."""
+    encoder: str = ""
+    """What limits requests where the model needs no cache; empty for others."""
 
     @property
     def table(self) -> list[list[str]]:
@@ -46,7 +49,8 @@ def context_screen(plan: Plan, question: PageQuestion) -> ContextScreen:
     asked = () if workload is None else (workload.prompt_tokens + workload.output_tokens,)
     curve = concurrency_curve(shown, asked)
     if not curve or start is None or cache is None or memory is None:
-        return ContextScreen(Markup(), (), (), "", "", 0, "")
+        encoder = pooling_sentence(shown) if shown.caches_nothing else ""
+        return ContextScreen(Markup(), (), (), "", "", 0, "", encoder)
     return ContextScreen(
         drawing=context_drawing(curve, tuple(_marks(plan, shown))),
         points=tuple(_spread(curve, asked)),

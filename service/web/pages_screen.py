@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from service.advisor.layer_pages import layer_pages
 from service.advisor.plan_types import Candidate, Plan
+from service.advisor.pooling_words import pooling_sentence
 from service.engine_config.engine_config import RequestDemand
 from service.engines.refusal import Stage
 from service.kv_cache.groups import Group
@@ -214,10 +215,13 @@ def _ungrouped(plan: Plan, shown: Candidate, links: tuple[tuple[str, str], ...])
     sentences = (
         (*engines, *page_sentences(caches)) if error is None or error.stage is Stage.PAGE_SIZE else engines
     )
+    words = "The start ends before the layers have pages."
+    if caches:
+        words = "The start ends before there are groups. This is one page of each kind of layer."
+    elif shown.caches_nothing:
+        words = pooling_sentence(shown)
     return PagesScreen(
-        words="The start ends before there are groups. This is one page of each kind of layer."
-        if caches
-        else "The start ends before the layers have pages.",
+        words=words,
         blocks=blocks_drawing(
             [_layer_row(place, cache, largest) for place, cache in enumerate(caches)], largest
         ),

@@ -17,7 +17,7 @@ from service.engines.json_object import JsonObject
 from service.engines.releases import RELEASES
 from service.gpus.catalog import gpu_catalog
 from service.units import GIB
-from tests.memory.recorded import bundled
+from tests.memory.recorded import altered, bundled
 
 GEMMA = "google/gemma-4-31B-it"
 
@@ -219,3 +219,46 @@ def test_a_context_that_cannot_be_stretched_says_why(model: str, length: int, wo
     assert refused.error is not None
     assert not any(change.startswith("--hf-overrides") for change in fixes(refused))
     assert any(words in note for note in refused.error.notes)
+
+
+GROUPS = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+PACKED = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {
+                "num_bits": 4,
+                "type": "int",
+                "strategy": "group",
+                "group_size": 128,
+                "symmetric": True,
+                "dynamic": False,
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "quantization", "fix"),
+    [
+        # A width of 13,824 is 108 groups: 27 on each of four ranks, 13.5 on each of eight.
+        ("meta-llama/Llama-2-13b-hf", GROUPS, "--tensor-parallel-size 4"),
+        # An expert's width of 768 is six groups, which eight ranks cut; whole experts are not cut.
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", PACKED, "--enable-expert-parallel"),
+    ],
+)
+def test_the_most_ranks_that_divide_groups_are_a_fix(
+    model: str, quantization: dict[str, object], fix: str
+) -> None:
+    read = Model(model, None, "bundled", altered(model, quantization=quantization))
+    flags = ServeFlags(tensor_parallel_size=8, max_model_len=4096)
+    gpus = (gpu_catalog().named("h100-sxm-80gb"),)
+    split = PlanRequest(read, gpus, EngineChoice.of("0.33.0"), flags, search=False)
+    (candidate,) = plan(split).plans[0].candidates
+
+    assert fix in fixes(candidate)
+    assert fixes(candidate)[fix].verdict is Verdict.STARTS

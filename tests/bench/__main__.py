@@ -42,6 +42,12 @@ def varied_search(number: int) -> dict[str, Any]:
     return {**POINT, "gpus": [gpu], "serve": {"max_model_len": 4096 + number % 36000}}
 
 
+MIXED = (
+    Question("point", "/plan", varied_point),
+    Question("refusal", "/plan", varied_refusal),
+    Question("search", "/plan", varied_search),
+    Question("models", "/models", None),
+)
 LEVERS = {"gpus": ["h100-sxm-80gb"], "include": ["levers"]}
 
 QUESTIONS = (
@@ -74,7 +80,7 @@ def main() -> None:
     loads = (1, given.connections)
     if not given.http:
         Console(width=150).print(start_table())
-        Console(width=150).print(service_table())
+        Console(width=150).print(service_table(MIXED))
         Console(width=150).print(candidate_table())
         Console(width=150).print(catalog_table())
         Console(width=150).print(hostile_table())

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -53,18 +53,35 @@ def measure(port: int, question: Question, connections: int, seconds: float) -> 
     numbers = NUMBERS
     with closing(HTTPConnection("127.0.0.1", port)) as connection:
         size = max(_ask(connection, question, next(numbers)) for _ in range(WARM_UP))
-    started, processor = time.perf_counter(), _processor_seconds(port)
+    started, processor = time.perf_counter(), processor_seconds(port)
     with ThreadPoolExecutor(connections) as pool:
         runs = [
             pool.submit(_ask_until, port, question, numbers, started + seconds) for _ in range(connections)
         ]
         taken = [duration for run in runs for duration in run.result()]
-    elapsed, processor = time.perf_counter() - started, _processor_seconds(port) - processor
+    elapsed, processor = time.perf_counter() - started, processor_seconds(port) - processor
     cuts = quantiles(taken, n=100) if len(taken) > 1 else [taken[0]] * 99
     return Figures(cuts[49] * 1e3, cuts[98] * 1e3, len(taken) / elapsed, processor / len(taken) * 1e3, size)
 
 
-def _processor_seconds(port: int) -> float:
+def ask_all(port: int, questions: Sequence[Question], number: int, connections: int) -> None:
+    """Ask questions in turn, so many in all, on several connections at once.
+
+    Raises:
+        AnswerRefused: an answer was not 200.
+    """
+
+    def ask(numbers: range) -> None:
+        with closing(HTTPConnection("127.0.0.1", port)) as connection:
+            for each in numbers:
+                _ask(connection, questions[each % len(questions)], next(NUMBERS))
+
+    with ThreadPoolExecutor(connections) as pool:
+        list(pool.map(ask, (range(start, number, connections) for start in range(connections))))
+
+
+def processor_seconds(port: int) -> float:
+    """Return the processor time that the service says it took."""
     with closing(HTTPConnection("127.0.0.1", port)) as connection:
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()

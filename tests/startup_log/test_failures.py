@@ -78,8 +78,29 @@ def test_what_releases_refuse_with_is_named() -> None:
 
     assert len(errors) > 1000
     assert len(named) >= 0.95 * len(errors)
-    # One cause is found at several stages: when flags are checked, when a layer or its kernel is built.
-    assert elsewhere <= {"fp8_cache_on_old_gpu", "dtype_not_on_this_gpu", "heads_do_not_divide"}
+    # Causes that are found at several stages: when flags are checked, when a layer or its kernel is built.
+    assert elsewhere <= {
+        *("fp8_cache_on_old_gpu", "dtype_not_on_this_gpu", "heads_do_not_divide"),
+        *("quantization_not_supported", "feature_not_supported"),
+    }
+
+
+def test_the_stage_of_a_refusal_is_that_of_the_part_that_raised_it() -> None:
+    """Refusals without catalogued words, by the releases' sources, beside the stage that was recorded."""
+    recorded = Path(__file__).parents[1] / "data" / "oracle" / "cases.jsonl.gz"
+    stages = {"settings_refused": "config", "speculative_settings": "config", "model_class_failed": "model"}
+    with gzip.open(recorded, "rt", encoding="utf-8") as lines:
+        errors = [row["expect"]["error"] for row in map(json.loads, lines) if not row["expect"]["starts"]]
+    read = [(error, read_log(f"{error['type']}: {error['message']}").failure) for error in errors]
+    found = [
+        (stages.get(failure.cause.name), error["stage"])
+        for error, failure in read
+        if failure is not None and failure.by_origin and failure.cause is not None
+    ]
+    known = [(ours, recorded_stage) for ours, recorded_stage in found if ours is not None]
+
+    assert len(known) >= 25
+    assert {ours == recorded_stage for ours, recorded_stage in known} == {True}
 
 
 def test_a_build_without_kernels_is_named() -> None:

@@ -113,6 +113,15 @@ def test_a_warning_of_python_is_no_failure() -> None:
     assert read_log(text).failure is None
 
 
+def test_a_warning_of_torch_s_own_is_no_failure() -> None:
+    """A line of zjunlp/KnowLM#42, whose server came up."""
+    text = (
+        "(Worker pid=166712) [W socket.cpp:601] [c10d] The IPv6 network addresses of (__internal_head__, "
+        "13104) cannot be retrieved (gai error: -3 - Temporary failure in name resolution)."
+    )
+    assert read_log(text).failure is None
+
+
 WORDS = st.text(alphabet="ab_ '\u00e9", min_size=1, max_size=9)
 
 

@@ -105,6 +105,13 @@ def test_without_a_cache_there_is_an_empty_state(page: Page) -> None:
     assert "There is no cache, so no request fits." in shown
 
 
+@pytest.mark.parametrize("view", ["pages", "context"])
+def test_an_encoder_needs_no_cache_and_the_screens_say_what_limits_it(page: Page, view: str) -> None:
+    shown = words(page(model="BAAI/bge-m3", gpu="l4-24gb", view=view))
+    assert "a prompt has at most 8,192 tokens" in shown
+    assert "no request fits" not in shown
+
+
 def test_a_screen_for_one_gpu_type_falls_back(page: Page) -> None:
     assert 'class="heat"' in page(**CATALOG, view="pages", gpu="h100-sxm-80gb,l40s-48gb")
 

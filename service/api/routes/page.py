@@ -1,4 +1,4 @@
-"""The page for people: `/`, `/plan` where HTML is accepted, its exports and its files."""
+"""Answers of the page for people; `page_addresses` says where each is found."""
 
 import csv
 from collections.abc import Callable, Iterable
@@ -11,15 +11,13 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Scope
 
 from service.advisor.plan_types import Plan
 from service.api.auth import may_read_openly
 from service.api.dependencies import runner_of, services_of
 from service.api.plan_size import work_size
 from service.api.problems.handlers import HANDLED_ERRORS, problem_of
-from service.api.responses import instance, prefers_page
+from service.api.responses import instance
 from service.api.routes.explain import LONG_LOG
 from service.api.work_lanes import WorkSize
 from service.application import probe_jobs
@@ -30,7 +28,7 @@ from service.application.schemas.explanation import ExplainBody, ExplainParamete
 from service.application.schemas.probe import ProbeAnswer
 from service.application.services import Services
 from service.startup_log.log import read_log
-from service.web.assets import FOLDER, MEDIA_TYPES, asset
+from service.web.assets import MEDIA_TYPES, asset
 from service.web.page import log_page, log_problem_page, plan_page, probes_page, problem_page, start_page
 from service.web.page_question import PageQuestion
 from service.web.question_form import QuestionForm, parameter_at
@@ -58,29 +56,6 @@ IMMUTABLE: Final = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class FileRoute(Route):
-    """A route to what a page is made of, which logs and metrics know by its path."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare a request with the route."""
-        found, child = super().matches(scope)
-        return found, {**child, "route": self} if found is Match.FULL else child
-
-
-class PageRoute(FileRoute):
-    """A route that only those find who accept HTML and name no other format; others share its address."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare a request with the route; other methods are those of the routes that share the address."""
-        found, child = super().matches(scope)
-        wanted = found is Match.FULL and _wants_page(Request(scope))
-        return (found, child) if wanted else (Match.NONE, {})
-
-
-def _wants_page(request: Request) -> bool:
-    return "format" not in request.query_params and prefers_page(request.headers.get("accept", ""))
 
 
 async def get_start(request: Request) -> Response:
@@ -213,16 +188,3 @@ def _form(question: PageQuestion, services: Services, faults: Iterable[str] = ()
 
 def _html(text: str, status: int = 200) -> Response:
     return Response(text, status, HEADERS, HTML)
-
-
-ROUTES: Final = (
-    PageRoute("/", get_start),
-    PageRoute("/plan", get_plan_page),
-    PageRoute("/probes", get_probes_page),
-    FileRoute("/log", get_log, methods=["GET"]),
-    FileRoute("/log", explain_log_page, methods=["POST"]),
-    FileRoute("/plan.svg", get_drawing),
-    FileRoute("/plan.csv", get_table),
-    FileRoute(f"/{FOLDER}/{{name}}", get_asset),
-)
-"""In the order in which they are compared with a request."""

@@ -163,7 +163,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.part:
         yield f"  Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
     if ending.means:
-        yield f"{'Why' if ending.cause else 'In general'}: {ending.means}"
+        yield f"{_heading(ending)}: {ending.means}"
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)
@@ -175,6 +175,13 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
             yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
         yield "  The plan does not fail here: check what it assumes below."
+
+
+def _heading(ending: Diagnosis) -> str:
+    """Return what stands before the meaning of a failure: how surely it is known."""
+    if ending.cause is None:
+        return "In general"
+    return "Why, by where it was raised" if ending.basis == "origin" else "Why"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:

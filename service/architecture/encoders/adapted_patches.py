@@ -33,6 +33,8 @@ LLAMA4_VISION: Final[Mapping[str, Any]] = {
     "num_hidden_layers": 34,
 }
 """transformers 5.16, Llama4VisionConfig."""
+LLAMA4_HIDDEN: Final = 5120
+"""transformers 5.16, Llama4TextConfig."""
 
 
 def muse_glimmer(config: Config) -> tuple[Tower, ...]:
@@ -240,7 +242,7 @@ def llama4(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
     specified = config.section("vision_config") or Config({}, config.at("vision_config"))
     vision = Config({**LLAMA4_VISION, **specified.fields}, specified.pointer)
-    hidden = (config.section("text_config") or config).integer("hidden_size")
+    hidden = (config.section("text_config") or config).integer("hidden_size", default=LLAMA4_HIDDEN)
     width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     size = vision.integer("patch_size", default=14)
     positions = (vision.integer("image_size", default=448) // size) ** 2 + 1

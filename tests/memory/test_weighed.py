@@ -1,0 +1,109 @@
+"""Bytes of parameters of models, layouts and parallel sizes drawn at random, against what releases built.
+
+`weighed.json.gz` holds what vLLM 0.19.0, 0.24.0, 0.32.0 and 0.33.0 allocated on torch's meta device for
+tensor parallel rank 0 of each pipeline stage: classes drawn evenly, with their own configs or a random layout
+of `layouts.json.gz` (seeds 77 and 20261122), and encoders of images and sound. Models with more than eight
+layers were cut to eight.
+"""
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.version import Version
+
+from service.advisor.engine_start import resolved
+from service.architecture.config import read_document
+from service.architecture.model import ModelArchitecture
+from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import rules_for
+from service.gpus.catalog import find_gpu
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes_per_stage
+from tests.accuracy.oracle import GPU_OF_CAPABILITY
+from tests.accuracy.weights import WITHIN
+
+DATA: Final = json.loads(
+    gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "weighed.json.gz").read_bytes())
+)
+UNREAD: Final = "a class that is not read"
+FAR: Final[Mapping[str, str]] = {
+    "SolarOpenForCausalLM": UNREAD,
+    "AriaForConditionalGeneration": "its projector is not modelled, which the basis says",
+    "GraniteSpeechPlusForConditionalGeneration": "its encoder is not modelled, which the basis says",
+    "KimiK3ForConditionalGeneration": "the same, with the defaults of a config without fields",
+    "MiniCPMV4_6ForConditionalGeneration": "its mergers are not modelled, which the basis says",
+}
+"""Classes of which some row is further off than a thousandth, and why."""
+FAR_LAYOUTS: Final[Mapping[str, str]] = {
+    "20261122-0049": "AutoRound leaves the encoder of InternVL unquantized",
+    "20261122-0279": "AutoRound's exceptions name modules that HRM calls otherwise",
+    "77-0184": "ModelOpt's NVFP4 experts have no biases in 0.24.0",
+    "77-0263": "a list that names modules without the prefix of Qwen2-Audio",
+    "20261122-0034": "a class that the release does not list, and runs as another",
+}
+"""Rows that are further off for their layout, and why."""
+
+
+@cache
+def _architecture(name: str) -> ModelArchitecture:
+    stored = DATA["configs"][name]
+    return read_architecture(
+        read_document(with_modelopt_file(stored["config"], stored.get("hf_quant_config")))
+    )
+
+
+def error_of(row: Mapping[str, Any]) -> float | None:
+    """Return the relative error of the fullest stage, ``None`` for a model that is not read."""
+    flags = ServeFlags(
+        tensor_parallel_size=row["tp"],
+        pipeline_parallel_size=row["pp"],
+        enable_expert_parallel=row["ep"],
+        max_model_len=1024,
+    )
+    gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])
+    try:
+        architecture = _architecture(row["config"])
+        architecture, config = resolved(architecture, flags, rules_for(Version(row["release"])), gpu)
+    except (UnknownArchitecture, EngineRefusal):
+        return None
+    deployment = Parallelism(
+        tensor_parallel_size=row["tp"],
+        pipeline_parallel_size=row["pp"],
+        enable_expert_parallel=config.enable_expert_parallel,
+        compute_capability=(row["capability"][0], row["capability"][1]),
+        dtype=config.dtype,
+    )
+    ours = parameter_bytes_per_stage(architecture, deployment, config.release)
+    return float(max(ours) / max(row["parameters"]) - 1)
+
+
+def class_of(row: Mapping[str, Any]) -> str:
+    named: str = DATA["configs"][row["config"]]["config"]["architectures"][0]
+    return named
+
+
+CLASSES: Final = sorted({class_of(row) for row in DATA["rows"]})
+
+
+@pytest.mark.parametrize("name", sorted(set(CLASSES) - FAR.keys()))
+def test_what_is_drawn_weighs_what_the_release_builds(name: str) -> None:
+    for row in DATA["rows"]:
+        if class_of(row) == name and row["id"] not in FAR_LAYOUTS:
+            error = error_of(row)
+            assert error is not None, row
+            assert abs(error) <= WITHIN, (error, row)
+
+
+def test_what_is_listed_as_far_still_is() -> None:
+    """An entry that is no longer needed is removed, so that the lists only get shorter."""
+    far = [row for row in DATA["rows"] if (error := error_of(row)) is None or abs(error) > WITHIN]
+
+    assert {class_of(row) for row in far if row["id"] not in FAR_LAYOUTS} == FAR.keys()
+    assert {row["id"] for row in far} >= FAR_LAYOUTS.keys()
