@@ -24,7 +24,7 @@ class CacheGroup:
 
     @classmethod
     def of(cls, group: Group, demand: RequestDemand) -> "CacheGroup":
-        """Return what is told of a group."""
+        """Return a group with the blocks of one request."""
         return cls(
             kind=group.kind,
             layers=group.num_layers,
