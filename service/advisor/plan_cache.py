@@ -255,7 +255,7 @@ class CachedSteps:
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
         taken = self._taken_by.of(
-            (started.taking, gpu.unified_memory, free_memory_bytes),
+            (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
         return self._budgets.of(

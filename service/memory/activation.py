@@ -107,7 +107,8 @@ def activation(
     if v2 and run.samples and constants.charges_counts_v2:
         counts = _token_counts(architecture, run)
         terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
-    if v2 and run.compiles_embedding:
+    # A model that also takes media is compiled without its embedding, whose rows it is given.
+    if v2 and run.compiles_embedding and not (run.encodes and architecture.media.towers):
         terms.append(_compiled(architecture, constants, run))
     if run.encodes and (constants.encodes_v2 or not v2):
         base, *_ = constants.base_mib.bytes

@@ -44,6 +44,9 @@ MOVED_EXPERTS: Final = (
 )
 REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
 
+SUMS_OF_A_LAYER: Final = 2
+"""Sums over ranks in a layer: after its mixer, and after its feed-forward network."""
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetInputs:
@@ -77,6 +80,8 @@ class BudgetInputs:
     """The V2 model runner runs the model."""
     unified_memory: bool = False
     """The GPU shares the host's memory."""
+    nvlink: bool = True
+    """The GPUs of a node can be linked by NVLink."""
     language_model_only: bool = False
     balances_experts: bool = False
     """Experts are moved between ranks by their load (EPLB)."""
@@ -112,6 +117,11 @@ class BudgetInputs:
     """Bytes of the GPU that are set aside for the API server."""
     adapters: AdapterSlots | None = None
     """LoRA adapters for which there is room; ``None``: none are served."""
+
+    @property
+    def sums_by_nccl(self) -> bool:
+        """Whether NCCL sums over ranks, which cannot read each other's memory over NVLink."""
+        return self.tensor_parallel_size > 1 and not self.nvlink
 
     @property
     def deployment(self) -> Parallelism:
@@ -309,6 +319,7 @@ class _Start:
             eager=inputs.enforce_eager,
             v2_model_runner=inputs.v2_model_runner,
             largest=inputs.max_cudagraph_capture_size,
+            all_reduces=SUMS_OF_A_LAYER * len(layers) * inputs.sums_by_nccl,
             variants=2 if inputs.adapters and rules_for(inputs.release).adapters.graphs_without else 1,
             mode=inputs.graph_mode,
             sizes=inputs.graph_sizes,

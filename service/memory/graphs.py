@@ -8,10 +8,12 @@ from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.memory.budget_types import Basis, Estimate
-from service.memory.interval import around, exact, from_range, total
+from service.memory.interval import around, exact, scaled, total
 from service.memory.ranges import MibRange, Range
 from service.units import MIB
 
+WHOLE_BATCH: Final = 512
+"""Tokens of the largest graph in the logs that the experts' work space was fitted to."""
 EVERY_SMALL: Final = 32
 """Tokens up to which each batch has its own graph with ``--performance-mode interactivity``."""
 DATA_CENTER_BLACKWELL: Final = 10
@@ -25,13 +27,17 @@ class GraphEstimate:
     first: MibRange
     """The first graphs together, with work space that kernels allocate once."""
     experts: MibRange
-    """Added to the first graphs where layers have experts."""
+    """Added to the first graphs where layers have experts and the largest graph has ``WHOLE_BATCH`` tokens:
+    the experts' work space grows with the tokens.
+    """
     recurrent: MibRange
     """Added to the first graphs where layers are recurrent."""
     graph: float
     """Each further graph."""
     layer: float
     """Added to each further graph for each layer."""
+    all_reduce: Range
+    """Added for each sum over ranks that a graph holds and NCCL computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,10 @@ class Capture:
     v2_model_runner: bool
     largest: int | None
     """Tokens of the largest graph, where the caller sets it."""
+    all_reduces: int = 0
+    """Sums over ranks in one graph that NCCL computes: none on one rank, or where ranks read each other's
+    memory over NVLink.
+    """
     variants: int = 1
     """How often each graph is captured: with LoRA adapters and without."""
     mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
@@ -129,32 +139,42 @@ def captured_graphs(architecture: ModelArchitecture, constants: GraphConstants, 
         return _NOTHING
     estimate = _estimate(architecture, constants, capture)
     share, source = constants.captured_percent, constants.sources["captured_percent"]
-    size = estimate.bytes / 100
-    bounds = (size * share.low, max(size * share.high, estimate.high * share.middle / 100))
-    return around(size * share.middle, *bounds, Basis.CALIBRATED, source)
+    middle, low, high = (estimate.bytes / 100 * percent for percent in (share.middle, share.low, share.high))
+    return around(middle, low, high, Basis.CALIBRATED, source)
 
 
 def _estimate(architecture: ModelArchitecture, constants: GraphConstants, capture: Capture) -> Estimate:
     """Return what is set aside: much for the first graphs, and a little for each further graph."""
     estimate, source = constants.estimate_mib, constants.sources["estimate_mib"]
     sparse = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in architecture.layers)
+    sizes = _sizes(constants, capture)
+    share = min(1.0, max(sizes, default=0) / WHOLE_BATCH)
     cases = (
-        (estimate.first, True),
-        (estimate.experts, sparse),
-        (estimate.recurrent, architecture.is_recurrent),
+        (estimate.first, 1.0),
+        (estimate.experts, share * sparse),
+        (estimate.recurrent, 1.0 * architecture.is_recurrent),
     )
-    terms = [from_range(size, Basis.CALIBRATED, source) for size, applies in cases if applies]
-    further = _further_graphs(constants, capture) * (estimate.graph + estimate.layer * capture.layers) * MIB
+    terms = [scaled(size, share, Basis.CALIBRATED, source) for size, share in cases if share]
+    graphs = _further_graphs(sizes, capture)
+    further = graphs * (estimate.graph + estimate.layer * capture.layers) * MIB
     low, high = constants.spread_percent
     terms.append(around(further, further * low / 100, further * high / 100, Basis.CALIBRATED, source))
+    if capture.all_reduces:
+        sums, each = graphs * capture.all_reduces * MIB, estimate.all_reduce
+        bounds = (sums * each.low, sums * each.high)
+        terms.append(around(sums * each.middle, *bounds, Basis.CALIBRATED, source))
     return total(terms, source)
 
 
-def _further_graphs(constants: GraphConstants, capture: Capture) -> int:
-    """Return how many graphs are captured after the first of each mode."""
+def _sizes(constants: GraphConstants, capture: Capture) -> tuple[int, ...]:
+    """Return the tokens of each batch that is captured, with a release's own limit."""
     largest = constants.largest
     blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
-    sizes = capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
+    return capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
+
+
+def _further_graphs(sizes: tuple[int, ...], capture: Capture) -> int:
+    """Return how many graphs are captured after the first of each mode."""
     decoding = sum(size <= capture.sequences * capture.step_tokens for size in sizes)
     counts = [
         count for count, has in ((len(sizes), capture.mode.mixed), (decoding, capture.mode.decodes)) if has

@@ -32,6 +32,12 @@ def from_range(value: MibRange, basis: Basis, source: str) -> Estimate:
     return Estimate(*value.bytes, basis, source)
 
 
+def scaled(value: MibRange, share: float, basis: Basis, source: str) -> Estimate:
+    """Return a share of a constant in MiB as a term in bytes."""
+    middle, low, high = (size * share for size in value.bytes)
+    return around(middle, low, high, basis, source)
+
+
 def worst_basis(terms: Iterable[Estimate]) -> Basis:
     """Return the least certain basis of several terms."""
     return max((term.basis for term in terms), key=_LEAST_CERTAIN_LAST.index)

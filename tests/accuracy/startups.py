@@ -21,7 +21,7 @@ from tests.accuracy.startups_score import (
     Term,
     score,
 )
-from tests.accuracy.startups_split import SEED, is_held_out, part
+from tests.accuracy.startups_split import SEED, Part, is_held_out, part
 from tests.accuracy.startups_summary import Errors
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
@@ -199,6 +199,29 @@ FIGURES: tuple[tuple[str, str, Figure], ...] = (
 )
 
 
+THIRD_PART: tuple[tuple[str, str, Figure], ...] = (
+    ("weights, % of themselves: median, p90", "0.5, 3", _percents(Term.WEIGHTS)),
+    ("available KV, % of the requested: median, p90", "1.0, 4", _percents(Term.AVAILABLE)),
+    *(figure for figure in FIGURES if figure[0].startswith("interval")),
+    ("starts called does_not_start", "0 %", _share(Term.VERDICT, lambda each: not each.hit, 1)),
+    ("failures not called a start", ">= 95 %", _share(Term.VERDICT, lambda each: each.hit, 0)),
+)
+
+
+def third_part(board: Board) -> Table:
+    """Return the figures of the starts gathered last: of those that are sealed, and of the others."""
+    grid = _grid("gathered last", "", "wanted", "sealed", "n", "learnt from", "n")
+    sealed = board.only(lambda each: part(each) is Part.SEALED)
+    learnt = board.only(lambda each: part(each) is Part.LEARNT)
+    for name, wanted, figure in THIRD_PART:
+        cells: list[str] = []
+        for chosen in (sealed, learnt):
+            text, rows = figure(chosen)
+            cells += (text, str(rows))
+        grid.add_row(name, wanted, *cells)
+    return grid
+
+
 def _rows(board: Board) -> Table:
     """Return every start on one line, what was predicted before what was logged."""
     terms = (Term.WEIGHTS, Term.AVAILABLE, Term.TOKENS, Term.GIVEN, Term.CONCURRENCY, Term.VERDICT)
@@ -254,6 +277,7 @@ def report(board: Board, console: Console) -> None:
     """Print a board."""
     console.print(f"{board.rows} rows, {len(board.startups)} can be planned")
     console.print(acceptance(board))
+    console.print(third_part(board))
     for table in _tables(board):
         console.print(table)
     held_out = sum(map(is_held_out, board.startups))

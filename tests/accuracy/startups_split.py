@@ -5,6 +5,7 @@ Models and labs are dealt out by lot, each by its own name, so that a row keeps 
 
 import re
 from enum import StrEnum
+from hashlib import sha256
 from random import Random
 from typing import Final
 
@@ -20,6 +21,8 @@ FOUND: Final = "g"
 """What the ids begin with of the rows that were gathered to judge alone."""
 UNFITTED: Final = "h"
 """The same of those that were gathered after them."""
+LAST: Final = "u"
+"""The same of those that were gathered last: half of their threads to learn from, and half sealed."""
 
 
 class Part(StrEnum):
@@ -35,6 +38,10 @@ class Part(StrEnum):
     """Gathered after the first constants were fitted, from sources of their own."""
     UNFITTED = "held out: unfitted"
     """Gathered after all of these; two of them show what ``compile_percent_v2`` says."""
+    LEARNT = "fit: gathered last"
+    """Gathered last, and looked at row by row."""
+    SEALED = "held out: sealed"
+    """Gathered last, and seen only in sum: no constant and no rule was changed because of it."""
 
 
 def part(startup: Startup) -> Part:
@@ -43,6 +50,8 @@ def part(startup: Startup) -> Part:
         return Part.FOUND
     if startup.id.startswith(UNFITTED):
         return Part.UNFITTED
+    if startup.id.startswith(LAST):
+        return Part.SEALED if sha256(thread(startup).encode()).digest()[0] % 2 else Part.LEARNT
     model = _is_drawn(f"model {startup.known.config}")
     own = lab(startup) == CAMPAIGN or _is_drawn(f"lab {lab(startup)}")
     if model:
@@ -52,7 +61,13 @@ def part(startup: Startup) -> Part:
 
 def is_held_out(startup: Startup) -> bool:
     """Whether no constant was fitted on the start."""
-    return part(startup) is not Part.FIT
+    return part(startup) not in {Part.FIT, Part.LEARNT}
+
+
+def thread(startup: Startup) -> str:
+    """Return the address of what a log is part of: a repository, a thread or a file."""
+    repository = re.match(r"https://github\.com/[^/]+/[^/]+", startup.source)
+    return repository[0] if repository else startup.source
 
 
 def lab(startup: Startup) -> str:

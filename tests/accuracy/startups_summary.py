@@ -11,7 +11,7 @@ from service.advisor.plan_types import Verdict
 from tests.accuracy.startups_score import Score, Term
 from tests.accuracy.startups_told import Startup
 
-REGIMES = ("0.11", "0.18", "0.20", "0.27")
+REGIMES = ("0.10", "0.11", "0.18", "0.20", "0.27")
 """Releases that changed how memory is profiled."""
 SMALL_MODEL = "meta-llama/Llama-3.1-8B"
 

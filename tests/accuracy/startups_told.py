@@ -23,6 +23,8 @@ _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text(
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
 _RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
 _OLDEST = Version("0.11.0")
+"""The oldest that a row can have where it does not tell its release."""
+_OLDEST_TOLD = Version("0.10.2")
 _OLDEST_DAY = "2025-10-02"
 """The day of 0.11.0: what started before ran an older release."""
 
@@ -147,9 +149,10 @@ def _check(row: Row) -> None:
 def _releases(row: Row) -> tuple[Version, ...]:
     specified = str(row.get("vllm_version") or "")
     minor = re.match(r"v?0\.(\d+)\b(?!\.dev)", specified)
-    if minor is not None and int(minor[1]) < _OLDEST.minor:
-        raise NotScored("older than the oldest dated rules")
     match = _RELEASE.fullmatch(specified)
+    older = minor is not None and int(minor[1]) < _OLDEST.minor
+    if older and not specified.removeprefix("v").startswith(str(_OLDEST_TOLD)):
+        raise NotScored("older than the oldest dated rules")
     if match is None:
         date = row.get("date")
         if date is not None and date < _OLDEST_DAY:
@@ -218,7 +221,7 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "max_cudagraph_capture_size": int,
 }
 _WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "kv_cache_dtype")
-_SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only")
+_SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only", "enable_lora")
 
 
 def _specified(text: str, name: str) -> str | None:

@@ -99,9 +99,10 @@ def cohere2_vision(config: Config) -> tuple[Tower, ...]:
     merged = width * config.count("downsample_factor", default=2) ** 2
     inner = config.integer("alignment_intermediate_size", default=36_864) // 2
     names = "multi_modal_projector"
+    hidden = _text_width(config)
     frame = (
-        Projection(f"{names}.linear_1", merged, (inner, inner), Split.COLUMN, bias=True),
-        Projection(f"{names}.linear_2", inner, (_text_width(config),), Split.ROW, bias=True),
+        Projection(f"{names}.linear_1", merged, (inner, inner), Split.COLUMN, bias=True, quantizable=False),
+        Projection(f"{names}.linear_2", inner, (hidden,), Split.ROW, bias=True, quantizable=False),
     )
     return (_tower("vision_tower.vision_model", vision, frame, extra=NORM * width),)
 

@@ -18,7 +18,7 @@ from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_li
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of
-from service.memory.weights.quantized import runs_on_marlin
+from service.memory.weights.quantized import refines, runs_on_marlin
 
 W4A8_UNIT: Final = 256
 """vLLM 0.19.0 to 0.33.0, CompressedTensorsW4A8Fp8MoEMethod.create_weights: sizes are multiples of this."""
@@ -123,7 +123,11 @@ class _Loader:
             yield from starmap(_refuse, faults)
             if _is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
                 yield _refuse("AssertionError", "")
-        if blocks and self.method == "fp8" and self.rules.expert_block_check:
+        if (
+            blocks
+            and self.method == "fp8"
+            and (self.rules.expert_block_check or not refines(experts, scheme))
+        ):
             yield from starmap(_refuse, _expert_blocks(experts, scheme))
         if (
             self.method == "quark"

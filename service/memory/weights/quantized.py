@@ -160,6 +160,12 @@ def _expert_block(experts: Experts, scheme: WeightScheme) -> tuple[int, int]:
     return (side, side) if (width % high or width % wide) and side >= LEAST_BLOCK else (high, wide)
 
 
+def refines(experts: Experts, scheme: WeightScheme) -> bool:
+    """Return whether blocks can be made so small that they divide an expert's width."""
+    high, wide = scheme.block or (128, 128)
+    return gcd(high, wide, experts.intermediate_size, experts.hidden_size) >= LEAST_BLOCK
+
+
 def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
     """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
     hidden, width, first = experts.hidden_size, experts.intermediate_size, experts.first_width
