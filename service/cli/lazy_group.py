@@ -13,8 +13,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from service.generated_methods import stored_methods
-
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
@@ -76,6 +74,9 @@ class LazyGroup(TyperGroup):
 
 
 def _loaded(name: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - as above
+    # Imported here: the list of commands needs no class.
+    from service.generated_methods import stored_methods  # noqa: PLC0415
+
     with stored_methods():
         app: typer.Typer = getattr(import_module(entry.module), entry.app)
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
