@@ -10,6 +10,7 @@ from service.backends.assignment import assign_backends
 from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
+from service.changed import changed
 from service.engine_config.cache_dtype import (
     HALF_FLOATS,
     canonical,
@@ -57,6 +58,16 @@ class Start:
     engine_config: EngineConfig
     backends: Backends
     layout: CacheLayout
+
+    def with_length(self, max_model_len: int) -> "Start":
+        """Return the start with another maximum length, where nothing but the requests depends on it.
+
+        What was found out about this start holds for the other, too.
+        """
+        other = object.__new__(Start)
+        vars(other).update(vars(self))
+        vars(other)["engine_config"] = changed(self.engine_config, max_model_len=max_model_len)
+        return other
 
     @cached_property
     def stored_dtype(self) -> str:
@@ -156,7 +167,7 @@ class Start:
         several = len(self.layout.groups) > 1 and self.engine_config.enable_prefix_caching
         return EngineFailure("AssertionError", words) if words and several else None
 
-    @property
+    @cached_property
     def failures_when_run(self) -> tuple[EngineRefusal, ...]:
         """What fails after the cache is set up; empty if nothing does."""
         failures = {

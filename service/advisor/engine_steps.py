@@ -1,7 +1,7 @@
 """The steps of one start of the engine, as an interface: a step calculates its result or looks it up."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final, Protocol, TypeAlias
 
@@ -10,6 +10,7 @@ from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate, Refusal
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
+from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.scheduling_checks import UnmodelledEngine
 from service.engine_config.speculation import UnmodelledSpeculation
@@ -64,6 +65,8 @@ class StartedEngine:
     """What is sure to fail after the cache is set up, whatever the memory."""
     admit: Admit
     """``admit`` of this start; what it returned for the last workloads is stored."""
+    taking: object = field(default_factory=object)
+    """One object for all starts that take the same of any device's memory."""
 
     @classmethod
     def of(cls, flags: ServeFlags, start: Start, sizing: CacheSizing) -> "StartedEngine":
@@ -85,6 +88,26 @@ class StartedEngine:
             admit=lru_cache(maxsize=WORKLOADS)(partial(admit, start.layout.groups, start.engine_config)),
         )
 
+    def with_length(self, flags: ServeFlags, max_model_len: int, *, takes_alike: bool) -> "StartedEngine":
+        """Return the start of flags with another length, where nothing but the requests depends on it.
+
+        ``takes_alike``: the memory that the start takes does not depend on it either.
+        """
+        if flags is self.flags:
+            return self
+        start = self.start.with_length(max_model_len)
+        return StartedEngine(
+            flags=flags,
+            start=start,
+            sizing=self.sizing.of_length(start.engine_config),
+            backends=self.backends,
+            stored_format=self.stored_format,
+            doubts=self.doubts,
+            failures=self.failures,
+            admit=self.admit,
+            taking=self.taking if takes_alike else object(),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FailedStart:
@@ -99,6 +122,12 @@ class FailedStart:
         """Return the failed start of an exception, which loses its traceback."""
         refusal = failure.with_traceback(None) if isinstance(failure, EngineRefusal) else None
         return cls(Candidate.without_start(model, rules, flags, failure), refusal)
+
+    def with_length(self, flags: ServeFlags) -> "FailedStart":
+        """Return the failed start of flags with another length, on which the failure does not depend."""
+        if flags is self.candidate.flags:
+            return self
+        return FailedStart(changed(self.candidate, flags=flags), self.refusal)
 
     def on(self, gpu: GpuType) -> Candidate:
         """Return the candidate on one of the GPU types, whose name a few refusals contain."""

@@ -22,6 +22,7 @@ from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate, Fix, GpuPlan, Refusal, Verdict
 from service.advisor.siblings import is_denser_than_8_bits
+from service.changed import changed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
@@ -127,7 +128,7 @@ def with_fixes(
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
         notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes))
-        return replace(candidate, error=replace(candidate.error, fixes=fixes, notes=notes))
+        return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
     return replace(candidate, doubts=(*candidate.doubts, *doubts))
@@ -141,13 +142,13 @@ def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
     serve, error = request.serve, candidate.error
     if error is None or error.stage is not Stage.MEMORY:
         return candidate
-    flags = replace(
+    flags = changed(
         candidate.flags,
         quantization=serve.quantization,
         max_model_len=serve.max_model_len,
         max_num_seqs=serve.max_num_seqs,
     )
-    return replace(candidate, flags=flags)
+    return changed(candidate, flags=flags)
 
 
 def _with_quantized(

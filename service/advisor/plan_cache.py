@@ -17,13 +17,19 @@ from typing import Final, Generic, TypeVar
 from service.advisor.budget_inputs import shared_inputs
 from service.advisor.dry_run import start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
-from service.advisor.engine_steps import Configuration, FailedStart, StartedEngine
+from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
 from service.advisor.plan_request import Model
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
 from service.engine_config.engine_config import EngineConfig
-from service.engine_config.resolution import DeviceTerms, batch_defaults, configure
+from service.engine_config.request_limits import (
+    RequestLimits,
+    batch_defaults,
+    only_limits_read_the_length,
+    resolve_length,
+)
+from service.engine_config.resolution import DeviceTerms, configure
 from service.engine_config.runner import as_run, runner_inputs
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -36,6 +42,7 @@ from service.kv_cache.capacity import CacheSizing, lay_out
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
+from service.memory.profile_run import reads_length
 
 Result = TypeVar("Result")
 
@@ -122,6 +129,9 @@ class CachedSteps:
         self._flags: dict[ServeFlags, ServeFlags] = {}
         self._devices = Memo[int]()
         self._started = Memo[StartedEngine | FailedStart]()
+        self._of_any_length = Memo[StartedEngine | FailedStart]()
+        self._but_length = Memo[int]()
+        self._reads_length = Memo[bool]()
         self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[EngineConfig]()
@@ -154,21 +164,60 @@ class CachedSteps:
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start, shared by all GPU types with equal compute capability and default batch."""
         device = self._devices.of(gpu, lambda: self._device(gpu))
-        return self._started.of((flags, device), lambda: start_or_failure(flags, gpu, self))
+        return self._started.of((flags, device), lambda: self._start(flags, gpu, device))
+
+    def _start(self, flags: ServeFlags, gpu: GpuType, device: int) -> StartedEngine | FailedStart:
+        """Return a start, made of one with another length where they differ in that alone."""
+        try:
+            limits = self._limits(flags, gpu)
+        except (EngineRefusal, *UNMODELLED) as failure:
+            return FailedStart.of(self.model, self.rules, flags, failure)
+        if limits is None:
+            return start_or_failure(flags, gpu, self)
+        but_length = self._but_length.of(flags, lambda: self._numbers.of(_all_but_length(flags)))
+        key = (but_length, device, limits.but_length)
+        found = self._of_any_length.of(key, lambda: start_or_failure(flags, gpu, self))
+        if isinstance(found, FailedStart):
+            return found.with_length(flags)
+        matters = self._reads_length.of(runner_inputs(flags), lambda: reads_length(self._read_for(flags)))
+        return found.with_length(flags, limits.max_model_len, takes_alike=not matters)
+
+    def _limits(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
+        """Return the limits of a start; ``None`` where more than they depends on its length.
+
+        Raises:
+            EngineRefusal: the release has no such model, or not with such a length.
+        """
+        read, rules = self._read_for(flags), self.rules
+        if not only_limits_read_the_length(read, flags):
+            return None
+        defaults = self._terms_on(flags, gpu).batch
+        return RequestLimits.of(read, flags, rules, defaults, resolve_length(read, flags, rules))
+
+    def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
+        """Return the model as the release reads its config, and as the runner of a start builds it.
+
+        Raises:
+            EngineRefusal: it cannot.
+            UnmodelledEngine: what this runner does is not known.
+        """
+        rules = self.rules
+        return self._read.of(
+            runner_inputs(flags),
+            lambda: as_run(read_by_release(self.model.architecture, rules), flags, rules.pooling),
+        )
+
+    def _terms_on(self, flags: ServeFlags, gpu: GpuType) -> DeviceTerms:
+        read, rules = self._read_for(flags), self.rules
+        key = (flags.dtype, flags.quantization, runner_inputs(flags), gpu)
+        return self._terms.of(key, lambda: DeviceTerms.of(read, flags, rules, gpu))
 
     def _device(self, gpu: GpuType) -> int:
         return self._numbers.of((gpu.compute_capability, batch_defaults(self.rules.batches, gpu)))
 
     def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
         """Return the configuration, shared by all GPU types with equal terms."""
-        rules = self.rules
-        runner = runner_inputs(flags)
-        read = self._read.of(
-            runner, lambda: as_run(read_by_release(self.model.architecture, rules), flags, rules.pooling)
-        )
-        terms = self._terms.of(
-            (flags.dtype, flags.quantization, runner, gpu), lambda: DeviceTerms.of(read, flags, rules, gpu)
-        )
+        read, rules, terms = self._read_for(flags), self.rules, self._terms_on(flags, gpu)
         configured = self._configured.of((flags, terms), lambda: configure(read, flags, rules, terms))
         configured = configured.on(terms.name, terms.compute_capability)
         return Configuration(flags, *before_backends(read, configured))
@@ -206,7 +255,7 @@ class CachedSteps:
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
         taken = self._taken_by.of(
-            (started, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
+            (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
         return self._budgets.of(
@@ -221,6 +270,9 @@ class CachedSteps:
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
 
+_all_but_length: Final = attrgetter(
+    *(each.name for each in fields(ServeFlags) if each.name != "max_model_len")
+)
 _read_to_build: Final = attrgetter(
     *(
         each.name

@@ -148,7 +148,9 @@ class PlanRequest:
 
     def count_of(self, gpu: GpuType) -> int | None:
         """Return how many GPUs of one of its types there are; ``None`` where that is not given."""
-        counted = zip(self.gpus, self.counts, strict=True) if self.counts else ()
+        if not self.counts:
+            return None
+        counted = zip(self.gpus, self.counts, strict=True)
         return next((count for each, count in counted if each.id == gpu.id and each == gpu), None)
 
     def with_count(self, count: int | None) -> Self:

@@ -16,6 +16,8 @@ SAME_COST: Final = 1.2
 """Costs that differ by less are taken as equal: of pairs that differ by more, 97.7 % are ordered right, and
 of the others 77 % (``python -m tests.speed``)."""
 
+_LAST: Final = VERDICTS.index(Verdict.REFUSED)
+
 
 def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candidate, ...]:
     """Return candidates best first; equal ones stay in the given order.
@@ -48,7 +50,7 @@ def _key(asked: Asked, candidate: Candidate) -> tuple[Any, ...]:
 
 
 def _refused(candidate: Candidate) -> tuple[Any, ...]:
-    return (VERDICTS.index(Verdict.REFUSED), candidate.gpus, candidate.kv_cache_dtype not in COMMON)
+    return (_LAST, candidate.gpus, candidate.kv_cache_dtype not in COMMON)
 
 
 def _unfit(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:

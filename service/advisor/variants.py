@@ -21,6 +21,7 @@ from service.advisor.steps_of_advice import (
     loses_nothing,
     uses_fallback,
 )
+from service.changed import changed
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
@@ -96,8 +97,8 @@ def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], As
     if field.specified.kv_cache_dtype is None:
         found = without_aliases(found)
     usual = [each for each in found if _is_usual(each, asked)]
-    changed = field.run(_remedies(field, usual))
-    found += (*changed, *field.run(_remedies(field, changed)))
+    remedied = field.run(_remedies(field, usual))
+    found += (*remedied, *field.run(_remedies(field, remedied)))
     for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _over_nodes):
         found += field.run(more(field, found, asked))
     return found, asked
@@ -112,7 +113,7 @@ def _plain(
         return (specified,)
     dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
     return tuple(
-        replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
+        changed(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
         for dtype in dtypes
         for size in sizes
     )
@@ -153,7 +154,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
         return
     length = longest // ROUND_LENGTH * ROUND_LENGTH
     if _needed(field) <= length < started.start.engine_config.max_model_len:
-        yield replace(flags, max_model_len=length)
+        yield changed(flags, max_model_len=length)
 
 
 def _needed(field: Field) -> int:
@@ -167,7 +168,7 @@ def fewer_sequences(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
     if field.specified.max_num_seqs is None:
         seqs = captured_sequences(field.request, candidate.flags, field.steps, field.gpu)
         if seqs:
-            yield replace(candidate.flags, max_num_seqs=seqs)
+            yield changed(candidate.flags, max_num_seqs=seqs)
 
 
 def _experts(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
@@ -188,12 +189,12 @@ def _experts(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterat
     size = field.sizes[-1]
     plain = not asked.prefers_fp8 and any(each.kv_cache_dtype == "auto" for each in found)
     dtype = specified.kv_cache_dtype or COMMON[0 if plain else 1]
-    usual = replace(specified, kv_cache_dtype=dtype, enable_expert_parallel=True)
+    usual = changed(specified, kv_cache_dtype=dtype, enable_expert_parallel=True)
     if size > 1:
-        yield replace(usual, tensor_parallel_size=size)
-        yield replace(usual, tensor_parallel_size=1, data_parallel_size=size)
+        yield changed(usual, tensor_parallel_size=size)
+        yield changed(usual, tensor_parallel_size=1, data_parallel_size=size)
     if size > 2 and not _is_served(found, asked):  # noqa: PLR2004 - half of it would be one GPU
-        yield replace(usual, tensor_parallel_size=1, data_parallel_size=size // 2)
+        yield changed(usual, tensor_parallel_size=1, data_parallel_size=size // 2)
 
 
 def _is_served(found: Iterable[Candidate], asked: Asked) -> bool:
@@ -253,4 +254,4 @@ def _over_nodes(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Ite
         if short and whole and candidate.tensor_parallel_size == LIMITS.node:
             for nodes in NODES:
                 if field.has(nodes * LIMITS.node):
-                    yield replace(candidate.flags, pipeline_parallel_size=nodes)
+                    yield changed(candidate.flags, pipeline_parallel_size=nodes)

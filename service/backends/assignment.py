@@ -46,36 +46,59 @@ def assign_backends(architecture: ModelArchitecture, engine_config: EngineConfig
     forced = _forced(architecture, heads, engine_config)
     chosen = engine_config.attention_backend or forced.backend
     # Layers with equal mixers and cache dtypes have the same backends, in the model and in its draft.
-    resolved: dict[tuple[int, bool, str], Mapping[CachePart, AttentionBackend]] = {}
-    numbered: dict[tuple[int, bool, str], Mapping[CachePart, int]] = {}
-    distinct: dict[tuple[AttentionBackend, str], int] = {}
-    places: dict[tuple[int, CachePart], int] = {}
+    resolved: dict[tuple[int, bool, str], int] = {}
+    parts: list[Mapping[CachePart, AttentionBackend]] = []
+    kinds: list[int] = []
     converted: str | None = None
     mla = architecture.is_mla
     stages = _first_layers(architecture, engine_config) if mla else frozenset()
     dtypes = layer_cache_dtypes(architecture, engine_config)
     layers = zip(architecture.attention_layers, heads.places, dtypes, strict=True)
     for (index, mixer), place, specified in layers:
-        converted = None if index in stages else converted
+        if mla:
+            converted = None if index in stages else converted
         turned = converted is not None and specified == engine_config.kv_cache_dtype and _is_dense_mla(mixer)
         dtype = converted if turned and converted is not None else specified
-        drafts = index >= len(architecture.layers)
-        key = (place, drafts, dtype)
-        if key not in resolved:
+        drafts = index >= heads.own_layers
+        kind = resolved.setdefault((place, drafts, dtype), len(parts))
+        if kind == len(parts):
             largest = heads.largest_of_draft if drafts else heads.largest
             request = _request(mixer, dtype, engine_config, largest, forced)
             own = _select(mixer, request, chosen, engine_config)
             _check_kernels(architecture, mixer, own, dtype, engine_config)
-            resolved[key] = dict(_with_parts(mixer, own, engine_config))
-            numbered[key] = {
-                part: distinct.setdefault((backend, backend.cache_dtype), len(distinct))
-                for part, backend in resolved[key].items()
-            }
-        for part, number in numbered[key].items():
-            places[index, part] = number
+            parts.append(dict(_with_parts(mixer, own, engine_config)))
+        kinds.append(kind)
         if mla:
-            converted = _converted(mixer, resolved[key][CachePart.ATTENTION], dtype) or converted
-    return Backends(tuple(backend for backend, _ in distinct), places)
+            converted = _converted(mixer, parts[kind][CachePart.ATTENTION], dtype) or converted
+    return _backends(architecture, tuple(kinds), parts)
+
+
+def _backends(
+    architecture: ModelArchitecture, kinds: tuple[int, ...], parts: list[Mapping[CachePart, AttentionBackend]]
+) -> Backends:
+    """Return the backends of layers; ``kinds``: of each attention layer, the place of its ``parts``."""
+    distinct: dict[tuple[AttentionBackend, str], int] = {}
+    numbered = tuple(
+        tuple(
+            (part, distinct.setdefault((backend, backend.cache_dtype), len(distinct)))
+            for part, backend in each.items()
+        )
+        for each in parts
+    )
+    indices = tuple(index for index, _ in architecture.attention_layers)
+    return Backends(tuple(backend for backend, _ in distinct), _places(indices, kinds, numbered))
+
+
+@lru_cache(maxsize=256)
+def _places(
+    indices: tuple[int, ...], kinds: tuple[int, ...], parts: tuple[tuple[tuple[CachePart, int], ...], ...]
+) -> Mapping[tuple[int, CachePart], int]:
+    """Return the places of ``Backends``: one mapping for all starts whose layers are alike."""
+    return {
+        (index, part): number
+        for index, kind in zip(indices, kinds, strict=True)
+        for part, number in parts[kind]
+    }
 
 
 def _first_layers(architecture: ModelArchitecture, engine_config: EngineConfig) -> frozenset[int]:
@@ -141,6 +164,8 @@ def _check_kernels(
 class _Heads:
     """The heads of a model's attention, its draft's included."""
 
+    own_layers: int
+    """Layers of the model itself."""
     largest: int
     """Head size, of the model's own layers."""
     largest_of_draft: int
@@ -161,6 +186,7 @@ def _heads(architecture: ModelArchitecture) -> _Heads:
     places = tuple(distinct.setdefault(mixer, len(distinct)) for mixer in mixers)
     sizes = [(index < own, mixer.head_size) for index, mixer in architecture.attention_layers]
     return _Heads(
+        own_layers=own,
         largest=max((size for of_model, size in sizes if of_model), default=0),
         largest_of_draft=max((size for of_model, size in sizes if not of_model), default=0),
         sizes=frozenset(size for _, size in sizes),

@@ -131,17 +131,25 @@ class Backends:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the backends of attention, the one of most layers first."""
-        return tuple(name for name, _ in Counter(each.name for each in self._attending).most_common())
+        layers: Counter[str] = Counter()
+        for backend, count in self._attending:
+            layers[backend.name] += count
+        return tuple(name for name, _ in layers.most_common())
 
     @cached_property
     def stored_dtype(self) -> str | None:
         """The cache dtype that most attention layers store; ``None`` where all store the requested one."""
-        stored = Counter(each.cache_dtype for each in self._attending if each.cache_dtype != "auto")
-        return stored.most_common(1)[0][0] if stored else None
+        layers: Counter[str] = Counter()
+        for backend, count in self._attending:
+            if backend.cache_dtype != "auto":
+                layers[backend.cache_dtype] += count
+        return layers.most_common(1)[0][0] if layers else None
 
-    @property
-    def _attending(self) -> Iterator[AttentionBackend]:
-        return (backend for (_, part), backend in self.items() if part is CachePart.ATTENTION)
+    @cached_property
+    def _attending(self) -> tuple[tuple[AttentionBackend, int], ...]:
+        """Backends of attention with the number of their layers, in the order of the first of these."""
+        counts = Counter([place for (_, part), place in self.places.items() if part is CachePart.ATTENTION])
+        return tuple((self.distinct[place], count) for place, count in counts.items())
 
     def within(self, layers: range) -> "Backends":
         """Return the backends of some layers."""

@@ -1,9 +1,10 @@
 """The flags of one start with every default filled in."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engine_config.speculation import Speculation
 from service.engines.engine_rules import EngineRules
@@ -92,7 +93,7 @@ class EngineConfig:
         """Return the same on another GPU type that is configured alike."""
         if device_name == self.device_name and compute_capability == self.compute_capability:
             return self
-        return replace(self, device_name=device_name, compute_capability=compute_capability)
+        return changed(self, device_name=device_name, compute_capability=compute_capability)
 
     @property
     def speculative_tokens(self) -> int:

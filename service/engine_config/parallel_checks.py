@@ -324,8 +324,7 @@ def count_refusal(flags: ServeFlags, count: int | None) -> EngineRefusal | None:
     Source: vLLM 0.33.0, ParallelConfig.__post_init__, which sees the GPUs of one node and says how to name
     more nodes. The count is of all of them, so the words here are not the engine's.
     """
-    needed = gpus_needed(flags)
-    if count is None or needed <= count:
+    if count is None or (needed := gpus_needed(flags)) <= count:
         return None
     sizes = (
         ("tensor", flags.tensor_parallel_size or 1),

@@ -22,10 +22,15 @@ from service.engine_config import (
     weight_quantization,
 )
 from service.engine_config.engine_config import EngineConfig
-from service.engine_config.graph_modes import THROUGHPUT, graph_sizes, resolve_graph_mode
+from service.engine_config.graph_modes import graph_sizes, resolve_graph_mode
 from service.engine_config.hybrid_manager import keeps_several_kinds
-from service.engine_config.max_model_len import resolve_max_model_len
 from service.engine_config.model_runner import check_v2_model_runner, runs_on_v2_model_runner
+from service.engine_config.request_limits import (
+    RequestLimits,
+    batch_defaults,
+    resolve_length,
+    sees_media_both_ways,
+)
 from service.engine_config.runner import pooling_flags
 from service.engine_config.scheduling_checks import check_partial_prefills
 from service.engine_config.speculation import Speculation
@@ -42,7 +47,6 @@ from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
-from service.units import GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +113,13 @@ def configure(
         UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
     """
     tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
-    max_model_len, fit = resolve_max_model_len(
-        flags.max_model_len,
-        architecture,
-        rules.lengths,
-        rules.release,
-        allows_longer=environment.allows_long_context(flags, rules.release),
-    )
+    length = resolve_length(architecture, flags, rules)
     _check_flags(architecture, flags, rules)
-    flags = pooling_flags(architecture, flags, rules.pooling, max_model_len)
+    flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
     indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
-    max_model_len = _limited(max_model_len, flags, drafted, rules)
-    bidirectional = _sees_media_both_ways(architecture, flags, rules.batches)
-    batched, seqs = _batch_limits(
-        architecture, flags, rules.batches, device.batch, bidirectional, max_model_len
-    )
+    limits = RequestLimits.of(architecture, flags, rules, device.batch, length, drafted)
+    max_model_len, batched = limits.max_model_len, limits.max_num_batched_tokens
     kv_cache_dtype = cache_dtype.resolve_cache_dtype(
         flags.kv_cache_dtype or "auto", architecture.quantization, rules.dtypes
     )
@@ -140,7 +135,7 @@ def configure(
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)
     cache_dtype.check_mla_cache_dtype(kv_cache_dtype, architecture, rules.dtypes)
-    _check_slots(drafted, batched, seqs, rules.speculation)
+    _check_slots(drafted, batched, limits.max_num_seqs, rules.speculation)
     caching, mode = _state_caching(architecture, flags, rules, drafted, max_model_len)
     conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     adapter_checks.check_model(architecture, flags, rules.adapters)
@@ -158,9 +153,9 @@ def configure(
         enable_expert_parallel=flags.enable_expert_parallel,
         dtype=dtype,
         max_model_len=max_model_len,
-        fit_max_model_len=fit,
+        fit_max_model_len=limits.fit_max_model_len,
         max_num_batched_tokens=batched,
-        max_num_seqs=seqs,
+        max_num_seqs=limits.max_num_seqs,
         gpu_memory_utilization=_utilization(flags, rules.capacity),
         num_gpu_blocks_override=flags.num_gpu_blocks_override,
         kv_cache_dtype=kv_cache_dtype,
@@ -178,7 +173,7 @@ def configure(
         mamba_block_size=flags.mamba_block_size,
         conv_state_dtype=conv_state,
         recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules.states, conv_state),
-        bidirectional_media=bidirectional,
+        bidirectional_media=sees_media_both_ways(architecture, flags, rules.batches),
         encoder_tokens=_encoder_tokens(architecture, batched, is_batch=rules.batches.encoder_budget_is_batch),
         encoder_request_tokens=_encoder_tokens(
             architecture, batched, is_batch=rules.batches.encoder_request_is_batch
@@ -283,18 +278,6 @@ def _recurrent_dtype(
     return unset
 
 
-def _limited(max_model_len: int, flags: ServeFlags, drafted: Speculation | None, rules: EngineRules) -> int:
-    """Return the context length, limited to that of a whole model that drafts.
-
-    Source: vLLM 0.33.0, VllmConfig._limit_max_model_len_to_draft.
-    """
-    draft, config = (None, None) if drafted is None else (drafted.draft, flags.speculative_config)
-    if not rules.lengths.draft_limits or draft is None or config is None or draft.whole is None:
-        return max_model_len
-    longest, _ = resolve_max_model_len(None, draft.whole, rules.lengths, rules.release)
-    return min(max_model_len, config.max_model_len or longest, longest)
-
-
 def _check_slots(drafted: Speculation | None, batched: int, seqs: int, rules: SpeculationRules) -> None:
     """Refuse a step in which drafting leaves no token.
 
@@ -323,14 +306,6 @@ def _check_aligned_states(drafted: Speculation | None, mode: str, rules: Specula
 def _utilization(flags: ServeFlags, rules: CapacityRules) -> float:
     given = flags.gpu_memory_utilization
     return rules.gpu_memory_utilization / 100 if given is None else given
-
-
-def _sees_media_both_ways(architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules) -> bool:
-    return (
-        architecture.media.bidirectional
-        and architecture.model_type in rules.bidirectional_media_types
-        and not flags.language_model_only
-    )
 
 
 def _concurrent_batches(
@@ -383,40 +358,6 @@ def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:
     assert_never(default)
 
 
-def _batch_limits(  # noqa: PLR0913, PLR0917 - what the engine's defaults depend on
-    architecture: ModelArchitecture,
-    flags: ServeFlags,
-    rules: BatchRules,
-    defaults: BatchDefaults,
-    bidirectional: bool,
-    max_model_len: int,
-) -> tuple[int, int]:
-    """Return max_num_batched_tokens and max_num_seqs.
-
-    Source: vLLM 0.32.0, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args.
-    """
-    factor = 2 if flags.performance_mode == THROUGHPUT else 1
-    seqs = flags.max_num_seqs or factor * defaults.seqs
-    if flags.max_num_batched_tokens is not None:
-        return flags.max_num_batched_tokens, min(seqs, flags.max_num_batched_tokens)
-    tokens = factor * (_expert_batch(flags, rules) or defaults.tokens)
-    whole = architecture.encoder_tokens is not None and rules.encoders_batch_whole_prompts
-    if whole or flags.enable_chunked_prefill is False:
-        tokens = max(tokens, max_model_len)
-    if bidirectional and rules.media_item_sets_batch and architecture.media.largest_item is not None:
-        tokens = max(tokens, architecture.media.largest_item)
-    if rules.bounded_by_requests:
-        tokens = min(tokens, seqs * max_model_len)
-    return tokens, min(seqs, tokens)
-
-
-def _expert_batch(flags: ServeFlags, rules: BatchRules) -> int | None:
-    """Return the default batch of a start whose replicas send each other's experts batches of one size."""
-    if not flags.enable_expert_parallel or flags.data_parallel_size == 1:
-        return None
-    return rules.expert_batches.get(flags.all2all_backend or "")
-
-
 def _check_batch(
     architecture: ModelArchitecture, flags: ServeFlags, rules: BatchRules, batched: int, max_model_len: int
 ) -> None:
@@ -444,12 +385,3 @@ def _check_batch(
             f"max_num_seqs ({flags.max_num_seqs}).",
             type="ValidationError",
         )
-
-
-def batch_defaults(rules: BatchRules, gpu: GpuType) -> BatchDefaults:
-    """Return the default batch limits of a release on a GPU type."""
-    return next(
-        entry
-        for entry in rules.defaults
-        if entry.applies(gpu.memory_bytes / GIB, gpu.name, str(gpu.compute_capability))
-    )

@@ -324,7 +324,7 @@ class _Use:
         if isinstance(spec, StateSpec):
             passed = computed - 1
         elif spec.is_windowed and spec.sliding_window is not None:
-            retained = self.engine_config.demand().retained_tokens
+            retained = self.engine_config.demand(self.max_model_len).retained_tokens
             passed = computed - spec.sliding_window + 1 - retained
         elif spec.kind is CacheKind.CHUNKED_LOCAL_ATTENTION and spec.attention_chunk_size is not None:
             passed = computed // spec.attention_chunk_size * spec.attention_chunk_size

@@ -1,11 +1,11 @@
 """Tokens per block: decided before the model is built, or by what its backends prefer."""
 
-from dataclasses import replace
 from itertools import product
 from math import lcm
 
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, Backends
+from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.state_caching import ALIGN
 from service.engines.refusal import EngineRefusal, Stage
@@ -27,12 +27,12 @@ def resolve_block_size(architecture: ModelArchitecture, engine_config: EngineCon
         size = block_sizes_before_backends(architecture, engine_config).block_size
         if rules.blocks.aligned_block_in_batch is BlockInBatch.BY_CONFIG:
             check_block_in_batch(size, engine_config, Stage.CONFIG)
-        return replace(engine_config, block_size=size)
+        return changed(engine_config, block_size=size)
     forgotten = rules.blocks.hybrid_alignment is HybridBlockSize.FORGOTTEN
     if mixer is None or not architecture.is_hybrid or not forgotten or engine_config.block_size is None:
         return engine_config
     # When backends are chosen, the engine knows the aligned size only if the user gave one.
-    return replace(
+    return changed(
         engine_config, block_size=aligned_before_backends(architecture, mixer, engine_config).block_size
     )
 

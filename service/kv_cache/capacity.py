@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -11,7 +11,7 @@ from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
 from service.backends.backend import DEFAULT_BLOCK_SIZE, Backends
-from service.engine_config.engine_config import EngineConfig
+from service.engine_config.engine_config import EngineConfig, RequestDemand
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.blocks import BlockInBatch, BlockSizeChoice, HybridBlockSize
 from service.engines.rules.capacity import ConcurrencyCount, StartupCheck, TokenReport
@@ -21,7 +21,7 @@ from service.kv_cache.block_size import check_block_in_batch, resolve_block_size
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.grouping import group_layers
 from service.kv_cache.groups import Group
-from service.kv_cache.kv_cache import CacheGroup, KvCache
+from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.specs import CacheKind, SpecLayers, StateSpec, merge_equal
 from service.kv_cache.startup_check import StartupMemory, startup_memories
@@ -38,6 +38,9 @@ KINDS_BY_CLASS_NAME: Final = (
     CacheKind.UNIFORM_TYPE,
 )
 """Kinds in the order of the names of the engine's classes for them."""
+
+LENGTHS: Final = 16
+"""Lengths of which each start stores what a request takes."""
 
 
 def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends) -> CacheLayout:
@@ -171,8 +174,8 @@ def _sorting_key(group: Group) -> tuple[int, ...]:
 class RequestOfLength:
     """What one request of some length takes, as the release reports it."""
 
+    demand: RequestDemand
     blocks: int
-    groups: tuple[CacheGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +195,12 @@ class CacheSizing:
             layout,
             engine_config,
             startup_memories(layout, engine_config) if layout.groups or layout.refusal is not None else (),
-            cache(lambda length: _request(layout, engine_config, length)),
+            lru_cache(LENGTHS)(lambda length: _request(layout, engine_config, length)),
         )
+
+    def of_length(self, engine_config: EngineConfig) -> "CacheSizing":
+        """Return the sizing of the same start with another maximum length; it shares what requests take."""
+        return CacheSizing(self.layout, engine_config, self.checks, self.request)
 
     def fitting(self) -> "CacheSizing":
         """Return the sizing of the same start whose length the engine shortens to what fits."""
@@ -248,7 +255,8 @@ class CacheSizing:
             # All checks passed at this length.
             estimated_max_model_len=length,
             blocks_per_request=request.blocks,
-            groups=request.groups,
+            stage=self.layout.stages[0],
+            demand=request.demand,
             report_lines=self.engine_config.rules.capacity.report_lines,
         )
 
@@ -294,31 +302,15 @@ def size_cache(layout: CacheLayout, engine_config: EngineConfig, available_bytes
 
 
 def _request(layout: CacheLayout, engine_config: EngineConfig, length: int) -> RequestOfLength:
-    groups = tuple(_answer(group, engine_config, length) for group in layout.stages[0])
-    return RequestOfLength(_blocks_of_request(layout, engine_config, length), groups)
-
-
-def _blocks_of_request(layout: CacheLayout, engine_config: EngineConfig, length: int) -> int:
-    """Return the blocks of one request as the release counts them for its report.
+    """Return what a request takes, in blocks as the release counts them for its report.
 
     Every pipeline stage reports its own groups; what is read last is the last stage's.
     """
     demand, groups = engine_config.demand(length), layout.stages[-1]
     if engine_config.rules.capacity.concurrency_count is ConcurrencyCount.BLOCKS:
-        return sum(group.blocks_per_request(demand) for group in groups)
+        return RequestOfLength(demand, sum(group.blocks_per_request(demand) for group in groups))
     size = sum(group.blocks_per_request(demand) * group.page_size for group in groups)
-    return ceil_div(size, groups[0].page_size)
-
-
-def _answer(group: Group, engine_config: EngineConfig, length: int) -> CacheGroup:
-    return CacheGroup(
-        kind=group.kind,
-        layers=group.num_layers,
-        block_size=group.spec.block_size,
-        page_size_bytes=group.page_size,
-        unpadded_page_size_bytes=group.unpadded_page_size,
-        blocks_per_request=group.blocks_per_request(engine_config.demand(length)),
-    )
+    return RequestOfLength(demand, ceil_div(size, groups[0].page_size))
 
 
 def _tokens(

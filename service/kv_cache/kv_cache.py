@@ -1,6 +1,9 @@
 """What the engine would make of a rank's cache memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from service.engine_config.engine_config import RequestDemand
+from service.kv_cache.groups import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,18 @@ class CacheGroup:
     unpadded_page_size_bytes: int
     blocks_per_request: int
     """Blocks that one request of the maximum length takes from the pool."""
+
+    @classmethod
+    def of(cls, group: Group, demand: RequestDemand) -> "CacheGroup":
+        """Return a group with the blocks of one request."""
+        return cls(
+            kind=group.kind,
+            layers=group.num_layers,
+            block_size=group.spec.block_size,
+            page_size_bytes=group.page_size,
+            unpadded_page_size_bytes=group.unpadded_page_size,
+            blocks_per_request=group.blocks_per_request(demand),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +54,17 @@ class KvCache:
     """The longest context that one request can have, up to ``max_model_len``."""
     blocks_per_request: int
     """Blocks of one request of the maximum length, as the release counts them for ``max_concurrency``."""
-    groups: tuple[CacheGroup, ...]
-    """As the first pipeline stage holds them."""
+    stage: tuple[Group, ...] = field(repr=False)
+    """What the first pipeline stage holds of each group."""
+    demand: RequestDemand = field(repr=False)
+    """A request of the maximum length."""
     report_lines: tuple[str, ...]
     """The release's sentences about it, to be filled in."""
+
+    @property
+    def groups(self) -> tuple[CacheGroup, ...]:
+        """As the first pipeline stage holds them."""
+        return tuple(CacheGroup.of(group, self.demand) for group in self.stage)
 
     @property
     def log_lines(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import assert_never
+from functools import lru_cache
+from typing import Final, assert_never
 
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
@@ -13,6 +13,9 @@ from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import SpecLayers
 from service.units import GIB
+
+LENGTHS: Final = 64
+"""Lengths of which each check stores what a request needs: more than one search for the longest tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +69,20 @@ class StartupMemory:
             raise EngineRefusal(Stage.MEMORY, _refusal(rules, length, needed, available, longest))
 
 
+_stored: Final = lru_cache(LENGTHS)
+
+
 def startup_memories(layout: CacheLayout, engine_config: EngineConfig) -> tuple[StartupMemory, ...]:
     """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
     match engine_config.rules.capacity.startup_check:
         case StartupCheck.LAYERS:
             return tuple(
-                StartupMemory(cache(_of_layers(stage, engine_config)), engine_config)
+                StartupMemory(_stored(_of_layers(stage, engine_config)), engine_config)
                 for stage in layout.layers
             )
         case StartupCheck.FIRST_GROUP_OF_MODEL:
             block = bytes_per_block(layout.groups, layout.pages.packed_check_bytes)
-            return (StartupMemory(cache(_of_group(layout.groups[0], block, engine_config)), engine_config),)
+            return (StartupMemory(_stored(_of_group(layout.groups[0], block, engine_config)), engine_config),)
         case StartupCheck.FIRST_GROUP:
             needs = [
                 _of_group(stage[0], block, engine_config)
@@ -90,7 +96,7 @@ def startup_memories(layout: CacheLayout, engine_config: EngineConfig) -> tuple[
         case _:
             assert_never(engine_config.rules.capacity.startup_check)
     return tuple(
-        StartupMemory(cache(needed), engine_config, block)
+        StartupMemory(_stored(needed), engine_config, block)
         for needed, block in zip(needs, layout.block_bytes, strict=True)
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention
@@ -203,12 +204,10 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
 
     ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
     """
-    layers = architecture.distinct_layers
     token_bytes = run.tokens * run.element_bytes
-    experts = token_bytes * max(expert_width(layer, architecture, run.shards) for layer in layers)
-    if exchanges_in_kernel(run):
-        experts = 0
-    forward = token_bytes * max(layer_width(layer, architecture, run.shards) for layer in layers) + experts
+    widest_layer, widest_experts = _widths(architecture, run.shards)
+    experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
+    forward = token_bytes * widest_layer + experts
     if sampler_copies is None:
         return forward
     # With draft tokens the V1 model runner also profiles its rejection sampler, on dummy logits.
@@ -217,6 +216,16 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     still_there = 0 if _frees_work_space(architecture) else experts
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
+
+
+@lru_cache(maxsize=256)
+def _widths(architecture: ModelArchitecture, shards: Shards) -> tuple[int, int]:
+    """Return the elements per token of the widest layer, and of the widest experts' work space."""
+    layers = architecture.distinct_layers
+    return (
+        max(layer_width(layer, architecture, shards) for layer in layers),
+        max(expert_width(layer, architecture, shards) for layer in layers),
+    )
 
 
 def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
+from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engines.releases import rules_for
 from service.memory.activation import activation
@@ -371,4 +372,4 @@ def on_device(budget: MemoryBudget, inputs: BudgetInputs, device: Estimate) -> M
     if inputs.kv_cache_memory_bytes is None:
         left = difference(requested, taken, REMAINDER)
     free = _free(inputs, device, constants)
-    return replace(budget, total=device, requested=requested, free=free, available_kv=left)
+    return changed(budget, total=device, requested=requested, free=free, available_kv=left)

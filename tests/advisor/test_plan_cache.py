@@ -95,6 +95,18 @@ FLAGS: tuple[dict[str, Any], ...] = (
     {"max_model_len": 2048, "max_num_seqs": 16},
     {"max_model_len": 2048, "max_num_seqs": 16, "gpu_memory_utilization": 0.7, "enforce_eager": True},
 )
+LENGTH_FLAGS: tuple[dict[str, Any], ...] = (
+    *FLAGS,
+    {"enable_chunked_prefill": False},
+    {"mamba_block_size": 512},
+    {"max_num_batched_tokens": 1024},
+    {"max_num_seqs": 4},
+    {"decode_context_parallel_size": 2, "tensor_parallel_size": 4},
+    {"kv_cache_dtype": "turboquant_k8v4"},
+    {"speculative_config": SpeculativeConfig(method="mtp", num_speculative_tokens=2)},
+    {"enable_prefix_caching": True, "prefix_match_unit": 32},
+)
+"""Beside the others, those with which a length decides more than whether a request fits."""
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -113,6 +125,55 @@ def test_cached_steps_equal_plain_steps_for_any_model_flags_and_gpu(model: str) 
             found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
             assert found == expected, (gpu.id, flags)
             assert _start_of(found) == _start_of(expected), (gpu.id, flags)
+
+
+LENGTHS = (None, -1, 1, 17, 512, 1000, 4096, 16384, 40_000, 1 << 18)
+"""Below and above a batch, below and above what most models have."""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_starts_of_all_lengths_equal_plain_ones_whatever_length_came_first(model: str) -> None:
+    """A start is made of that with another length, which another request may have asked for."""
+    try:
+        requested = request(model)
+    except (InvalidConfig, UnknownArchitecture):
+        pytest.skip("not modelled")
+    random = Random(f"lengths of {model}")
+    for _ in range(4):
+        rules = rules_for(random.choice(RELEASES))
+        given, gpus = random.choice(LENGTH_FLAGS), random.sample(GPUS, 2)
+        cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+        for length in random.sample(LENGTHS, len(LENGTHS)):
+            flags = ServeFlags(**{**given, "max_model_len": length})
+            for gpu in gpus:
+                found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
+                assert found == expected, (rules.release, gpu.id, flags)
+                assert found.warnings == expected.warnings
+                assert found.prefix_reuse == expected.prefix_reuse
+                assert _start_of(found) == _start_of(expected), (rules.release, gpu.id, flags)
+
+
+@pytest.mark.parametrize("version", ["0.15.1", "0.32.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (LLAMA, {"enable_chunked_prefill": False, "max_num_batched_tokens": 8192}),
+        (LLAMA, {"mamba_block_size": 4096, "enable_prefix_caching": False}),
+        (LLAMA, {"max_num_seqs": 4}),
+        (QWEN, {"enable_prefix_caching": False}),
+        (QWEN, {"speculative_config": SpeculativeConfig(method="mtp", num_speculative_tokens=2)}),
+    ],
+)
+def test_starts_whose_length_decides_more_than_their_requests_are_their_own(
+    model: str, version: str, given: dict[str, Any]
+) -> None:
+    requested, rules = request(model, version), rules_for(find_release(version))
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    for length in (None, 4096, 100, 1, 8192, 9000):
+        flags = ServeFlags(**given, max_model_len=length)
+        found, expected = (dry_run(requested, flags, rules, GPUS[0], steps) for steps in (cached, plain))
+        assert found == expected, flags
+        assert _start_of(found) == _start_of(expected), flags
 
 
 class RecordingConfig(EngineConfig):
