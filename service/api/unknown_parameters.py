@@ -12,6 +12,7 @@ from starlette.requests import Request
 from service.api.routes.log_body import condensed_log
 from service.application.errors import UnknownParameter
 from service.application.schemas.base import Input
+from service.application.schemas.flags import FlagsInput
 
 
 async def known_parameters_only(request: Request) -> None:
@@ -50,11 +51,14 @@ def _untagged(kind: object) -> object:
 
 
 def _known(route: APIRoute) -> tuple[str, ...] | None:
-    """Return the names of a route's parameters; ``None`` if a schema checks them all."""
-    fields = tuple(_query_fields(route.dependant))
-    if any(_is_schema(field.field_info.annotation) for field in fields):
-        return None
-    return tuple(field.alias for field in fields)
+    """Return the names of a route's parameters; ``None`` where a schema takes the flags of an engine too."""
+    names: list[str] = []
+    for field in _query_fields(route.dependant):
+        schema = _schema(field.field_info.annotation)
+        if schema is not None and issubclass(schema, FlagsInput):
+            return None
+        names += [field.alias] if schema is None else schema.model_fields
+    return tuple(names)
 
 
 def _query_fields(dependant: Dependant) -> Iterator[ModelField]:
@@ -64,6 +68,7 @@ def _query_fields(dependant: Dependant) -> Iterator[ModelField]:
         yield from _query_fields(deeper)
 
 
-def _is_schema(annotation: object) -> bool:
+def _schema(annotation: object) -> type[BaseModel] | None:
+    """Return the schema among the types of an annotation, if there is one."""
     kinds = (annotation, *get_args(annotation))
-    return any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds)
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

@@ -350,12 +350,12 @@ def test_a_hub_that_refuses_connections_is_said(monkeypatch: pytest.MonkeyPatch)
     assert len(err.splitlines()) == 1
 
 
-def test_a_pooling_model_has_no_plan(tmp_path: Path) -> None:
+def test_an_encoder_is_planned_without_a_cache(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA_CONFIG, "architectures": ["BertModel"]}))
-    code, _, err = _run("plan", str(tmp_path))
+    code, out, _ = _run("plan", str(tmp_path), "--gpu", "h100", "--format", "json")
 
-    assert code == 2
-    assert "pooling models are not planned" in err
+    assert code == 0
+    assert json.loads(out)["plans"][0]["recommended"]["kv_cache"] is None
 
 
 def test_a_mig_slice_is_a_gpu_of_one_rank() -> None:

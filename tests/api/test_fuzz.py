@@ -122,6 +122,8 @@ FLAGS = {
     "hf_overrides": st.dictionaries(st.sampled_from(["rope_theta", "x", "text_config"]), COUNTS, max_size=2),
     "rope_scaling": st.fixed_dictionaries({"type": st.just("yarn"), "factor": st.floats(1, 8)}),
     "rope_theta": st.floats(min_value=1, max_value=1e6),
+    "runner": st.sampled_from(["auto", "generate", "pooling", "x"]),
+    "convert": st.sampled_from(["auto", "none", "embed", "classify", "x"]),
     "environment": st.dictionaries(
         st.sampled_from(["VLLM_ATTENTION_BACKEND", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "X"]),
         st.sampled_from(["1", "FLASHINFER", ""]),

@@ -42,6 +42,9 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
             seen.append(app)
             self._sockets = sockets.public
 
+        def listen(self) -> None:
+            """Nothing is served."""
+
         def serve_sockets(self) -> bool:
             for each in self._sockets:
                 each.close()
@@ -49,7 +52,7 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
 
     monkeypatch.setattr(http_server, "HttpServer", Unstarted)
     # Not every host has each of these addresses.
-    monkeypatch.setattr(command, "listening", lambda *_: [socket.create_server(("127.0.0.1", 0))])
+    monkeypatch.setattr(command, "bound", lambda *_: [socket.create_server(("127.0.0.1", 0))])
     command.serve(
         host=host,
         port=0,

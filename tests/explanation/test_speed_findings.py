@@ -43,8 +43,11 @@ def test_a_published_measurement_agrees() -> None:
     request = PlanRequest(
         find_model(row.checkpoint).model,
         (find_gpu(row.gpu),),
-        serve=ServeFlags(tensor_parallel_size=row.tensor_parallel_size, kv_cache_dtype="auto"),
+        serve=ServeFlags(
+            tensor_parallel_size=row.tensor_parallel_size, kv_cache_dtype="auto", max_model_len=32768
+        ),
     )
+    assert "--max-model-len 32768" in row.flags
     (found,) = [each for each in explain(read_log(block), request).findings if each.name == "tpot_ms"]
     assert found.agreement is Agreement.WITHIN
 
