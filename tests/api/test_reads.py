@@ -1,5 +1,6 @@
 """Who reads probes and measurements without a token: callers on the host, where only the host can ask."""
 
+import gc
 import socket
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def served(monkeypatch: pytest.MonkeyPatch, host: str | None) -> FastAPI:
         inherited_sockets=None,
         first=False,
     )
+    gc.enable()  # as the service does once it has started
     (app,) = seen
     return app
 
