@@ -28,6 +28,15 @@ class Frame:
     """Empty where the line was cut."""
 
 
+_COLLECT_ENV: Final = "/collect_env.py"
+"""The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
+
+
+def is_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether an exception on a line ends a traceback of collect_env."""
+    return any(f"/{each.path}".endswith(_COLLECT_ENV) for each in frames_above(at, lines))
+
+
 def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
     if "File " not in line.text:
