@@ -13,7 +13,7 @@ from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passe
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
-from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above, is_of_collect_env
+from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above, of_collect_env
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -105,7 +105,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
-    other = {at for at in raised if is_of_collect_env(at, lines)}
+    other = of_collect_env(raised, lines)
     known = [each for each in _known(lines) if each.at in raised or not each.cause.raised]
     known = [each for each in known if each.at not in other]
     requests = _requests_beside_failures(known, lines)
