@@ -120,7 +120,8 @@ def _usual() -> ExplanationFormat:
 def _exit_code(explanation: Explanation) -> ExitCode:
     if not understood(explanation):
         return ExitCode.NOT_UNDERSTOOD
-    failed = explanation.ending is not None and not explanation.ending.earlier
+    ending = explanation.ending
+    failed = ending is not None and not ending.earlier and not ending.refused
     return ExitCode.FAILED if failed else ExitCode.OK
 
 

@@ -12,6 +12,7 @@ from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
 from service.startup_log.origins import meaning_of
+from service.startup_log.starts import SERVING
 
 TAKEN: Final = "memory_taken_by_others"
 STAGES: Final = frozenset(stage.value for stage in Stage)
@@ -35,13 +36,14 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy="" if cause is None else cause.remedy_after(log.failed_after),
+        remedy="" if cause is None else cause.remedy_after(SERVING if logged.serving else log.failed_after),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
         fixes=() if run is None or log.earlier else _fixes(failure, log, run, foreseen=foreseen is True),
-        offers=offers(log, failure),
+        offers=offers(log.at_failure, failure),
         serving=logged.serving,
+        refused=logged.refused,
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,

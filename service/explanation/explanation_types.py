@@ -90,6 +90,8 @@ class Diagnosis:
     """Flags that follow from the numbers of the log alone, each with its reason; they were not planned."""
     serving: bool = False
     """The engine had started and served when it failed."""
+    refused: bool = False
+    """The engine runs and refused a request; neither its start nor the engine failed."""
     start: int | None = None
     """Which of several starts in the log failed, counted from 1."""
     earlier: bool = False

@@ -11,9 +11,9 @@ from service.startup_log.exceptions import QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
-from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above
+from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above, of_collect_env
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -37,6 +37,14 @@ FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
+_COMPLAINS: Final = re.compile(
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed)?|wrong|broken|fatal)\b|error\b", re.IGNORECASE
+)
+"""What shows that a person's sentence is about a failure."""
+_NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
+"""Causes of which a person's words name the reason, where the log holds none."""
+HANDLERS: Final = "serving_"
+"""Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -65,6 +73,14 @@ class Failure:
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
 
+    request: bool = False
+    """The engine logged it while it answered a request."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether a running engine refused a request, so that neither its start nor the engine failed."""
+        return self.request if self.cause is None else self.cause.of_request
+
     @property
     def by_origin(self) -> bool:
         """Whether the cause is known by where the exception was raised, and not by its words."""
@@ -89,12 +105,17 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
+    other = of_collect_env(raised, lines)
     known = [each for each in _known(lines) if each.at in raised or not each.cause.raised]
+    known = [each for each in known if each.at not in other]
+    requests = _requests_beside_failures(known, lines)
+    known = [each for each in known if each.at not in requests]
+    raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
     roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
-    weakly = {each.at for each in weak}
+    weakly = {each.at for each in weak} | requests
     first = next(iter(errors or strong), None) or next(_over_two_lines(lines), None)
     if first is not None:
         root = _yielded(first, lines)
@@ -104,29 +125,49 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return _of_exception(_last_of_chain(own, lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
-        return replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
+        found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
+        causes = {each.cause.name for each in weak}
+        return (_in_words(lines, but=_NAMED_BY_TITLE) if causes <= _NAMED_BY_TITLE else None) or found
     return _of_exception(roots[0], lines) if roots else _in_words(lines) or _cut_off(lines)
 
 
-def _in_words(lines: Sequence[LogLine]) -> Failure | None:
+def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
-    if not any(line.level in FAILING or _FAILS.search(line.text) or frame_of(line) for line in lines):
-        return None
+    failing = any(line.level in FAILING or _FAILS.search(line.text) or frame_of(line) for line in lines)
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
-        line = lines[at]
-        return Failure("", line.text[:MAX_MESSAGE], line.number, _PROSE[which][0], {}, paraphrased=True)
+        line, cause = lines[at], _PROSE[which][0]
+        if cause.name not in but and (failing or _is_complaint(line, cause)):
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     return None
+
+
+def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
+    """Whether a person says in one sentence that something failed, and why."""
+    return not line.level and cause.name not in _NAMED_BY_TITLE and _COMPLAINS.search(line.text) is not None
+
+
+def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of refused requests, if the log shows a failure of the engine too."""
+    requests = {each.at for each in known if each.cause.of_request}
+    if not requests:
+        return requests
+    failed = any(not each.cause.weak and not each.cause.of_request for each in known)
+    died = any(words in line.text for line in lines for words in DEATHS)
+    return requests if failed or died else set()
 
 
 def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
     at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
+    warned = next((each for each in _known(lines, quiet=True) if each.cause.warned), None)
+    if warned is not None and (at is not None or wrapper is not None):
+        return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     frames = frames_above(at + 1, lines)
@@ -137,7 +178,20 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
     words = line.text[:MAX_MESSAGE]
-    return Failure("", words, line.number, origin.cause, {}, follows=origin.cause is None, origin=origin)
+    return Failure(
+        "",
+        words,
+        line.number,
+        origin.cause,
+        {},
+        follows=origin.cause is None,
+        origin=origin,
+        request=_is_of_request(line),
+    )
+
+
+def _is_of_request(line: LogLine) -> bool:
+    return line.origin is not None and line.origin[0].rpartition("/")[2].startswith(HANDLERS)
 
 
 def is_wrapper(text: str) -> bool:
@@ -181,7 +235,11 @@ def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
             replace(line, text=f"{line.text}{between}{below.text}", level=line.level or below.level)
             for line, below in pairwise(lines)
         ]
-        yield from (each for each in _known(pairs) if not each.cause.weak and not each.cause.raised)
+        yield from (
+            each
+            for each in _known(pairs)
+            if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+        )
 
 
 def _of_known(
@@ -210,8 +268,17 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     if not frames and (error := engine_error(root.type, message)) is not None:
         frames, source = (Frame(f"vllm/{error.file}", error.function),), error.source
     origin = origin_of(root.type, frames)
-    number = lines[root.at].number
-    return Failure(root.type, message, number, origin.cause, {}, origin=origin, source=source)
+    line = lines[root.at]
+    return Failure(
+        root.type,
+        message,
+        line.number,
+        origin.cause,
+        {},
+        origin=origin,
+        source=source,
+        request=_is_of_request(line),
+    )
 
 
 def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:

@@ -26,6 +26,7 @@ from service.startup_log.measured_service import (
 )
 from service.startup_log.phrases import (
     CAUSES,
+    ENDS,
     OF_RANKS,
     STATEMENTS,
     TEMPLATES,
@@ -98,12 +99,21 @@ class StartupLog:
     """Whether a server was started, and not the offline class ``LLM``, whose defaults differ."""
     around: Surroundings = NOTHING
     """What the text says beside the engine's own lines."""
+    ended_on: int | None = None
+    """Line on which the process of the server ended in order; ``None`` if it did not."""
+    failed_named: Mapping[str, LogReading] | None = None
+    """The readings of the start that failed, by name, where ``named`` holds those of another start."""
     stopped_on: int | None = None
     """Line on which the engine was asked to stop; ``None`` if it was not."""
     measured: tuple[MeasuredService, ...] = ()
     """Speeds that a benchmark or the engine's metrics state."""
     served_cache: ServedCache | None = None
     """The cache that the engine's metrics state."""
+
+    @property
+    def at_failure(self) -> "StartupLog":
+        """The log with the readings of the start that failed."""
+        return self if self.failed_named is None else replace(self, named=self.failed_named)
 
     def number(self, name: str) -> float | None:
         """Return the number of this name; ``None`` if the log has none."""
@@ -157,6 +167,8 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         around=around,
         server=any("API server" in line.text or "api_server" in line.text for line in lines[:MOST_OF_BANNER]),
         stopped_on=starts[which].stopped_on,
+        ended_on=next((line.number for line in lines for words in ENDS if words in line.text), None),
+        failed_named=_failed_named(starts[failed]) if failed is not None and failed != which else None,
         measured=(*benchmark_results(read), *_served(read)),
         served_cache=served_cache(read),
     )
@@ -239,6 +251,11 @@ def _matches(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, Template]]:
 def _failure_readings(failure: Failure | None) -> Iterator[LogReading]:
     if failure is not None:
         yield from (LogReading(name, value, failure.line) for name, value in failure.values.items())
+
+
+def _failed_named(start: LoggedStart) -> Mapping[str, LogReading]:
+    readings = islice(_readings(start.lines), MAX_READINGS)
+    return _named((*readings, *_failure_readings(start.failure)))
 
 
 def _named(readings: Iterable[LogReading]) -> dict[str, LogReading]:

@@ -45,6 +45,10 @@ class FailureCause:
     """Its words follow from another failure."""
     raised: bool = False
     """Its words count in an exception alone, because other lines have them too."""
+    warned: bool = False
+    """Its words in a warning explain a traceback that is cut off before its exception."""
+    of_request: bool = False
+    """The engine runs and refused a request."""
     prose: tuple[str, ...] = ()
     """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -59,11 +63,12 @@ def _load(name: str) -> Mapping[str, Any]:
     return read_toml("service.startup_log", name)
 
 
+_OPTIONAL: Final = {"lines", "weak", "remedies", "yields_to", "prose", "raised", "warned", "of_request"}
+
+
 def _cause(table: Mapping[str, Any]) -> FailureCause:
     keys = ("name", "stage", "type", "means", "remedy", "source")
-    differing = sorted(
-        (table.keys() - {"lines", "weak", "remedies", "yields_to", "prose", "raised"}) ^ {*keys, "says"}
-    )
+    differing = sorted((table.keys() - _OPTIONAL) ^ {*keys, "says"})
     if differing:
         raise ValueError(f"causes.toml, {table.get('name')}: keys that are unknown or absent: {differing}")
     if table["stage"] not in {"", *Stage}:
@@ -76,6 +81,8 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         yields_to=tuple(table.get("yields_to", ())),
         weak=table.get("weak", False),
         raised=table.get("raised", False),
+        warned=table.get("warned", False),
+        of_request=table.get("of_request", False),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
     )
@@ -107,6 +114,14 @@ WRAPPERS: Final = tuple(_CAUSES["wrappers"])
 """Texts of exceptions that only wrap another exception."""
 DEATHS: Final = tuple(_CAUSES["deaths"])
 """Messages with which an engine that has served ends."""
+SERVED: Final = tuple(_PHRASES["served"]["says"])
+"""Messages that only an engine prints which has started."""
+SERVING_CALLS: Final[Mapping[str, frozenset[str]]] = {
+    table["file"]: frozenset(table["functions"]) for table in _PHRASES["served"]["call"]
+}
+"""Functions that only an engine calls which has started, by the end of the path of their file."""
+ENDS: Final = tuple(_PHRASES["end"]["says"])
+"""Messages with which the process of a server ends in order."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {
     (table["says"], table["file"], line): frozenset(
         Version(release) for release, lines in table["lines"].items() if line in lines

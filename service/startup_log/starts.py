@@ -8,6 +8,7 @@ from typing import Final
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing
 
 SERVING: Final = MILESTONES[-1].name
@@ -67,8 +68,16 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     stopped = next((lines[at].number for at, _ in lines_containing(texts, STOPS)), None)
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
-        return LoggedStart(lines, milestone, find_failure(lines), stopped, begun)
+        return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
     return LoggedStart(lines, SERVING, _death(lines, texts, reached[SERVING]), stopped, begun)
+
+
+def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:
+    """Return the failure of a log without the message that a server is ready; it can be a piece of one."""
+    failure = find_failure(lines)
+    if failure is None or failure.refused or not had_started(lines, milestone):
+        return failure
+    return replace(failure, serving=True)
 
 
 def _milestones(texts: Sequence[str]) -> dict[str, int]:

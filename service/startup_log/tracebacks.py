@@ -1,7 +1,7 @@
 """Reads the frames of a traceback: which files and functions an exception passed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,21 @@ class Frame:
     """Path of the file, with ``/`` between its parts."""
     function: str
     """Empty where the line was cut."""
+
+
+_COLLECT_ENV: Final = "collect_env.py"
+"""The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
+
+
+def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of those exceptions that end a traceback of collect_env."""
+    if not any(_COLLECT_ENV in line.text for line in lines):
+        return set()
+    return {
+        at
+        for at in raised
+        if any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
+    }
 
 
 def frame_of(line: LogLine) -> Frame | None:

@@ -93,7 +93,7 @@ def log_screen(explanation: Explanation, text: str) -> LogScreen:
     unmodelled = (f"Not counted: {each}" for each in explanation.unmodelled)
     return LogScreen(
         headline=plain(headline(explanation)),
-        failed=ending is not None,
+        failed=ending is not None and not ending.refused,
         cause=None if ending is None else _cause(ending, start),
         verdict="" if explanation.verdict is None else verdict_words(explanation.verdict),
         command=plain(explanation.command or ""),

@@ -208,6 +208,10 @@ class EndingAnswer(Output):
         "empty where none follow"
     )
     serving: bool = Field(description="Whether the engine had started and served when it failed")
+    refused: bool = Field(
+        description="Whether the engine runs and refused a request, so that neither its start nor the "
+        "engine failed"
+    )
     start: int | None = Field(
         description="Which of several starts in the log failed, counted from 1; null where it holds one"
     )

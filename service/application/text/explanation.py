@@ -80,6 +80,8 @@ def headline(explanation: Explanation) -> str:
         return _without_failure(explanation)
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
     which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
+    if ending.refused:
+        return f"The engine runs and refused a request, on line {ending.line}: {cause}."
     if ending.serving:
         return f"The engine started and died later, on line {ending.line}: {cause}."
     if ending.earlier:
@@ -98,13 +100,15 @@ def _without_failure(explanation: Explanation) -> str:
         return "The engine started and serves; the log shows no failure."
     if log.milestone:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
+    if log.ended_on is not None:
+        return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
     return "The log shows no failure, and no step of the start."
 
 
 def understood(explanation: Explanation) -> bool:
     """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
     log = explanation.log
-    said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release)
+    said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release, log.ended_on)
     measured = (log.measured, log.served_cache)
     return explanation.ending is not None or any(said) or any(measured)
 

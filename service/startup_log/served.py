@@ -1,0 +1,27 @@
+"""Tells whether an engine had started, from a piece of a log that does not hold its start."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from service.startup_log.lines import LogLine
+from service.startup_log.phrases import SERVED, SERVING_CALLS
+from service.startup_log.tracebacks import frame_of
+
+UNSTARTED: Final = frozenset({"loading", "profiling"})
+"""Milestones after which messages of requests are those of another run."""
+
+
+def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
+    """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
+    if milestone not in UNSTARTED and any(words in line.text for line in lines for words in SERVED):
+        return True
+    return any(_is_serving_call(line) for line in lines)
+
+
+def _is_serving_call(line: LogLine) -> bool:
+    frame = frame_of(line)
+    if frame is None:
+        return False
+    return any(
+        frame.path.endswith(file) and frame.function in functions for file, functions in SERVING_CALLS.items()
+    )
