@@ -271,3 +271,17 @@ def test_a_container_gets_the_folder_that_it_serves(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     relative = CliRunner().invoke(cli, ["check", "./mine", *line])
     assert "./mine is not in the container" in relative.stderr
+
+
+def test_a_manifest_of_several_nodes_has_no_host_of_another_place() -> None:
+    start = "vllm serve deepseek-ai/DeepSeek-V3.1 --data-parallel-size 16 --data-parallel-size-local 8"
+    start += " --data-parallel-address 10.0.0.1 --data-parallel-rpc-port 13345 --enable-expert-parallel"
+    line = ["plan", "--gpu", "h200", "--format", "kubernetes", "--", *start.split(), "--max-model-len", "32k"]
+    written = CliRunner().invoke(cli, line)
+    (document,) = yaml.safe_load_all(written.stdout)
+
+    assert document["kind"] == "LeaderWorkerSet"
+    assert "10.0.0.1" not in written.stdout
+    assert "13345" not in written.stdout
+    assert "--data-parallel-address 10.0.0.1" in written.stderr
+    assert "--data-parallel-size 16" in written.stdout

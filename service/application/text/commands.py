@@ -132,6 +132,11 @@ def for_shell(command: str) -> str:
     return line if line.split() == [program, *words] else f'"{program}" {shlex.join(words)}'
 
 
+PLACED: Final = re.compile(
+    r" --(?:data-parallel-(?:address|rpc-port|start-rank|size-local)"
+    r"|nnodes|node-rank|master-addr|master-port)[ =]\S+"
+)
+"""Options that say on which of which hosts a process runs: a manifest of several nodes sets its own."""
 MOUNT_IT: Final = "mount the folder, and give its path there"
 LOOPBACK: Final = re.compile(r" --host[ =](?:127\.\d+\.\d+\.\d+|localhost|::1)(?= |$)")
 """An option that makes the engine listen for its own host alone."""
@@ -231,7 +236,10 @@ def _kubernetes(plan: Plan, best: Candidate) -> Block:
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
     absent = (f"{each} is not in the container: {MOUNT_IT}" for each in _folders(best))
-    comments = (*_patched(plan), f"{needs}; {secret}", *_in_container(best)[1], *absent, *_left_out(best))
+    placed = PLACED.findall(shlex.join(best.command_words)) if several else ()
+    replaced = (f"left out{''.join(placed)}: the manifest sets its own hosts",) if placed else ()
+    container = _in_container(best)[1]
+    comments = (*_patched(plan), f"{needs}; {secret}", *container, *absent, *replaced, *_left_out(best))
     return Block(comments, _as_yaml(document))
 
 
@@ -313,7 +321,7 @@ def _node_commands(plan: Plan, best: Candidate, nodes: int) -> tuple[str, str]:
 
     Source: vLLM 0.13.0 to 0.32.0, entrypoints/cli/serve.py run_headless; before, ParallelConfig with Ray.
     """
-    command = shlex.join(_in_container(best)[0])
+    command = PLACED.sub("", shlex.join(_in_container(best)[0]))
     if plan.engine.rules.release >= NNODES_SINCE:
         joined = f"{command} --nnodes {nodes} --master-addr {LEADER}"
         first = f"{joined} --node-rank 0"
