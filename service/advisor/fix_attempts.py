@@ -166,7 +166,8 @@ def _offloaded(
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
         return
-    needed = max(check.needed(started.start.engine_config.max_model_len) for check in started.sizing.checks)
+    length = started.start.engine_config.max_model_len
+    needed = max((check.needed(length) for check in started.sizing.checks), default=0)
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
         gigabytes = ceil_div(needed - size, GIB)

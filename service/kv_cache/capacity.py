@@ -215,12 +215,14 @@ class CacheSizing:
         return True
 
     def checked_length(self, available_bytes: int) -> int:
-        """Return the maximum length once the engine has seen the memory.
+        """Return the maximum length once the engine has seen the memory; without caches nothing limits it.
 
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
         layout, engine_config, length = self.layout, self.engine_config, self.engine_config.max_model_len
+        if layout.caches_nothing:
+            return length
         if engine_config.fit_max_model_len:
             length = self._fitted(available_bytes, length)
         for check in self.checks:
@@ -269,7 +271,10 @@ class CacheSizing:
         Raises:
             EngineRefusal: the engine makes no cache of ``available_bytes`` (stage ``memory``).
         """
-        length, blocks = self.checked_length(available_bytes), self.num_blocks(available_bytes)
+        length = self.checked_length(available_bytes)
+        if self.layout.caches_nothing:
+            return length
+        blocks = self.num_blocks(available_bytes)
         if self.request(length).blocks <= blocks:
             return length
         return bisect_right(range(1, length + 1), blocks, key=lambda tokens: self.request(tokens).blocks)

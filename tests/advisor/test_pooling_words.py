@@ -21,6 +21,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
+from service.gpus.own_gpu import own_gpu, read_own_gpu
 
 L4: Final = find_gpu("l4-24gb")
 RERANKER: Final[dict[str, Any]] = {
@@ -179,3 +180,15 @@ def test_a_decoder_whose_tokens_see_all_others_generates_nothing() -> None:
     with pytest.raises(UnmodelledEngine, match="--runner pooling"):
         dry_start(architecture, ServeFlags(), rules, L4)
     assert dry_start(architecture, ServeFlags(runner="pooling"), rules, L4).layout.caches_nothing
+
+
+def test_an_encoder_larger_than_the_gpu_is_refused_for_memory() -> None:
+    """Its 559,891,457 parameters (the model card's 0.6B) take 1.04 GiB in 16 bits."""
+    small = own_gpu(**read_own_gpu("name=small,memory=1GiB,cc=8.9"))
+    model = Model("a/b", None, "inline", read_architecture(read_document(RERANKER)))
+    request = PlanRequest(model, (small,), EngineChoice.of("0.33.0"))
+    for asked in (request, replace(request, search=False)):
+        whole = [each for each in plan(asked).plans[0].candidates if not each.flags.quantization]
+        refused = [each for each in whole if each.gpus == 1]
+        assert {each.verdict for each in refused} == {Verdict.REFUSED}
+        assert all(each.error is not None and each.error.stage == "memory" for each in refused)
