@@ -10,7 +10,7 @@ from typing import Final
 from service.startup_log.engine_errors import engine_error
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
+from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
@@ -40,7 +40,7 @@ _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", r
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
     r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
-    r"segfaults?|killed|wrong|broken|fatal|unable to)\b|error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to)\b|error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|"
     r"\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
     re.IGNORECASE,
 )
@@ -182,7 +182,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(ANY_FAULT, frames) or FailureOrigin(origin_of("", frames).part, None)
+    origin = passed_part(ANY_FAULT, frames) or cut_part(frames)
+    origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
 
 
