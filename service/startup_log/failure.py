@@ -45,6 +45,12 @@ _COMPLAINS: Final = re.compile(
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
 _NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
 """Causes of which a person's words name the reason, where the log holds none."""
 _FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
@@ -158,7 +164,9 @@ def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Fa
 
 def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     """Whether a person says in one sentence that something failed, and why."""
-    return not line.level and cause.name not in _NAMED_BY_TITLE and _COMPLAINS.search(line.text) is not None
+    if line.level or cause.name in _NAMED_BY_TITLE or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
 def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:

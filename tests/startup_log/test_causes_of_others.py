@@ -16,6 +16,8 @@ MESSAGES = [
         ":0:rocdevice.cpp :3586: Callback: Queue 0x7f3 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An",
         "rocm_fault",
     ),
+    # jax-ml/jax#30834
+    ("E0808 00:12:51.4 31287 tpu_hal.cc:249] Failed to initialize TPU system with error: ", "tpu_not_usable"),
     # vllm-project/vllm#20743
     ('XPU backend fails with "doesn\'t support querying the available free memory" error', "xpu_fault"),
     # CANN's error codes
@@ -56,6 +58,9 @@ MESSAGES = [
     ("\u5b89\u88c5\u62a5\u9519 vllm 0.11", "install_failed"),
 ]
 NO_FAILURES = [
+    "The server hangs up properly after Ctrl-C. How do I measure throughput?",
+    "Do you know a way to avoid being stuck with one GPU? I would like to use two.",
+    "We moved to vLLM and the installation did not fail once.",
     '            "OOMKilled": false,',
     "How do I set tensor parallel size for two machines? Which error codes does the API return?",
     "vLLM is slower than expected on 4xL40S: 300 tok/s, and no errors in the log.",
