@@ -43,6 +43,10 @@ MESSAGES = [
     # The exit codes of systemd.
     ("vllm.service: Main process exited, code=exited, status=203/EXEC", "unit_not_started"),
     ("vllm.service: Failed with result 'oom-kill'.", "out_of_host_memory"),
+    # vllm-project/vllm#1283, #4980 and #39497
+    ("# Install vLLM failed with `pip install -e .`, PyTorch dependency confusion?", "install_failed"),
+    ("# [Installation]: failed installation with pip", "install_failed"),
+    ("I can't run this, because i can't install vllm, lol.", "install_failed"),
     # curl, openai-python and uvicorn
     ("curl: (7) Failed to connect to localhost port 8000 after 0 ms: Couldn't connect", "server_not_reached"),
     ("openai.APIConnectionError: Connection error.", "server_not_reached"),
