@@ -5,7 +5,7 @@ from typing import Final
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model, PlanRequest
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import layer_cache_dtype
+from service.backends.layer_cache_dtype import layer_cache_dtype
 from service.engine_config import offload_checks
 from service.engine_config.adapter_checks import DEFAULT_RANK
 from service.engine_config.cache_dtype import is_turboquant

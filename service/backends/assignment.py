@@ -4,34 +4,24 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, assert_never
 
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.cache_part import CachePart
-from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
-from service.backends.attention_request import AttentionRequest, AttentionType
 from service.backends.backend import AttentionBackend, Backends
-from service.backends.backend_rules import Forced, release_rules
+from service.backends.backend_rules import Forced
 from service.backends.forced import forced_attention
 from service.backends.heads import heads_seen_by_backends
+from service.backends.layer_backend import class_named_backend, layer_request, select_for_layer
+from service.backends.layer_cache_dtype import layer_cache_dtypes
 from service.backends.layer_parts import built_parts, kinds_beside
-from service.backends.selection import select_backend
 from service.backends.unselected import UnselectedLayer, unselected_backend
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.specs import SpecRules
-
-SINK_BACKEND: Final = "FLASHMLA_SPARSE"
-"""vLLM 0.29.0 to 0.33.0, HYV4FlashMLASparseBackend goes by the name of what it extends."""
-NO_SPARSE_BACKEND: Final = (
-    "HYV4 sparse attention was requested, but no valid sparse MLA backend is available for current "
-    "runtime/config. Refusing to fall back to dense attention."
-)
 
 
 def assign_backends(architecture: ModelArchitecture, engine_config: EngineConfig) -> Backends:
@@ -63,8 +53,8 @@ def assign_backends(architecture: ModelArchitecture, engine_config: EngineConfig
         kind = resolved.setdefault((place, drafts, dtype), len(parts))
         if kind == len(parts):
             largest = heads.largest_of_draft if drafts else heads.largest
-            request = _request(mixer, dtype, engine_config, largest, forced)
-            own = _select(mixer, request, chosen, engine_config)
+            request = layer_request(mixer, dtype, engine_config, largest, forced)
+            own = select_for_layer(mixer, request, chosen, engine_config)
             _check_kernels(architecture, mixer, own, dtype, engine_config)
             parts.append(dict(_with_parts(mixer, own, engine_config)))
         kinds.append(kind)
@@ -216,57 +206,11 @@ def _head_inputs(mixer: TokenMixer, engine_config: EngineConfig) -> Hashable:
     ranks = engine_config.tensor_parallel_size
     if not isinstance(mixer, Attention) or engine_config.attention_backend is not None:
         return ranks
-    if _unselected(mixer, engine_config.rules.specs) is not None:
+    if class_named_backend(mixer, engine_config.rules.specs) is not None:
         return ranks
     return heads_seen_by_backends(
         engine_config.release, mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks)
     )
-
-
-def layer_cache_dtypes(architecture: ModelArchitecture, engine_config: EngineConfig) -> tuple[str, ...]:
-    """Return the cache dtype of each attention layer, in their order."""
-    specified = common_cache_dtype(engine_config)
-    if specified is not None:
-        return (specified,) * len(architecture.attention_layers)
-    return tuple(
-        layer_cache_dtype(architecture.layer_number(index), mixer, engine_config)
-        for index, mixer in architecture.attention_layers
-    )
-
-
-def common_cache_dtype(engine_config: EngineConfig) -> str | None:
-    """Return the cache dtype that all layers have; ``None`` where some may be skipped."""
-    if not engine_config.passes_cache_dtype:
-        return "auto"
-    return None if engine_config.kv_cache_dtype_skip_layers else engine_config.kv_cache_dtype
-
-
-def layer_cache_dtype(index: int, mixer: TokenMixer, engine_config: EngineConfig) -> str:
-    """Return the cache dtype of the layer of a number: skipped layers stay at the model's type.
-
-    Source: vLLM 0.32.0, Attention.__init__ and MLAAttention.__init__. Layers with classes of their own
-    (DeepseekV4Attention, MiniMaxM3SparseAttention) are never skipped.
-    """
-    specified, skipped = common_cache_dtype(engine_config), engine_config.kv_cache_dtype_skip_layers
-    if specified is not None:
-        return specified
-    if not _skippable(mixer, engine_config):
-        return engine_config.kv_cache_dtype
-    windowed = isinstance(mixer, Attention) and mixer.sliding_window is not None
-    if str(index) in skipped or (windowed and "sliding_window" in skipped):
-        return "auto"
-    return engine_config.kv_cache_dtype
-
-
-def _skippable(mixer: TokenMixer, engine_config: EngineConfig) -> bool:
-    match mixer:
-        case Attention():
-            return mixer.block_indexer is None
-        case MultiHeadLatentAttention():
-            return release_rules(engine_config.release).mla_layers_skip
-        case CompressedAttention():
-            return False
-    assert_never(mixer)
 
 
 def layers_by_backend(
@@ -296,144 +240,4 @@ def _forced(architecture: ModelArchitecture, heads: _Heads, engine_config: Engin
         mla=mla is not None,
         sparse=mla is not None and mla.indexer is not None,
         qk_nope_head_dim=None if mla is None else mla.qk_nope_head_dim,
-    )
-
-
-def _attention_type(mixer: Attention) -> AttentionType:
-    if mixer.encodes:
-        return AttentionType.ENCODER_ONLY
-    return AttentionType.ENCODER_DECODER if mixer.cross else AttentionType.DECODER
-
-
-def _select(
-    mixer: TokenMixer, request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
-) -> AttentionBackend:
-    kind = _unselected(mixer, engine_config.rules.specs)
-    if kind is not None:
-        return unselected_backend(
-            kind,
-            engine_config.release,
-            engine_config.compute_capability,
-            request=request,
-            chosen=chosen,
-            device_name=engine_config.device_name,
-        )
-    if isinstance(mixer, MultiHeadLatentAttention) and mixer.sinks:
-        return _with_sinks(request, chosen, engine_config)
-    selected = _selected(request, chosen, engine_config)
-    if isinstance(mixer, MultiHeadLatentAttention) and mixer.row_size is not None:
-        # What is selected is built first, and then replaced.
-        return unselected_backend(
-            UnselectedLayer.PADDED_MLA,
-            engine_config.release,
-            engine_config.compute_capability,
-            request=request,
-        )
-    return selected
-
-
-def _selected(request: AttentionRequest, chosen: str | None, engine_config: EngineConfig) -> AttentionBackend:
-    return select_backend(
-        request,
-        engine_config.release,
-        engine_config.compute_capability,
-        chosen=chosen,
-        device_name=engine_config.device_name,
-    )
-
-
-def _with_sinks(
-    request: AttentionRequest, chosen: str | None, engine_config: EngineConfig
-) -> AttentionBackend:
-    """Return the backend of MLA with sinks: the one with sinks if it is valid, else the selected one.
-
-    Source: vLLM 0.29.0 to 0.33.0, HYV4MLAAttention._resolve_sink_backend.
-
-    Raises:
-        EngineRefusal: sparse attention has no backend at all.
-    """
-    try:
-        selected = _selected(request, chosen, engine_config)
-    except EngineRefusal as refusal:
-        if not request.sparse:
-            raise
-        raise EngineRefusal(
-            Stage.MODEL, NO_SPARSE_BACKEND, type="RuntimeError", find_fixes=refusal.find_fixes
-        ) from None
-    try:
-        return _selected(request, SINK_BACKEND, engine_config)
-    except EngineRefusal:
-        return selected
-
-
-def _unselected(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
-    """Return the kind of a layer whose class names its backend itself."""
-    if isinstance(mixer, CompressedAttention):
-        return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
-    if isinstance(mixer, MultiHeadLatentAttention):
-        return None if mixer.sliding_window is None else UnselectedLayer.WINDOWED_MLA
-    differ = mixer.head_size_v != mixer.head_size and not rules.pads_values
-    named = {
-        UnselectedLayer.BLOCK_SPARSE: mixer.block_indexer is not None,
-        UnselectedLayer.GROUP_SPARSE: mixer.group_indexer is not None,
-        UnselectedLayer.REGION_SPARSE: mixer.region_indexer is not None,
-        UnselectedLayer.PINNED_FLASH_ATTENTION: mixer.flash,
-        UnselectedLayer.STORED_SINKS: bool(mixer.stored_sinks),
-        UnselectedLayer.CONVOLVED_ATTENTION: mixer.convolutions is not None,
-        UnselectedLayer.DIFFERING_VALUES: differ,
-    }
-    return next((kind for kind, applies in named.items() if applies), None)
-
-
-def _request(
-    mixer: TokenMixer, dtype: str, engine_config: EngineConfig, model_head_size: int, forced: Forced
-) -> AttentionRequest:
-    num_heads = mixer.num_heads // engine_config.tensor_parallel_size
-    if isinstance(mixer, CompressedAttention):
-        return AttentionRequest(
-            head_size=mixer.head_size,
-            dtype=engine_config.dtype,
-            kv_cache_dtype=dtype,
-            num_heads=num_heads,
-            num_kv_heads=1,
-            block_size=engine_config.block_size,
-            mla=True,
-            sparse=True,
-        )
-    if isinstance(mixer, MultiHeadLatentAttention):
-        return AttentionRequest(
-            head_size=mixer.head_size,
-            dtype=engine_config.dtype,
-            kv_cache_dtype=dtype,
-            num_heads=num_heads,
-            num_kv_heads=1,
-            block_size=engine_config.block_size,
-            mla=True,
-            sparse=mixer.indexer is not None,
-            index_topk=None if mixer.indexer is None else mixer.indexer.top_k,
-            qk_nope_head_dim=mixer.qk_nope_head_dim,
-            qk_rope_head_dim=mixer.qk_rope_head_dim,
-            v_head_dim=mixer.weights.v_head_dim,
-            kv_lora_rank=mixer.kv_lora_rank,
-            flash_attn_version=forced.flash_attn_version,
-            decode_context_parallel_size=engine_config.decode_context_parallel_size,
-        )
-    return AttentionRequest(
-        head_size=mixer.head_size,
-        head_size_v=mixer.head_size_v,
-        dtype=engine_config.dtype,
-        kv_cache_dtype=dtype,
-        num_heads=num_heads,
-        num_kv_heads=max(1, mixer.num_kv_heads // engine_config.tensor_parallel_size),
-        block_size=engine_config.block_size,
-        attn_type=_attention_type(mixer),
-        sinks=mixer.sinks,
-        mm_prefix=engine_config.bidirectional_media,
-        sliding_window=mixer.sliding_window is not None,
-        logits_soft_cap=mixer.logits_soft_cap,
-        shares_cache=mixer.shares_cache_of is not None,
-        index_topk=None if mixer.block_indexer is None else mixer.block_indexer.top_k,
-        model_head_size=model_head_size,
-        flash_attn_version=forced.flash_attn_version,
-        decode_context_parallel_size=engine_config.decode_context_parallel_size,
     )

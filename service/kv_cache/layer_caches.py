@@ -14,8 +14,8 @@ from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import NgramConvolution, Recurrence
 from service.architecture.model import ModelArchitecture
-from service.backends.assignment import common_cache_dtype, layer_cache_dtype
 from service.backends.backend import AttentionBackend, Backends
+from service.backends.layer_cache_dtype import common_cache_dtype, layer_cache_dtype
 from service.backends.layer_parts import built_parts
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage

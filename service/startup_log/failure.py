@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from service.startup_log.engine_errors import engine_error
-from service.startup_log.exceptions import QUIET, Raised, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
+from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
@@ -38,11 +39,22 @@ FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
-    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed)?|wrong|broken|fatal)\b|error\b", re.IGNORECASE
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|can(?:'t|not))\b|error\b|\u62a5\u9519|"
+    r"\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    re.IGNORECASE,
 )
-"""What shows that a person's sentence is about a failure."""
+"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
 _NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
 """Causes of which a person's words name the reason, where the log holds none."""
+_FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
+"""Causes that an engine's death brings with it."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
@@ -116,7 +128,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
     roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
     weakly = {each.at for each in weak} | requests
-    first = next(iter(errors or strong), None) or next(_over_two_lines(lines), None)
+    first = next(iter(errors or strong), None) or next(_over_two_lines(lines, other), None)
     if first is not None:
         root = _yielded(first, lines)
         return _of_known(root, [*strong, root], raised, lines)
@@ -127,8 +139,12 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
         causes = {each.cause.name for each in weak}
-        return (_in_words(lines, but=_NAMED_BY_TITLE) if causes <= _NAMED_BY_TITLE else None) or found
-    return _of_exception(roots[0], lines) if roots else _in_words(lines) or _cut_off(lines)
+        return (
+            _in_words(lines, but=_NAMED_BY_TITLE | _FOLLOWS_A_DEATH) if causes <= _NAMED_BY_TITLE else None
+        ) or found
+    vague = all(each.type in HEADINGS for each in roots)
+    words = _in_words(lines) if vague else None
+    return words or (_of_exception(roots[0], lines) if roots else _cut_off(lines))
 
 
 def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Failure | None:
@@ -148,7 +164,9 @@ def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Fa
 
 def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     """Whether a person says in one sentence that something failed, and why."""
-    return not line.level and cause.name not in _NAMED_BY_TITLE and _COMPLAINS.search(line.text) is not None
+    if line.level or cause.name in _NAMED_BY_TITLE or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
 def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:
@@ -172,7 +190,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(ANY_FAULT, frames) or FailureOrigin(origin_of("", frames).part, None)
+    origin = passed_part(ANY_FAULT, frames) or cut_part(frames)
+    origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
 
 
@@ -209,6 +228,8 @@ def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]
         cause, template = _SENTENCES[which]
         if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
             continue
+        if any(words in lines[at].text for words in cause.unless):
+            continue
         for values in template.find(lines[at].text):
             before = found[at].values if at in found else {}
             found[at] = _Known(at, cause, {**before, **values})
@@ -226,8 +247,11 @@ def _yielded(first: _Known, lines: Sequence[LogLine]) -> _Known:
     return next((roots[name] for name in first.cause.yields_to if name in roots), first)
 
 
-def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
-    """Yield the known causes whose words are wrapped over two lines, between words or inside of one."""
+def _over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[_Known]:
+    """Yield the known causes whose words are wrapped over two lines, between words or inside of one.
+
+    ``other``: positions of lines that are not the engine's.
+    """
     if sum(len(line.text) for line in lines) > MOST_WRAPPED:
         return
     for between in (" ", ""):
@@ -239,6 +263,7 @@ def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
             each
             for each in _known(pairs)
             if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and other.isdisjoint((each.at, each.at + 1))
         )
 
 

@@ -1,114 +1,28 @@
 """GPU types x cache dtypes: one cell for the best start of each pair, its shade by rank among all cells."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
-from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.plan_types import Candidate, Plan, Verdict
+from service.advisor.service_level import Service, service_of
 from service.application.text.comparison import why
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType
-from service.units import gib_amount, gib_text
-from service.web.figures import DASH, grouped, plain, times
+from service.units import gib_text
+from service.web.best_by_dtype import BestByDtype
+from service.web.compared_starts import ComparedProperty, compared_starts
+from service.web.figures import DASH, grouped, plain
+from service.web.heat_metric import COST, METRICS, SPEED, WORKLOAD, Comparison, Metric, context_of
 from service.web.page_question import PageQuestion
-from service.web.speed_screen import figure_words, interval_words
 from service.web.starts import fix_question
 
 SHADES: Final = 5
 REASON_CHARACTERS: Final = 90
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What the cells show."""
-
-    name: str
-    label: str
-    value: Callable[[Candidate], float | None]
-    """``None`` where a candidate has no such value."""
-    written: Callable[[float], str]
-    few_are_best: bool = False
-    of_whole_contexts: bool = False
-    """Whether values of different contexts say nothing about which start is better."""
-
-
-METRICS: Final = (
-    Metric(
-        "requests",
-        "requests of the maximum length",
-        lambda each: each.all_requests,
-        times,
-        of_whole_contexts=True,
-    ),
-    Metric(
-        "tokens",
-        "tokens, as logged",
-        lambda each: each.all_tokens,
-        lambda value: grouped(int(value)),
-        of_whole_contexts=True,
-    ),
-    Metric(
-        "gpus",
-        "GPUs",
-        lambda each: each.all_gpus,
-        lambda value: str(int(value)),
-        few_are_best=True,
-        of_whole_contexts=True,
-    ),
-    Metric(
-        "context",
-        "tokens of the longest request",
-        lambda each: None if each.kv_cache is None else each.kv_cache.max_model_len,
-        lambda value: grouped(int(value)),
-    ),
-)
-WORKLOAD: Final = Metric(
-    "workload", "requests of the workload, none preempted", completed_of, lambda value: grouped(int(value))
-)
-
-SPEED: Final = Metric(
-    "speed",
-    "output tokens per second, expected",
-    lambda each: None if each.speed is None else each.speed.output_tokens_per_second.middle,
-    figure_words,
-)
-COST: Final = Metric(
-    "cost",
-    "US dollars for a million output tokens, expected",
-    lambda each: None if each.cost is None else each.cost.usd_per_million_output_tokens.middle,
-    lambda value: f"{value:,.2f}",
-    few_are_best=True,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A metric, and which starts it compares: those with the longest context of the table."""
-
-    metric: Metric
-    longest: int
-    """Tokens."""
-
-    def shortened(self, start: Candidate) -> int:
-        """Return the context of a start that is not compared with the others for it; else 0."""
-        context = _context(start)
-        return context if self.metric.of_whole_contexts and 0 < context < self.longest else 0
-
-    def rank(self, start: Candidate | None) -> tuple[bool, bool, float]:
-        """Return what orders starts, the best first: whole contexts, shorter ones, none."""
-        value = None if start is None else self.metric.value(start)
-        if start is None or value is None:
-            return True, True, 0
-        return False, self.shortened(start) > 0, value if self.metric.few_are_best else -value
-
-
-def _context(start: Candidate) -> int:
-    return 0 if start.kv_cache is None else start.kv_cache.max_model_len
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +58,6 @@ class SortedColumn:
     name: str
     link: str
     is_sorted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedProperty:
-    """One property of two starts side by side."""
-
-    name: str
-    one: str
-    other: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,27 +107,6 @@ class GpusScreen:
         return [head, *([row.gpu, row.gib, *(cell.title for cell in row.cells)] for row in self.rows)]
 
 
-@dataclass(frozen=True, slots=True)
-class BestByDtype:
-    """The plan of a GPU type with the first of its ranked candidates for each dtype."""
-
-    plan: GpuPlan
-    best: Mapping[str, Candidate]
-
-    @classmethod
-    def of(cls, plan: GpuPlan) -> "BestByDtype":
-        """Read the candidates, which are ranked best first."""
-        best: dict[str, Candidate] = {}
-        for each in plan.candidates:
-            best.setdefault(each.kv_cache_dtype, each)
-        return cls(plan, best)
-
-    def starts(self, dtype: str) -> Candidate | None:
-        """Return the candidate of a dtype if it may start."""
-        found = self.best.get(dtype)
-        return None if found is None or found.verdict is Verdict.REFUSED else found
-
-
 def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
     """Return the table of all GPU types of a plan."""
     found = [BestByDtype.of(each) for each in plan.plans]
@@ -234,7 +118,7 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
     metric = next((each for each in metrics if each.name == question.value("metric")), metrics[0])
     shown = [each for each in found if _is_shown(each, question, plan.workload)]
     longest = max(
-        (_context(start) for each in found for name in alive if (start := each.starts(name))), default=0
+        (context_of(start) for each in found for name in alive if (start := each.starts(name))), default=0
     )
     comparison = Comparison(metric, longest)
     ordered = _ordered(shown, question.value("sort"), comparison)
@@ -261,7 +145,7 @@ def gpus_screen(plan: Plan, question: PageQuestion) -> GpusScreen:
         gpus=tuple(each.plan.gpu.id for each in found),
         dtypes=tuple(names),
         beside=beside,
-        sides=tuple(_sides(found, beside)),
+        sides=tuple(compared_starts(found, beside)),
     )
 
 
@@ -394,43 +278,3 @@ def _sizes(start: Candidate) -> str:
         "quantization": flags.quantization,
     }
     return "".join(f"&{name}={value}" for name, value in given.items() if value is not None) + "&search=false"
-
-
-def _sides(found: Sequence[BestByDtype], beside: Sequence[str]) -> Iterator[ComparedProperty]:
-    """Yield two starts, property by property."""
-    if len(beside) != 4:  # noqa: PLR2004 - GPU type and dtype, twice
-        return
-    by_id = {each.plan.gpu.id: each for each in found}
-    one, other = (
-        by_id[gpu].best.get(dtype) if gpu in by_id else None
-        for gpu, dtype in ((beside[0], beside[1]), (beside[2], beside[3]))
-    )
-    if one is None or other is None:
-        return
-    for name, written in PROPERTIES.items():
-        yield ComparedProperty(name, written(one), written(other))
-
-
-PROPERTIES: Final[Mapping[str, Callable[[Candidate], str]]] = {
-    "verdict": lambda each: verdict_words(each.verdict),
-    "why": lambda each: why(each) or DASH,
-    "GPUs": gpus_words,
-    "context": lambda each: grouped(None if each.kv_cache is None else each.kv_cache.max_model_len),
-    "tokens": lambda each: grouped(each.all_tokens),
-    "requests of the maximum length": lambda each: times(each.all_requests),
-    "requests of the workload": lambda each: DASH if each.admission is None else grouped(completed_of(each)),
-    "output tokens per second": lambda each: (
-        DASH if each.speed is None else interval_words(each.speed.output_tokens_per_second)
-    ),
-    "US dollars for a million output tokens": lambda each: (
-        DASH if each.cost is None else interval_words(each.cost.usd_per_million_output_tokens)
-    ),
-    "tokens of a block": lambda each: grouped(each.block_size),
-    "cache, GiB of one rank": lambda each: _memory(each, "available_kv"),
-    "weights, GiB of one rank": lambda each: _memory(each, "weights"),
-    "attention backend": lambda each: ", ".join(each.attention_backends) or DASH,
-}
-
-
-def _memory(candidate: Candidate, term: str) -> str:
-    return DASH if candidate.memory is None else gib_amount(getattr(candidate.memory, term).bytes)

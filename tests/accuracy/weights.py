@@ -12,7 +12,7 @@ from service.advisor.engine_start import resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture
-from service.backends.assignment import layer_cache_dtype
+from service.backends.layer_cache_dtype import layer_cache_dtype
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.engine_rules import EngineRules

@@ -7,7 +7,8 @@ from service.architecture.config import read_document
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
-from service.backends.assignment import layer_cache_dtype, layers_by_backend
+from service.backends.assignment import layers_by_backend
+from service.backends.layer_cache_dtype import layer_cache_dtype
 from service.engine_config.resolution import resolve_engine_config
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
