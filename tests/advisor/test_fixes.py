@@ -307,7 +307,7 @@ def test_weights_without_data_cannot_be_moved_to_the_host(release: str, refused:
 
 @pytest.mark.parametrize(("release", "starts"), [("0.21.0", True), ("0.27.1", False), ("0.28.0", True)])
 def test_the_second_model_runner_offloaded_nothing_at_first(release: str, starts: bool) -> None:
-    """Qwen3-8B takes 15.3 GiB in 16 bits, more than a T4's 14.6. V2 runs it since 0.22.0: no set_offloader."""
+    """Qwen3-8B takes 15.3 GiB in 16 bits, more than a T4's 14.6. V2 runs it since 0.22.0."""
     flags = ServeFlags(cpu_offload_gb=8, max_model_len=2048, dtype="float16")
     found = checked("Qwen/Qwen3-8B", "t4-16gb", release, flags)
 
