@@ -49,7 +49,7 @@ def _not_offloaded(start: Start, flags: ServeFlags) -> Iterator[str]:
     if (flags.cpu_offload_gb or fetches(flags)) and not start.engine_config.offloads_weights:
         yield (
             f"vLLM {start.engine_config.release} runs this model on its V2 model runner, which keeps all "
-            "weights on the GPU whatever --cpu-offload-gb says, and does not log it. vLLM 0.28.0 heeds it."
+            "weights on the GPU whatever --cpu-offload-gb says, and does not log it. vLLM 0.28.0 moves them."
         )
 
 

@@ -118,7 +118,7 @@ class EngineConfig:
 
     @property
     def offloads_weights(self) -> bool:
-        """Whether the model runner heeds the flags that move weights to the host's memory."""
+        """Whether the model runner obeys the flags that move weights to the host's memory."""
         return self.rules.batches.v2_model_runner_offloads or not self.v2_model_runner
 
     def demand(self, max_model_len: int | None = None) -> RequestDemand:
