@@ -56,7 +56,7 @@ MESSAGES = [
     ("ERROR 08-18 00:51:02 async_llm_engine.py:57] Engine background task failed", "engine_died_serving"),
     ("# [Bug]: Multi-GPU (TP > 1) vLLM serve docker timeout during startup", "start_timed_out"),
     (
-    # vllm-project/vllm#917, #6790, #7632, #16514, #19668; zai-org/GLM-V#100
+        "# [Bug]: EngineCore encountered a fatal error TimeoutError\nINFO:     Application startup complete.",
         "start_timed_out",
     ),
     ("# \u65e0\u9650\u5361\u4f4f\nINFO:     Application startup complete.", "worker_hangs"),
