@@ -158,7 +158,8 @@ def test_what_a_slice_cannot_do_takes_a_line() -> None:
     """A process sees one MIG slice, so a world of 2 ranks is refused whatever the cache dtype."""
     text = text_of("Qwen/Qwen3-8B", "a100-sxm-80gb-mig-3g.40gb")
     absent, layouts = (
-        next(line for line in text.splitlines() if line.startswith(start)) for start in ("Not on", "Not with")
+        next(line for line in text.splitlines() if line.startswith(start))
+        for start in ("Not for", "Not with")
     )
 
     assert "fp8_ds_mla" in absent
