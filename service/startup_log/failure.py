@@ -2,18 +2,26 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import QUIET, Raised, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
+from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
-from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above, ignored_by_python, of_collect_env
+from service.startup_log.tracebacks import (
+    HEADER,
+    Frame,
+    frame_of,
+    frames_above,
+    ignored_by_python,
+    of_collect_env,
+)
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -42,11 +50,16 @@ FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
-    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed)?|wrong|broken|fatal)\b|error\b", re.IGNORECASE
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to)\b|error\b|\u62a5\u9519|\u5931\u8d25|"
+    r"\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    re.IGNORECASE,
 )
-"""What shows that a person's sentence is about a failure."""
+"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
 _NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
 """Causes of which a person's words name the reason, where the log holds none."""
+_FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
+"""Causes that an engine's death brings with it."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -124,7 +137,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
-    first = next(iter(certain or errors or strong), None) or next(_over_two_lines(lines), None)
+    first = next(iter(certain or errors or strong), None) or next(_over_two_lines(lines, other), None)
     if first is not None:
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
@@ -137,10 +150,12 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
         causes = {each.cause.name for each in weak}
-        return (_in_words(lines, but=_NAMED_BY_TITLE) if causes <= _NAMED_BY_TITLE else None) or found
-    if roots:
-        return _of_exception(roots[0], lines)
-    return _of_sentence(lines) or _in_words(lines) or _cut_off(lines)
+        return (
+            _in_words(lines, but=_NAMED_BY_TITLE | _FOLLOWS_A_DEATH) if causes <= _NAMED_BY_TITLE else None
+        ) or found
+    vague = all(each.type in HEADINGS for each in roots)
+    words = _of_sentence(lines) or _in_words(lines) if vague else None
+    return words or (_of_exception(roots[0], lines) if roots else _cut_off(lines))
 
 
 def _of_part(
@@ -225,7 +240,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or FailureOrigin(origin_of("", frames).part, None)
+    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
+    origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
 
 
@@ -262,6 +278,8 @@ def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]
         cause, template = _SENTENCES[which]
         if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
             continue
+        if any(words in lines[at].text for words in cause.unless):
+            continue
         for values in template.find(lines[at].text):
             before = found[at].values if at in found else {}
             found[at] = _Known(at, cause, {**before, **values})
@@ -279,8 +297,11 @@ def _yielded(first: _Known, lines: Sequence[LogLine]) -> _Known:
     return next((roots[name] for name in first.cause.yields_to if name in roots), first)
 
 
-def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
-    """Yield the known causes whose words are wrapped over two lines, between words or inside of one."""
+def _over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[_Known]:
+    """Yield the known causes whose words are wrapped over two lines, between words or inside of one.
+
+    ``other``: positions of lines that are not the engine's.
+    """
     if sum(len(line.text) for line in lines) > MOST_WRAPPED:
         return
     for between in (" ", ""):
@@ -292,6 +313,7 @@ def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
             each
             for each in _known(pairs)
             if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and other.isdisjoint((each.at, each.at + 1))
         )
 
 

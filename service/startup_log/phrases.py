@@ -51,6 +51,8 @@ class FailureCause:
     """The engine runs and refused a request."""
     parts: frozenset[str] = frozenset()
     """Causes that say more, where the part that raised the exception shows one of them."""
+    unless: tuple[str, ...] = ()
+    """Texts of a line that deny the cause."""
     prose: tuple[str, ...] = ()
     """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +67,29 @@ def _load(name: str) -> Mapping[str, Any]:
     return read_toml("service.startup_log", name)
 
 
-_OPTIONAL: Final = {"lines", "weak", "remedies", "yields_to", "prose", "raised", "warned", "of_request", "parts"}
+_OPTIONAL: Final = {
+    "lines",
+    "weak",
+    "remedies",
+    "yields_to",
+    "prose",
+    "raised",
+    "warned",
+    "of_request",
+    "parts",
+}
+_OPTIONAL: Final = {
+    "lines",
+    "weak",
+    "remedies",
+    "yields_to",
+    "prose",
+    "unless",
+    "parts",
+    "raised",
+    "warned",
+    "of_request",
+}
 
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
@@ -86,6 +110,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         warned=table.get("warned", False),
         of_request=table.get("of_request", False),
         parts=frozenset(table.get("parts", ())),
+        unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
     )

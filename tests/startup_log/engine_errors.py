@@ -119,8 +119,10 @@ def main() -> None:
                 found.setdefault((name, row), []).append(Version(release))
     packages = {name for name, _ in found}
     rows = [
-        [row[0], row[1] if name == ENGINE else f"{name}/{row[1]}", row[2]]
-        + [str(min(releases)), str(max(releases)), list(row[3])]
+        [
+            *(row[0], row[1] if name == ENGINE else f"{name}/{row[1]}", row[2]),
+            *(str(min(releases)), str(max(releases)), list(row[3])),
+        ]
         for (name, row), releases in sorted(found.items())
     ]
     content = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()

@@ -114,8 +114,7 @@ def test_the_releases_sources_say_where_words_come_from(type_name: str, message:
         ),
         # vllm-project/vllm#20855, a title; the words are those of transformers, processing_utils.py.
         (
-            "Received a Qwen2VLImageProcessorFast for argument image_processor, "
-            "but a Qwen2VLImageProcessor was expected",
+            "Received a FastProcessor for argument image_processor, but a SlowProcessor was expected",
             "multimodal_input_not_processed",
         ),
         # kserve/kserve#4501: the words of Python, which name no package.
@@ -134,7 +133,9 @@ def test_words_alone_show_a_cause(line: str, cause: str) -> None:
 
 def test_a_sentence_of_a_library_in_prose_names_its_place() -> None:
     """Words of transformers 4.57, modeling_rope_utils.py _check_received_keys, without their class."""
-    failure = failure_of("It stops with Missing required keys in `rope_scaling` for 'rope_type'='yarn': {'factor'}")
+    failure = failure_of(
+        "It stops with Missing required keys in `rope_scaling` for 'rope_type'='yarn': {'factor'}"
+    )
 
     assert failure.cause is not None
     assert failure.cause.name == "model_config_not_read"
