@@ -51,11 +51,17 @@ _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", r
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
     r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
-    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to)\b|error\b|\u62a5\u9519|\u5931\u8d25|"
-    r"\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|can(?:'t|not))\b|error\b|\u62a5\u9519|"
+    r"\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
 _NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
 """Causes of which a person's words name the reason, where the log holds none."""
 _FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
@@ -216,7 +222,9 @@ def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Fa
 
 def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     """Whether a person says in one sentence that something failed, and why."""
-    return not line.level and cause.name not in _NAMED_BY_TITLE and _COMPLAINS.search(line.text) is not None
+    if line.level or cause.name in _NAMED_BY_TITLE or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
 def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:

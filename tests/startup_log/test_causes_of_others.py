@@ -16,6 +16,8 @@ MESSAGES = [
         ":0:rocdevice.cpp :3586: Callback: Queue 0x7f3 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An",
         "rocm_fault",
     ),
+    # jax-ml/jax#30834
+    ("E0808 00:12:51.4 31287 tpu_hal.cc:249] Failed to initialize TPU system with error: ", "tpu_not_usable"),
     # vllm-project/vllm#20743
     ('XPU backend fails with "doesn\'t support querying the available free memory" error', "xpu_fault"),
     # CANN's error codes
@@ -41,6 +43,10 @@ MESSAGES = [
     # The exit codes of systemd.
     ("vllm.service: Main process exited, code=exited, status=203/EXEC", "unit_not_started"),
     ("vllm.service: Failed with result 'oom-kill'.", "out_of_host_memory"),
+    # vllm-project/vllm#1283, #4980 and #39497
+    ("# Install vLLM failed with `pip install -e .`, PyTorch dependency confusion?", "install_failed"),
+    ("# [Installation]: failed installation with pip", "install_failed"),
+    ("I can't run this, because i can't install vllm, lol.", "install_failed"),
     # curl, openai-python and uvicorn
     ("curl: (7) Failed to connect to localhost port 8000 after 0 ms: Couldn't connect", "server_not_reached"),
     ("openai.APIConnectionError: Connection error.", "server_not_reached"),
@@ -56,6 +62,9 @@ MESSAGES = [
     ("\u5b89\u88c5\u62a5\u9519 vllm 0.11", "install_failed"),
 ]
 NO_FAILURES = [
+    "The server hangs up properly after Ctrl-C. How do I measure throughput?",
+    "Do you know a way to avoid being stuck with one GPU? I would like to use two.",
+    "We moved to vLLM and the installation did not fail once.",
     '            "OOMKilled": false,',
     "How do I set tensor parallel size for two machines? Which error codes does the API return?",
     "vLLM is slower than expected on 4xL40S: 300 tok/s, and no errors in the log.",
