@@ -73,17 +73,6 @@ _OPTIONAL: Final = {
     "remedies",
     "yields_to",
     "prose",
-    "raised",
-    "warned",
-    "of_request",
-    "parts",
-}
-_OPTIONAL: Final = {
-    "lines",
-    "weak",
-    "remedies",
-    "yields_to",
-    "prose",
     "unless",
     "parts",
     "raised",
