@@ -31,6 +31,7 @@ OF_REQUESTS: Final = (
 OF_PYTHON: Final = (
     *("has no attribute", "is not defined", "unexpected keyword argument", "positional argument"),
     *("is not callable", "cannot be imported", "cannot import name", "No module named"),
+    *("is not iterable", "not subscriptable"),
 )
 """Words of Python's own errors, which some classes repeat; they name no place."""
 LEAST_OF_LIBRARIES: Final = 4
@@ -52,7 +53,7 @@ REACHED: Final[Mapping[str, tuple[str, ...]]] = {
     "compressed_tensors": ("",),
     "gguf": ("",),
     "torch": (
-        *("_dynamo/", "_inductor/", "cuda/", "distributed/distributed_c10d", "distributed/rendezvous"),
+        *("_inductor/", "cuda/", "distributed/distributed_c10d", "distributed/rendezvous"),
         *("utils/cpp_extension", "serialization", "_utils", "_library/", "_functorch/"),
     ),
     "ray": ("_private/", "util/placement_group", "exceptions", "_raylet"),

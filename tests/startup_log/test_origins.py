@@ -165,7 +165,10 @@ def test_words_of_python_say_less_than_the_part_that_raised_them() -> None:
     assert failure.cause.name == "unknown_argument"
 
 
-@pytest.mark.parametrize("message", ["", "'a'", "it does not work at all", "name 'x' is not defined"])
+@pytest.mark.parametrize(
+    "message",
+    ["", "'a'", "it does not work at all", "name 'x' is not defined", "'NoneType' object is not iterable"],
+)
 def test_words_that_are_not_the_engine_s_come_from_nowhere(message: str) -> None:
     assert engine_error("ValueError", message) is None
 
