@@ -40,8 +40,9 @@ _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", r
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
     r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
-    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|can(?:'t|not))\b|error\b|\u62a5\u9519|"
-    r"\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
+    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
+    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""

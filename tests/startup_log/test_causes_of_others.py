@@ -47,6 +47,23 @@ MESSAGES = [
     ("# Install vLLM failed with `pip install -e .`, PyTorch dependency confusion?", "install_failed"),
     ("# [Installation]: failed installation with pip", "install_failed"),
     ("I can't run this, because i can't install vllm, lol.", "install_failed"),
+    # vllm-project/vllm#917, #6790, #7632, #16514, #19668; zai-org/GLM-V#100; modal-labs/modal-examples#1154
+    (
+        "openai.error.Timeout: HTTPConnectionPool(host='172.26.1.30', port=8000): Read timed out.",
+        "server_not_reached",
+    ),
+    ("# [Bug]: Engine iteration timed out. This should never happen!", "engine_died_serving"),
+    ("ERROR 08-18 00:51:02 async_llm_engine.py:57] Engine background task failed", "engine_died_serving"),
+    ("# [Bug]: Multi-GPU (TP > 1) vLLM serve docker timeout during startup", "start_timed_out"),
+    (
+        "# [Bug]: EngineCore encountered a fatal error TimeoutError\nINFO:     Application startup complete.",
+        "start_timed_out",
+    ),
+    ("# \u65e0\u9650\u5361\u4f4f\nINFO:     Application startup complete.", "worker_hangs"),
+    (
+        "Runner failed with exception: Runner has been initializing for too long: 300 seconds",
+        "start_timed_out",
+    ),
     # curl, openai-python and uvicorn
     ("curl: (7) Failed to connect to localhost port 8000 after 0 ms: Couldn't connect", "server_not_reached"),
     ("openai.APIConnectionError: Connection error.", "server_not_reached"),
@@ -62,6 +79,7 @@ MESSAGES = [
     ("\u5b89\u88c5\u62a5\u9519 vllm 0.11", "install_failed"),
 ]
 NO_FAILURES = [
+    "# Serving Qwen3 on two L40S\nINFO:     Application startup complete.",
     "The server hangs up properly after Ctrl-C. How do I measure throughput?",
     "Do you know a way to avoid being stuck with one GPU? I would like to use two.",
     "We moved to vLLM and the installation did not fail once.",
