@@ -54,6 +54,10 @@ RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
 OFFLOAD: Final = "--cpu-offload-gb"
+FOUR_BITS_ONLINE: Final = "mxfp4"
+"""What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
+MXFP4_INPUTS: Final = 32
+"""Inputs of a layer that share a scale."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
 
@@ -81,7 +85,7 @@ def quantized_attempts(
             (
                 each
                 for each in _other_ranks(quantized.flags, steps.rules)
-                if _more_ranks(each.flags, base.flags)
+                if _more_ranks(each.flags, base.flags) and quantized.flags.quantization == ONLINE_QUANTIZATION
             ),
         ):
             yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
@@ -215,10 +219,24 @@ def _lighter(
 
 
 def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield weights of 8 bits, which the engine makes of an unquantized checkpoint while it loads it."""
-    if model.architecture.stores_16_bits and flags.quantization is None:
-        changed = replace(flags, quantization=ONLINE_QUANTIZATION)
-        yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    """Yield weights of 8 and of 4 bits, made of an unquantized checkpoint while it loads."""
+    architecture = model.architecture
+    if not architecture.stores_16_bits or flags.quantization is not None:
+        return
+    changed = replace(flags, quantization=ONLINE_QUANTIZATION)
+    yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    sizes_divide = architecture.hidden_size % MXFP4_INPUTS == 0
+    if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization or not sizes_divide:
+        return
+    # Sizes of encoders need not divide, so they are left out.
+    denser = replace(
+        flags,
+        quantization=FOUR_BITS_ONLINE,
+        language_model_only=flags.language_model_only or architecture.multimodal,
+    )
+    if _has_flags(denser, rules):
+        alone = "" if denser.language_model_only == flags.language_model_only else " --language-model-only"
+        yield FixAttempt(f"--quantization {FOUR_BITS_ONLINE}{alone}", denser, rules)
 
 
 def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:

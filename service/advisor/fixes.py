@@ -9,6 +9,7 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
+    FOUR_BITS_ONLINE,
     OFFLOAD,
     ONLINE_QUANTIZATION,
     PARALLEL_SIZES,
@@ -43,6 +44,10 @@ SLOW_OFFLOAD: Final = (
     "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
 )
 """Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
+ROUGH_FOUR_BITS: Final = (
+    "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
+    "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
+)
 FEW_GPUS: Final = 4
 """Requests for more GPU types than this are answered without fixes."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
@@ -180,6 +185,8 @@ def _all_notes(
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
+    if any(FOUR_BITS_ONLINE in fix.change for fix in fixes):
+        yield ROUGH_FOUR_BITS
 
 
 def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
@@ -194,7 +201,7 @@ def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
         way = (
             "more GPUs are needed"
             if _exceeds(candidate, FOUR_BITS)
-            else ("a checkpoint with 4-bit weights is needed, or more GPUs")
+            else "4-bit weights are needed, or more GPUs"
         )
         words = (f"Even weights quantized to fp8 do not fit {gpus} of this type: {way}.",)
         siblings = () if _exceeds(candidate, FOUR_BITS) else tuple(filter(is_denser_than_8_bits, siblings))

@@ -276,3 +276,39 @@ def test_the_most_ranks_that_divide_groups_are_a_fix(
 
     assert fix in fixes(candidate)
     assert fixes(candidate)[fix].verdict is Verdict.STARTS
+
+
+def test_weights_rounded_to_four_bits_fit_one_card() -> None:
+    """Gemma 3 27B on one RTX 4090: 27.4 billion parameters take 26 GiB in 8 bits, the card has 23.5."""
+    request = requested("google/gemma-3-27b-it", "rtx-4090-24gb", "0.33.0", ServeFlags())
+    found = plan(request.with_count(1)).plans[0]
+    near = nearest_refused(found.candidates)
+    assert near is not None
+    assert near.error is not None
+    first, *others = near.error.fixes
+
+    assert "--quantization mxfp4" in first.command
+    assert "--language-model-only" in first.command
+    assert not any("parallel-size" in each.change for each in (first, *others))
+    assert any("without calibration" in note for note in near.error.notes)
+    # Online MXFP4 came with 0.28.0.
+    older = checked("google/gemma-3-27b-it", "rtx-4090-24gb", "0.27.1", ServeFlags(max_model_len=2048))
+    assert not any("mxfp4" in change for change in fixes(older))
+
+
+@pytest.mark.parametrize(("release", "refused"), [("0.15.1", False), ("0.16.0", True), ("0.33.0", True)])
+def test_weights_without_data_cannot_be_moved_to_the_host(release: str, refused: bool) -> None:
+    """vLLM 0.16.0, Fp8OnlineLinearMethod: weights lie on the meta device when they are copied."""
+    flags = ServeFlags(quantization="fp8", cpu_offload_gb=2, max_model_len=2048)
+    found = checked("Qwen/Qwen3-8B", "rtx-4090-24gb", release, flags)
+
+    assert (found.error is not None and "meta tensor" in found.error.message) is refused
+
+
+@pytest.mark.parametrize(("release", "starts"), [("0.21.0", True), ("0.27.1", False), ("0.28.0", True)])
+def test_the_second_model_runner_offloaded_nothing_at_first(release: str, starts: bool) -> None:
+    """Qwen3-8B takes 15.3 GiB in 16 bits, more than a T4's 14.6. V2 runs it since 0.22.0."""
+    flags = ServeFlags(cpu_offload_gb=8, max_model_len=2048, dtype="float16")
+    found = checked("Qwen/Qwen3-8B", "t4-16gb", release, flags)
+
+    assert (found.verdict is not Verdict.REFUSED) is starts
