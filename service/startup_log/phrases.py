@@ -49,6 +49,8 @@ class FailureCause:
     """Its words in a warning explain a traceback that is cut off before its exception."""
     of_request: bool = False
     """The engine runs and refused a request."""
+    parts: frozenset[str] = frozenset()
+    """Causes that say more, where the part that raised the exception shows one of them."""
     unless: tuple[str, ...] = ()
     """Texts of a line that deny the cause."""
     prose: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ _OPTIONAL: Final = {
     "yields_to",
     "prose",
     "unless",
+    "parts",
     "raised",
     "warned",
     "of_request",
@@ -95,6 +98,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         raised=table.get("raised", False),
         warned=table.get("warned", False),
         of_request=table.get("of_request", False),
+        parts=frozenset(table.get("parts", ())),
         unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
