@@ -54,8 +54,14 @@ RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
 OFFLOAD: Final = "--cpu-offload-gb"
+MOST_MOVED: Final = 2
+"""The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
+ONLINE_QUANTIZATIONS: Final = (ONLINE_QUANTIZATION, "bitsandbytes")
+"""The same with what makes 4-bit weights, in releases that have it; slower, so it comes second."""
+FEW_TOKENS: Final = 8192
+"""A context with which less of the weights has to leave the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +80,14 @@ class FixAttempt:
 def quantized_attempts(
     request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
 ) -> Iterator[Iterable[FixAttempt]]:
-    """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
+    """Yield quantized weights together with a shorter context, more GPUs and the host's memory, untried."""
     for quantized in _quantized(request.model, base.flags, steps.rules):
+        flags = quantized.flags
         for source in (
-            _shorter(request, quantized.flags, steps, gpu),
-            (
-                each
-                for each in _other_ranks(quantized.flags, steps.rules)
-                if _more_ranks(each.flags, base.flags)
-            ),
+            shorter_attempts(request, flags, steps, gpu),
+            (each for each in _other_ranks(flags, steps.rules) if _more_ranks(each.flags, base.flags)),
+            _offloaded(request, flags, steps, gpu),
+            _short_and_offloaded(request, flags, steps, gpu),
         ):
             yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
 
@@ -100,7 +105,7 @@ def attempts_of(
         yield _captured(request, flags, steps, gpu)
     if shorter_only:
         if stage is Stage.MEMORY:
-            yield _shorter(request, flags, steps, gpu)
+            yield shorter_attempts(request, flags, steps, gpu)
     elif stage is Stage.MEMORY:
         yield from _memory_sources(request, candidate, steps, gpu)
     else:
@@ -146,7 +151,7 @@ def _memory_sources(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield the kinds of single changes that need less memory or leave more of it, untried."""
     flags, rules = candidate.flags, steps.rules
-    yield _shorter(request, flags, steps, gpu)
+    yield shorter_attempts(request, flags, steps, gpu)
     if flags.kv_cache_memory_bytes is None:
         yield _lower_share(candidate)
         yield _higher_share(flags, rules)
@@ -162,18 +167,31 @@ def _memory_sources(
 def _offloaded(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
-    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks."""
+    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks.
+
+    They are read over the bus at every step, so no more than half of the weights are moved there.
+    """
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
         return
     length = started.start.engine_config.max_model_len
     needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    weights = steps.budget(started, gpu, request.free_memory_bytes).weights.bytes
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
         gigabytes = ceil_div(needed - size, GIB)
-        if gigabytes > 0:
+        if 0 < gigabytes * GIB * MOST_MOVED <= weights:
             changed = replace(flags, cpu_offload_gb=gigabytes)
             yield FixAttempt(f"{OFFLOAD} {gigabytes}", changed, steps.rules)
+
+
+def _short_and_offloaded(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield a short context where none was asked for, and the few GiB in the host's memory that it needs."""
+    if flags.max_model_len is None:
+        for each in _offloaded(request, replace(flags, max_model_len=FEW_TOKENS), steps, gpu):
+            yield replace(each, words=f"--max-model-len {FEW_TOKENS} {each.words}")
 
 
 def _lower_share(candidate: Candidate) -> Iterator[FixAttempt]:
@@ -215,10 +233,12 @@ def _lighter(
 
 
 def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield weights of 8 bits, which the engine makes of an unquantized checkpoint while it loads it."""
-    if model.architecture.stores_16_bits and flags.quantization is None:
-        changed = replace(flags, quantization=ONLINE_QUANTIZATION)
-        yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    """Yield weights of fewer bits, which the engine makes of an unquantized checkpoint while it loads it."""
+    if not model.architecture.stores_16_bits or flags.quantization is not None:
+        return
+    for method in ONLINE_QUANTIZATIONS:
+        if method in rules.checkpoints.quantization_methods:
+            yield FixAttempt(f"--quantization {method}", replace(flags, quantization=method), rules)
 
 
 def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
@@ -229,7 +249,7 @@ def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
     return True
 
 
-def _shorter(
+def shorter_attempts(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
     """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""

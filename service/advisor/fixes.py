@@ -10,13 +10,13 @@ from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
     OFFLOAD,
-    ONLINE_QUANTIZATION,
     PARALLEL_SIZES,
     FixAttempt,
     attempts_of,
     is_too_long,
     quantized_attempts,
 )
+from service.advisor.four_bit_checkpoint import four_bit_notes
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
@@ -43,6 +43,7 @@ SLOW_OFFLOAD: Final = (
     "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
 )
 """Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
+QUANTIZE: Final = "--quantization"
 FEW_GPUS: Final = 4
 """Requests for more GPU types than this are answered without fixes."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
@@ -127,7 +128,7 @@ def with_fixes(
         fixes = _with_quantized(request, base, fixes, gpu, steps)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
-        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes))
+        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
@@ -154,13 +155,12 @@ def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
 def _with_quantized(
     request: PlanRequest, base: Candidate, fixes: tuple[Fix, ...], gpu: GpuType, steps: EngineSteps
 ) -> tuple[Fix, ...]:
-    """Return fixes with those that need weights quantized while they load too, where that saves GPUs.
+    """Return fixes with those that need weights quantized while they load too, where these alone do not fit.
 
-    ``--quantization fp8`` alone is among ``fixes`` where it is enough.
+    The cheaper ones come first; a change that works without quantized weights is not repeated with them.
     """
-    error, words = base.error, f"--quantization {ONLINE_QUANTIZATION}"
-    alone = [each for each in fixes if words in each.change]
-    if error is None or error.stage is not Stage.MEMORY or alone:
+    error = base.error
+    if error is None or error.stage is not Stage.MEMORY or any(QUANTIZE in each.change for each in fixes):
         return fixes
 
     def tried(attempt: FixAttempt) -> Candidate | None:
@@ -168,15 +168,17 @@ def _with_quantized(
 
     known = {each.change for each in fixes}
     found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
-    more = [each for each in found if each.change.removesuffix(f" {words}") not in known]
+    more = [each for each in found if each.change.partition(f" {QUANTIZE}")[0] not in known]
     return (*more, *fixes)
 
 
 def _all_notes(
-    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix]
+    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix], gpu: GpuType
 ) -> Iterator[str]:
     """Yield what to know beside the fixes."""
     yield from _notes(request, candidate)
+    if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
+        yield from four_bit_notes(request, base, gpu, lambda attempt: _started(request, attempt, gpu, None))
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
