@@ -32,8 +32,9 @@ class _Secret:
 
 
 _NAMES: Final = (
-    *("api", "access", "secret", "private", "account", "encryption", "license", "signing", "token", "passw"),
-    *("passphrase", "pwd", "credential", "authorization", "cookie", "signature"),
+    # The ends of "api", "access", "secret", "private" and the others before "key", with what joins them.
+    *(f"{end}{joint}key" for end in "isteng" for joint in ("", "-", "_", " ")),
+    *("token", "passw", "passphrase", "pwd", "secret", "credential", "authorization", "cookie", "signature"),
 )
 _OPTIONS: Final = ("-api", "-hf", "-token", "-password", "-secret")
 _PREFIXES: Final = (

@@ -27,6 +27,8 @@ from service.memory.profile_run import reads_length
 from service.memory.weights.adapters import AdapterSlots
 from service.units import GIB
 
+READ_BY_SOME: Final = frozenset({"mxfp4"})
+"""Methods of checkpoints that later releases quantize 16-bit weights with too."""
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
 """Memory of a device, where what a start takes of it is calculated for any device."""
 
@@ -103,10 +105,10 @@ def _inputs(  # noqa: PLR0913, PLR0917 - what both have
         free_memory_bytes=free_memory_bytes,
         kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
         dtype=engine_config.dtype,
-        quantization=flags.quantization,
+        quantization=_online_method(flags, engine_config),
         turboquant_layers=_turboquant_layers(start.architecture, engine_config),
         checkpoint_bytes=model.checkpoint_bytes,
-        offload=_offload(flags),
+        offload=_offload(flags) if engine_config.offloads_weights else None,
         adapters=_adapters(flags, engine_config),
         balances_experts=flags.enable_eplb,
         spare_experts=spare_experts(flags),
@@ -142,6 +144,12 @@ def _adapters(flags: ServeFlags, engine_config: EngineConfig) -> AdapterSlots | 
         fully_sharded=flags.fully_sharded_loras,
         targets=frozenset(flags.lora_target_modules),
     )
+
+
+def _online_method(flags: ServeFlags, engine_config: EngineConfig) -> str | None:
+    """Return the method of ``--quantization``; ``None`` where the release only reads checkpoints by it."""
+    method, rules = flags.quantization, engine_config.rules.checkpoints
+    return None if method in READ_BY_SOME and method not in rules.online_quantization else method
 
 
 def _offload(flags: ServeFlags) -> Offload | None:

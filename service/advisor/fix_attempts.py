@@ -56,12 +56,14 @@ PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data
 OFFLOAD: Final = "--cpu-offload-gb"
 MOST_MOVED: Final = 2
 """The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
+FOUR_BITS_ONLINE: Final = "mxfp4"
+"""What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
+MXFP4_INPUTS: Final = 32
+"""Inputs of a layer that share a scale."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
-ONLINE_QUANTIZATIONS: Final = (ONLINE_QUANTIZATION, "bitsandbytes")
-"""The same with what makes 4-bit weights, in releases that have it; slower, so it comes second."""
-FEW_TOKENS: Final = 8192
-"""A context with which less of the weights has to leave the GPU."""
+BITSANDBYTES: Final = "bitsandbytes"
+"""The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,16 @@ class FixAttempt:
 def quantized_attempts(
     request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
 ) -> Iterator[Iterable[FixAttempt]]:
-    """Yield quantized weights together with a shorter context, more GPUs and the host's memory, untried."""
+    """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
     for quantized in _quantized(request.model, base.flags, steps.rules):
         flags = quantized.flags
         for source in (
             shorter_attempts(request, flags, steps, gpu),
-            (each for each in _other_ranks(flags, steps.rules) if _more_ranks(each.flags, base.flags)),
-            _offloaded(request, flags, steps, gpu),
-            _short_and_offloaded(request, flags, steps, gpu),
+            (
+                each
+                for each in _other_ranks(flags, steps.rules)
+                if _more_ranks(each.flags, base.flags) and flags.quantization == ONLINE_QUANTIZATION
+            ),
         ):
             yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
 
@@ -185,15 +189,6 @@ def _offloaded(
             yield FixAttempt(f"{OFFLOAD} {gigabytes}", changed, steps.rules)
 
 
-def _short_and_offloaded(
-    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> Iterator[FixAttempt]:
-    """Yield a short context where none was asked for, and the few GiB in the host's memory that it needs."""
-    if flags.max_model_len is None:
-        for each in _offloaded(request, replace(flags, max_model_len=FEW_TOKENS), steps, gpu):
-            yield replace(each, words=f"--max-model-len {FEW_TOKENS} {each.words}")
-
-
 def _lower_share(candidate: Candidate) -> Iterator[FixAttempt]:
     """Yield the largest share that the free memory leaves, where the free memory was given."""
     memory = candidate.memory
@@ -233,12 +228,26 @@ def _lighter(
 
 
 def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield weights of fewer bits, which the engine makes of an unquantized checkpoint while it loads it."""
-    if not model.architecture.stores_16_bits or flags.quantization is not None:
+    """Yield weights of 8 and of 4 bits, made of an unquantized checkpoint while it loads."""
+    architecture = model.architecture
+    if not architecture.stores_16_bits or flags.quantization is not None:
         return
-    for method in ONLINE_QUANTIZATIONS:
-        if method in rules.checkpoints.quantization_methods:
-            yield FixAttempt(f"--quantization {method}", replace(flags, quantization=method), rules)
+    changed = replace(flags, quantization=ONLINE_QUANTIZATION)
+    yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    if BITSANDBYTES in rules.checkpoints.quantization_methods:
+        yield FixAttempt(f"--quantization {BITSANDBYTES}", replace(flags, quantization=BITSANDBYTES), rules)
+    sizes_divide = architecture.hidden_size % MXFP4_INPUTS == 0
+    if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization or not sizes_divide:
+        return
+    # Sizes of encoders need not divide, so they are left out.
+    denser = replace(
+        flags,
+        quantization=FOUR_BITS_ONLINE,
+        language_model_only=flags.language_model_only or architecture.multimodal,
+    )
+    if _has_flags(denser, rules):
+        alone = "" if denser.language_model_only == flags.language_model_only else " --language-model-only"
+        yield FixAttempt(f"--quantization {FOUR_BITS_ONLINE}{alone}", denser, rules)
 
 
 def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:

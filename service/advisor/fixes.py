@@ -1,6 +1,6 @@
 """Fixes: single changes that get past a refusal, each tried by a dry run before it is named."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeAlias
@@ -9,7 +9,10 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
+    BITSANDBYTES,
+    FOUR_BITS_ONLINE,
     OFFLOAD,
+    ONLINE_QUANTIZATION,
     PARALLEL_SIZES,
     FixAttempt,
     attempts_of,
@@ -37,6 +40,13 @@ SEVERAL: Final = 2
 MOST: Final = 6
 """Fixes named at most."""
 SIXTEEN_BITS, EIGHT_BITS, FOUR_BITS = 16, 8, 4
+COUNTED_BITS: Final[Mapping[str | None, int]] = {
+    None: SIXTEEN_BITS,
+    ONLINE_QUANTIZATION: EIGHT_BITS,
+    FOUR_BITS_ONLINE: FOUR_BITS,
+    BITSANDBYTES: FOUR_BITS,
+}
+"""Bits of most weights by ``--quantization``; other methods leave many in 16 bits."""
 MOST_SIBLINGS: Final = 4
 """Ids of quantized checkpoints that are named."""
 SLOW_OFFLOAD: Final = (
@@ -44,6 +54,10 @@ SLOW_OFFLOAD: Final = (
 )
 """Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
 QUANTIZE: Final = "--quantization"
+ROUGH_FOUR_BITS: Final = (
+    "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
+    "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
+)
 FEW_GPUS: Final = 4
 """Requests for more GPU types than this are answered without fixes."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
@@ -182,6 +196,8 @@ def _all_notes(
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
+    if any(FOUR_BITS_ONLINE in fix.change for fix in fixes):
+        yield ROUGH_FOUR_BITS
 
 
 def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
@@ -196,7 +212,7 @@ def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
         way = (
             "more GPUs are needed"
             if _exceeds(candidate, FOUR_BITS)
-            else ("a checkpoint with 4-bit weights is needed, or more GPUs")
+            else "4-bit weights are needed, or more GPUs"
         )
         words = (f"Even weights quantized to fp8 do not fit {gpus} of this type: {way}.",)
         siblings = () if _exceeds(candidate, FOUR_BITS) else tuple(filter(is_denser_than_8_bits, siblings))
@@ -219,9 +235,10 @@ def _exceeds(candidate: Candidate, bits: int) -> bool:
 
     Some tensors keep 16 bits, so weights of fewer bits take at least their share of what 16 bits take.
     """
-    memory = candidate.memory
-    counted = SIXTEEN_BITS if candidate.flags.quantization is None else EIGHT_BITS
-    return memory is not None and memory.weights.low * bits > memory.total.high * counted
+    memory, counted = candidate.memory, COUNTED_BITS.get(candidate.flags.quantization)
+    if memory is None or counted is None:
+        return False
+    return memory.weights.low * bits > memory.total.high * counted
 
 
 def working(model: Model, sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> Iterator[Fix]:

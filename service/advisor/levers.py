@@ -1,6 +1,6 @@
 """Levers: single changes to a candidate, with gain and cost, each found by a dry run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from service.advisor.engine_start import Start
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Lever
+from service.engine_config.cache_dtype import canonical
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -35,6 +36,8 @@ COSTS: Final = {
 """What a change of a flag costs. The cost of a cache dtype is in ``engines/cache_quality.toml``."""
 CACHING_COST: Final = "every full block is hashed; recurrent layers, if there are any, store more states"
 BATCHES: Final = (2048, 4096, 8192)
+LEAST_GAIN: Final = 0.005
+"""Requests of the maximum length: less is printed as 0.00."""
 UTILIZATION: Final = 0.95
 BLOCKS: Final = (16, 32, 64, 128)
 
@@ -58,7 +61,26 @@ def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuTy
     if best.kv_cache is None or start is None:
         return ()
     found = (_lever(change, request, best, steps, gpu) for change in _changes(request, start, best))
-    return tuple(sorted((lever for lever in found if lever is not None), key=_gain))
+    ordered = sorted((lever for lever in found if lever is not None and _gains(lever)), key=_gain)
+    return tuple(_one_of_each_format(ordered))
+
+
+def _gains(lever: Lever) -> bool:
+    """Whether a change lets more requests through, or makes room that two decimals show."""
+    requests = (lever.completed_without_preemption or 0, lever.admitted_at_once or 0)
+    return max(requests) > 0 or lever.max_concurrency >= LEAST_GAIN
+
+
+def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
+    """Yield levers without other names of a cache dtype that was named before."""
+    stored = set()
+    for lever in levers:
+        if lever.flag == "kv_cache_dtype":
+            name = canonical(str(lever.value))
+            if name in stored:
+                continue
+            stored.add(name)
+        yield lever
 
 
 def _gain(lever: Lever) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from packaging.version import Version
 
 from service.advisor.engine_start import Start
 from service.architecture.layers.experts import MixtureOfExperts
+from service.engine_config.offload_checks import fetches
 from service.engines.arguments.arguments import releases_with, variables_of
 from service.engines.arguments.effects import Effect, effect_of
 from service.engines.flags import ServeFlags
@@ -23,6 +24,7 @@ def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_F
     return (
         *_unprofiled_encoders(start, flags),
         *_split_batches(flags),
+        *_not_offloaded(start, flags),
         *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
         *_unread_tokenizer(start),
@@ -40,6 +42,14 @@ def _unprofiled_encoders(start: Start, flags: ServeFlags) -> Iterator[str]:
             "--skip-mm-profiling leaves encoders out of the profile run: the cache takes the memory that "
             "they need, and the first large image or video may end in an out-of-memory error. A lower "
             "--gpu-memory-utilization leaves room for them."
+        )
+
+
+def _not_offloaded(start: Start, flags: ServeFlags) -> Iterator[str]:
+    if (flags.cpu_offload_gb or fetches(flags)) and not start.engine_config.offloads_weights:
+        yield (
+            f"vLLM {start.engine_config.release} runs this model on its V2 model runner, which keeps all "
+            "weights on the GPU whatever --cpu-offload-gb says, and does not log it. vLLM 0.28.0 moves them."
         )
 
 

@@ -34,6 +34,8 @@ PLATFORMS: Final[Mapping[str, str]] = {
     "tpu": "TPUs",
     "hpu": "Gaudi (HPU)",
     "neuron": "Neuron devices",
+    "npu": "Ascend NPUs",
+    "metal": "the GPU of a Mac (Metal)",
 }
 OWN_NAME: Final = re.compile(r"[\w./~-]{1,200}", re.ASCII)
 """Names of a model that a command can hold as they are."""
@@ -98,12 +100,12 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         InputFault: what was given beside the log names what does not exist, or cannot be read.
         HubError: the config of a model that was given beside the log could not be fetched.
     """
-    if body.model is None and body.config is None and log.model is None:
-        return _unplanned("model", "the log does not name the model")
-    release, assumed = _release(log, body)
     if log.around.platform not in {None, "cuda"} and body.gpu is None:
         words = f"the log is of vLLM on {PLATFORMS[log.around.platform or '']}; plans cover NVIDIA GPUs alone"
         return _unplanned("gpu", words)
+    if body.model is None and body.config is None and log.model is None:
+        return _unplanned("model", "the log does not name the model")
+    release, assumed = _release(log, body)
     gpu, gpu_specified, of_gpu = _gpu(log, body, services)
     serve, of_flags = _serve(log, body)
     if not gpu_specified or not log.server:

@@ -116,6 +116,11 @@ class EngineConfig:
         """Tokens that a sliding window stores in reserve, by the release's rule."""
         return self.max_num_batched_tokens * (1 + self.batches_behind)
 
+    @property
+    def offloads_weights(self) -> bool:
+        """Whether the model runner obeys the flags that move weights to the host's memory."""
+        return self.rules.batches.v2_model_runner_offloads or not self.v2_model_runner
+
     def demand(self, max_model_len: int | None = None) -> RequestDemand:
         """Return the token counts of one request of the given (or the maximum) length."""
         drafted = self.speculation if self.rules.specs.windows_retain_draft_tokens else None

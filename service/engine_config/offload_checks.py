@@ -2,9 +2,11 @@
 
 from collections.abc import Collection
 
+from service.architecture.quantization import Quantization
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.batches import BatchRules
+from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.groups import GroupRules
 
 PREFETCH = "prefetch"
@@ -73,6 +75,30 @@ def check_flags(flags: ServeFlags) -> None:
         raise _invalid(
             f"offload_prefetch_step ({flags.offload_prefetch_step}) must be >= 1 when prefetch offloading is "
             "enabled (offload_group_size > 0)"
+        )
+
+
+def check_online(
+    stored: Quantization | None, flags: ServeFlags, rules: CheckpointRules, *, offloads: bool
+) -> None:
+    """Refuse to move weights to the host that get their data, quantized, only while they load.
+
+    Source: vLLM 0.16.0 to 0.33.0, online/fp8.py create_weights (device meta) and UVAOffloader, which copies
+    each parameter when its layer is built.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    moves = fetches(flags) or flags.cpu_offload_gb > 0
+    named = flags.cpu_offload_params or flags.offload_params
+    online = stored is None and flags.quantization in rules.online_quantization - {"bitsandbytes"}
+    if moves and offloads and online and rules.online_on_meta and not named:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "Cannot copy out of meta tensor; no data!",
+            type="NotImplementedError",
+            detail="Weights that are quantized while they load have no data yet when their layers are built "
+            "and would be moved to the host's memory. Leave one of the two out.",
         )
 
 

@@ -143,6 +143,8 @@ def configure(
     named = environment.names_model_runner(flags, rules.release)
     v2_model_runner = runs_on_v2_model_runner(architecture, rules, drafted, named)
     check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
+    offloads = rules.batches.v2_model_runner_offloads or not v2_model_runner
+    offload_checks.check_online(architecture.quantization, flags, rules.checkpoints, offloads=offloads)
     return EngineConfig(
         rules=rules,
         device_name=device.name,

@@ -65,6 +65,8 @@ class ActivationConstants:
     sampler_copies_v2: Range
     base_mib: MibRange
     """Added to the computed peak."""
+    keeps_experts: bool
+    """The experts' work space is still there when the sampler runs."""
     encodes_v2: bool
     """The V2 model runner runs the encoders before it profiles the decoder."""
     compile_percent_v2: Range
@@ -93,7 +95,7 @@ def activation(
     v2 = run.v2_model_runner
     copies = constants.sampler_copies_v2 if v2 else constants.sampler_copies_v1
     least, peak, most = (
-        _peak(architecture, run, each if run.samples else None)
+        _peak(architecture, run, each if run.samples else None, keeps_experts=constants.keeps_experts)
         for each in (copies.low, copies.middle, copies.high)
     )
     below, above = constants.spread_percent_v2 if v2 else constants.spread_percent_v1
@@ -199,10 +201,13 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
     return network.experts_per_token * (max(width, seen) + max(first, seen))
 
 
-def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None) -> int:
+def _peak(
+    architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None, *, keeps_experts: bool
+) -> int:
     """Return the peak of the forward pass or of the sampler, whichever is larger.
 
     ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
+    ``keeps_experts``: the experts' work space outlives the forward pass.
     """
     token_bytes = run.tokens * run.element_bytes
     widest_layer, widest_experts = _widths(architecture, run.shards)
@@ -214,7 +219,7 @@ def _peak(architecture: ModelArchitecture, run: ProfileRun, sampler_copies: floa
     dummies = 2 if run.draft_tokens and not run.v2_model_runner else 0
     logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
-    still_there = 0 if _frees_work_space(architecture) else experts
+    still_there = experts if keeps_experts and not _frees_work_space(architecture) else 0
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
 

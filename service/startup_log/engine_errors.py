@@ -1,4 +1,4 @@
-"""Finds where the engine raises an error, by the message alone: for logs that hold no traceback."""
+"""Finds where the engine or a library raises an error, by the message alone: for logs without a traceback."""
 
 import gzip
 import json
@@ -8,8 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from service.startup_log.templates import SentenceIndex
+
 FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
 """Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
+LIBRARIES: Final = FILE.with_name("library_errors.json.gz")
+"""The same of packages that the engine uses; the path of a file begins with its package."""
+ENGINE: Final = "vllm"
 LEAST_WORDS: Final = 3
 """Words of the longest fixed part of a message at least; fewer are found in other messages too."""
 LEAST_SHARE: Final = 0.4
@@ -18,13 +23,20 @@ MOST: Final = 600
 """Characters of a message that are compared."""
 
 
+LONG: Final = 24
+"""Characters of a fixed part by which an error is known in any sentence."""
+MANY_WORDS: Final = 4
+"""Words of such a part at least."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineError:
-    """An error that releases of the engine raise."""
+    """An error that releases of the engine, or of a package that it uses, raise."""
 
     type: str
+    package: str
     file: str
-    """Path in the package ``vllm``."""
+    """Path in the package."""
     function: str
     first: str
     """The first release that was read and has it."""
@@ -36,7 +48,8 @@ class EngineError:
     def source(self) -> str:
         """Release, file and function."""
         releases = self.first if self.first == self.last else f"{self.first} to {self.last}"
-        return f"vLLM {releases}, {self.file} {self.function}".rstrip()
+        name = "vLLM" if self.package == ENGINE else self.package
+        return f"{name} {releases}, {self.file} {self.function}".rstrip()
 
     @property
     def fixed(self) -> int:
@@ -55,17 +68,58 @@ class EngineError:
 
 
 def engine_error(type_name: str, message: str) -> EngineError | None:
-    """Return the error of the engine with this message; of several the one with the longest fixed parts."""
+    """Return the error with this message; of several the one with the longest fixed parts."""
     line = message[:MOST]
-    found = [each for each in _errors() if each.says(line)]
+    return _likeliest([each for each in _errors() if each.says(line)], type_name)
+
+
+def _likeliest(found: Sequence[EngineError], type_name: str) -> EngineError | None:
     same = [each for each in found if each.type == type_name] or found
-    return max(same, key=lambda each: (each.fixed, each.file), default=None)
+    return max(same, key=lambda each: (each.fixed, each.package == ENGINE, each.file), default=None)
+
+
+def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
+    """Return the first line that has an error's own words anywhere, without the class of an exception.
+
+    Only errors with a part so long count that no other sentence has it by chance.
+    """
+    errors, index = _long_errors()
+    found: dict[int, list[EngineError]] = {}
+    for at, position in index.pairs(lines):
+        if _rests_on(errors[position], lines[at]):
+            found.setdefault(at, []).append(errors[position])
+    for at in sorted(found):
+        error = _likeliest(found[at], "")
+        if error is not None:
+            return at, error
+    return None
+
+
+def _rests_on(error: EngineError, line: str) -> bool:
+    start = line.find(error.parts[0])
+    return start >= 0 and error.says(line[start : start + MOST])
+
+
+@cache
+def _long_errors() -> tuple[Sequence[EngineError], SentenceIndex]:
+    kept, parts = [], []
+    for each in _errors():
+        longest = max(each.parts, key=len)
+        if len(longest) >= LONG and len(longest.split()) >= MANY_WORDS:
+            kept.append(each)
+            parts.append(longest)
+    return kept, SentenceIndex(parts)
 
 
 @cache
 def _errors() -> Sequence[EngineError]:
-    rows = json.loads(gzip.decompress(FILE.read_bytes()))
     return tuple(
-        EngineError(name, file, function, first, last, tuple(parts))
-        for name, file, function, first, last, parts in rows
+        EngineError(name, *_of_package(file, packaged), function, first, last, tuple(parts))
+        for path, packaged in ((FILE, False), (LIBRARIES, True))
+        for name, file, function, first, last, parts in json.loads(gzip.decompress(path.read_bytes()))
     )
+
+
+def _of_package(file: str, packaged: bool) -> tuple[str, str]:
+    package, _, path = file.partition("/")
+    return (package, path) if packaged else (ENGINE, file)

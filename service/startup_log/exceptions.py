@@ -11,10 +11,10 @@ QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of lines that report no failure."""
 FRAME: Final = 'File "'
 _NAMED: Final = re.compile(
-    r"(?<![\w.:])((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
+    r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
 )
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
-_HEADINGS: Final = frozenset({"Error", "Exception", "Failure"})
+HEADINGS: Final = frozenset({"Error", "Exception", "Failure"})
 """Words that head what follows, and are no class, where nothing stands behind them."""
 _CODE: Final = re.compile(
     r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
@@ -61,7 +61,7 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
         if _CODE.search(before[-24:]) or not _is_exception(match, at, lines):
             continue
         kind = _kind_of_prefix(before)
-        if kind is None or (bare and (before or not text.isascii() or match[2] in _HEADINGS)):
+        if kind is None or (bare and (before or not text.isascii() or match[2] in HEADINGS)):
             continue
         message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
         return Raised(at, match[2], message, in_prose=kind)

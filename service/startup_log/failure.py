@@ -2,18 +2,26 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from service.startup_log.engine_errors import engine_error
-from service.startup_log.exceptions import QUIET, Raised, raised_in
+from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, origin_of, passed_part
+from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
-from service.startup_log.tracebacks import HEADER, Frame, frame_of, frames_above, of_collect_env
+from service.startup_log.tracebacks import (
+    HEADER,
+    Frame,
+    frame_of,
+    frames_above,
+    ignored_by_python,
+    of_collect_env,
+)
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -31,6 +39,10 @@ MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 MOST_CHAINED: Final = 16
 """Exceptions of one chain that are followed."""
+ANY_PART: Final = "*"
+"""Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
+CUT: Final = "cut"
+"""The same in a table of causes that names one for it."""
 ANY_FAULT: Final = "ValueError"
 """The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
@@ -38,13 +50,27 @@ FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
-    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed)?|wrong|broken|fatal)\b|error\b", re.IGNORECASE
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
+    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
+    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    re.IGNORECASE,
 )
-"""What shows that a person's sentence is about a failure."""
+"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
 _NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
 """Causes of which a person's words name the reason, where the log holds none."""
+_FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
+"""Causes that an engine's death brings with it."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
+IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+"""Classes of which a library's words alone do not say whether a package is absent or of another version."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -105,7 +131,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
-    other = of_collect_env(raised, lines)
+    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
     known = [each for each in _known(lines) if each.at in raised or not each.cause.raised]
     known = [each for each in known if each.at not in other]
     requests = _requests_beside_failures(known, lines)
@@ -116,8 +142,12 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
     roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
     weakly = {each.at for each in weak} | requests
-    first = next(iter(errors or strong), None) or next(_over_two_lines(lines), None)
+    certain = [each for each in errors if ANY_PART not in each.cause.parts]
+    certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
+    first = next(iter(certain or errors or strong), None) or next(_over_two_lines(lines, other), None)
     if first is not None:
+        if (found := _of_part(first.cause, errors, raised, lines)) is not None:
+            return found
         root = _yielded(first, lines)
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
@@ -127,8 +157,53 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
         causes = {each.cause.name for each in weak}
-        return (_in_words(lines, but=_NAMED_BY_TITLE) if causes <= _NAMED_BY_TITLE else None) or found
-    return _of_exception(roots[0], lines) if roots else _in_words(lines) or _cut_off(lines)
+        return (
+            _in_words(lines, but=_NAMED_BY_TITLE | _FOLLOWS_A_DEATH) if causes <= _NAMED_BY_TITLE else None
+        ) or found
+    vague = all(each.type in HEADINGS for each in roots)
+    words = _of_sentence(lines) or _in_words(lines) if vague else None
+    return words or (_of_exception(roots[0], lines) if roots else _cut_off(lines))
+
+
+def _of_part(
+    cause: FailureCause, known: Sequence[_Known], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure | None:
+    """Return the failure by the part that raised it, if that says more than words which many parts have."""
+    same = [each.at for each in known if each.cause == cause and each.at in raised] if cause.parts else []
+    for at in same[:MOST_CHAINED]:
+        found = _of_exception(raised[at], lines)
+        if found.cause is not None and cause.parts & {found.cause.name, ANY_PART}:
+            return found
+    return None
+
+
+def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure whose own words stand in a line without the class of an exception: a title, a prose.
+
+    Of these only such count as say by themselves where they were raised and what that means.
+    """
+    found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
+    if found is None:
+        return None
+    at, error = found
+    origin = origin_of(error.type, (_frame_of_error(error),))
+    if origin.cause is None:
+        return None
+    line = lines[at]
+    return Failure(
+        error.type,
+        line.text[:MAX_MESSAGE],
+        line.number,
+        origin.cause,
+        {},
+        origin=origin,
+        source=error.source,
+        request=_is_of_request(line),
+    )
+
+
+def _frame_of_error(error: EngineError) -> Frame:
+    return Frame(f"{error.package}/{error.file}", error.function)
 
 
 def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Failure | None:
@@ -148,7 +223,9 @@ def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Fa
 
 def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     """Whether a person says in one sentence that something failed, and why."""
-    return not line.level and cause.name not in _NAMED_BY_TITLE and _COMPLAINS.search(line.text) is not None
+    if line.level or cause.name in _NAMED_BY_TITLE or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
 def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:
@@ -172,7 +249,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(ANY_FAULT, frames) or FailureOrigin(origin_of("", frames).part, None)
+    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
+    origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
 
 
@@ -209,6 +287,8 @@ def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]
         cause, template = _SENTENCES[which]
         if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
             continue
+        if any(words in lines[at].text for words in cause.unless):
+            continue
         for values in template.find(lines[at].text):
             before = found[at].values if at in found else {}
             found[at] = _Known(at, cause, {**before, **values})
@@ -226,8 +306,11 @@ def _yielded(first: _Known, lines: Sequence[LogLine]) -> _Known:
     return next((roots[name] for name in first.cause.yields_to if name in roots), first)
 
 
-def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
-    """Yield the known causes whose words are wrapped over two lines, between words or inside of one."""
+def _over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[_Known]:
+    """Yield the known causes whose words are wrapped over two lines, between words or inside of one.
+
+    ``other``: positions of lines that are not the engine's.
+    """
     if sum(len(line.text) for line in lines) > MOST_WRAPPED:
         return
     for between in (" ", ""):
@@ -239,6 +322,7 @@ def _over_two_lines(lines: Sequence[LogLine]) -> Iterator[_Known]:
             each
             for each in _known(pairs)
             if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and other.isdisjoint((each.at, each.at + 1))
         )
 
 
@@ -265,9 +349,13 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
     message = _full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
-    if not frames and (error := engine_error(root.type, message)) is not None:
-        frames, source = (Frame(f"vllm/{error.file}", error.function),), error.source
     origin = origin_of(root.type, frames)
+    if origin.cause is None and (error := engine_error(root.type, message)) is not None:
+        # The frames of a traceback that was cut begin far above the place where it was raised.
+        raised_at = origin_of(root.type, (_frame_of_error(error), *frames))
+        unsure = error.package != ENGINE and error.type in IMPORTS
+        source = error.source
+        origin = replace(raised_at, cause=None) if unsure else raised_at
     line = lines[root.at]
     return Failure(
         root.type,

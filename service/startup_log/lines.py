@@ -27,6 +27,8 @@ FRAMED: Final = frozenset("|+-=^~*#")
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
 _LEVEL: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:\d\d-\d\d |\[))")
+_HEADINGS: Final = ("# ", "## ", "### ", "#### ")
+"""Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
 """A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
 MAX_PREFIX: Final = 120
@@ -137,7 +139,8 @@ def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
     origin = _ORIGIN.search(text)
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
-    named = level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
+    heading = text.startswith(_HEADINGS)
+    named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
     time = "" if level is None else text[level.end() : level.end() + TIME].strip()
     time = time if _TIME.fullmatch(time) else ""
     if origin is None:

@@ -194,7 +194,9 @@ def _with_snippet(command: Arguments | None, log: str) -> Arguments | None:
 
 
 def _first(*places: Arguments | None) -> str | None:
-    return next((place.model for place in places if place is not None and place.model), None)
+    """Return the first name of a model; what has no letter or digit is a rest of a quoted command."""
+    names = (place.model for place in places if place is not None and place.model)
+    return next((name for name in names if any(map(str.isalnum, name))), None)
 
 
 def _unread(lines: Sequence[LogLine]) -> int:

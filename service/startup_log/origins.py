@@ -67,6 +67,14 @@ def passed_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None
     return None
 
 
+def cut_part(frames: Sequence[Frame]) -> FailureOrigin | None:
+    """Return the origin of an exception that was cut off, where the calls alone show what failed."""
+    for part in _CUT:
+        if (cause := _cause_of("", part)) and any(part.holds(frame) for frame in frames):
+            return FailureOrigin(part.name, cause)
+    return None
+
+
 def meaning_of(type_name: str) -> str:
     """Return what exceptions of a class mean in general; empty for a class that can mean anything."""
     return _MEANINGS.get(type_name, "")
@@ -100,6 +108,7 @@ def _part(table: Mapping[str, Any]) -> Part:
 
 _ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
+_CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _ANYWHERE: Final[Mapping[str, FailureCause]] = {
     name: cause

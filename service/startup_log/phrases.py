@@ -49,6 +49,10 @@ class FailureCause:
     """Its words in a warning explain a traceback that is cut off before its exception."""
     of_request: bool = False
     """The engine runs and refused a request."""
+    parts: frozenset[str] = frozenset()
+    """Causes that say more, where the part that raised the exception shows one of them."""
+    unless: tuple[str, ...] = ()
+    """Texts of a line that deny the cause."""
     prose: tuple[str, ...] = ()
     """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +67,18 @@ def _load(name: str) -> Mapping[str, Any]:
     return read_toml("service.startup_log", name)
 
 
-_OPTIONAL: Final = {"lines", "weak", "remedies", "yields_to", "prose", "raised", "warned", "of_request"}
+_OPTIONAL: Final = {
+    "lines",
+    "weak",
+    "remedies",
+    "yields_to",
+    "prose",
+    "unless",
+    "parts",
+    "raised",
+    "warned",
+    "of_request",
+}
 
 
 def _cause(table: Mapping[str, Any]) -> FailureCause:
@@ -83,6 +98,8 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         raised=table.get("raised", False),
         warned=table.get("warned", False),
         of_request=table.get("of_request", False),
+        parts=frozenset(table.get("parts", ())),
+        unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
     )

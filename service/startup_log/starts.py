@@ -69,7 +69,8 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
-    return LoggedStart(lines, SERVING, _death(lines, texts, reached[SERVING]), stopped, begun)
+    failure = _death(lines, texts, reached[SERVING]) or _titled(lines)
+    return LoggedStart(lines, SERVING, failure, stopped, begun)
 
 
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:
@@ -87,6 +88,16 @@ def _milestones(texts: Sequence[str]) -> dict[str, int]:
     for at, which in lines_containing(texts, [sentence for _, sentence in words]):
         reached.setdefault(words[which][0], at)
     return reached
+
+
+def _titled(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the failure that the title of an issue names, whose log shows only that the engine served."""
+    if not lines or not lines[0].text.startswith("# "):
+        return None
+    failure = find_failure(lines[:1])
+    if failure is None or failure.cause is None:
+        return None
+    return failure if failure.refused else replace(failure, serving=True)
 
 
 def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:

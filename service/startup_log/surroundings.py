@@ -34,12 +34,21 @@ _MENTIONED: Final = re.compile(
     r"\b(?:(?:RTX|GTX) (?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
     r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|GB10|GB[23]00|GH200)(?![\w.])"
 )
-_PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron)\b")
+_PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
 _OTHER_FILES: Final = {"rocm.py": "rocm", "xpu.py": "xpu", "tpu.py": "tpu", "cpu.py": "cpu"}
 _OTHER_WORDS: Final = (
     ("HIP out of memory", "rocm"),
     ("XPU out of memory", "xpu"),
     ("tpu_model_runner.py", "tpu"),
+    ("HSA_STATUS_ERROR", "rocm"),
+    ("HIP error: ", "rocm"),
+    ("AMD Instinct MI", "rocm"),
+    ("UR_RESULT_ERROR_", "xpu"),
+    ("vllm_ascend", "npu"),
+    ("torch_npu", "npu"),
+    ("Platform plugin ascend is activated", "npu"),
+    ("Platform plugin metal is activated", "metal"),
+    ("vllm_metal", "metal"),
 )
 MOST_NAMES: Final = 64
 """GPU names that are kept."""

@@ -87,7 +87,11 @@ class SentenceIndex:
         common = Counter(word for words in inner for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         self._by_beginning: dict[str, list[int]] = defaultdict(list)
+        # Writing without blanks between its words has none by which a text could be found.
+        self._unspaced = tuple(at for at, each in enumerate(sentences) if not each.isascii())
         for position, words in enumerate(inner):
+            if not sentences[position].isascii():
+                continue
             if words:
                 self._by_word[min(words, key=lambda word: (common[word], -len(word), word))].append(position)
             else:
@@ -109,6 +113,8 @@ class SentenceIndex:
             yield from self._by_word[word]
         for word in self._beginnings.intersection(_BEGINNINGS.findall(line)):
             yield from self._by_beginning[word]
+        if self._unspaced and not line.isascii():
+            yield from self._unspaced
 
 
 BEGINNING: Final = 4

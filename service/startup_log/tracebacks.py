@@ -1,6 +1,7 @@
 """Reads the frames of a traceback: which files and functions an exception passed."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,6 +42,25 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
         for at in raised
         if any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
     }
+
+
+_IGNORED: Final = "Exception ignored in"
+"""Heading of an exception in a destructor, which ends nothing; what went wrong was before it."""
+MOST_IGNORED: Final = 24
+"""Lines below the heading in which its exception stands."""
+
+
+def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of those exceptions that Python reports and ignores."""
+    headings = [at for at, line in enumerate(lines) if _IGNORED in line.text]
+    if not headings:
+        return set()
+    at, ignored = sorted(raised), set()
+    for heading in headings:
+        below = bisect_right(at, heading)
+        if below < len(at) and at[below] <= heading + MOST_IGNORED:
+            ignored.add(at[below])
+    return ignored
 
 
 def frame_of(line: LogLine) -> Frame | None:

@@ -11,14 +11,10 @@ from typing import Final
 
 import structlog
 
-from service.calibration.learning import (
-    Learned,
-    Sample,
-    learn,
-    sample_of,
-)
+from service.calibration.learning import Learned, learn
 from service.calibration.measurement import SECONDS_PER_DAY, Measurement
 from service.calibration.prediction import NotPredicted, predict
+from service.calibration.samples import Sample, sample_of
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.store.errors import StoreUnavailable
 from service.store.measurements import MeasurementStore, batches

@@ -223,7 +223,7 @@ def third_part(board: Board) -> Table:
 
 
 def _rows(board: Board) -> Table:
-    """Return every start on one line, what was predicted before what was logged."""
+    """Return every start but the sealed ones on one line, what was predicted before what was logged."""
     terms = (Term.WEIGHTS, Term.AVAILABLE, Term.TOKENS, Term.GIVEN, Term.CONCURRENCY, Term.VERDICT)
     grid = _grid("predicted / logged", "id", "model", "start", "part", *terms)
     scores: dict[str, dict[Term, Score]] = defaultdict(dict)
@@ -231,7 +231,7 @@ def _rows(board: Board) -> Table:
         scores[each.startup.id][each.term] = each
     for startup in board.startups:
         found = scores[startup.id]
-        if found:
+        if found and part(startup) is not Part.SEALED:
             cells = (_cell(found.get(term)) for term in terms)
             grid.add_row(startup.id, startup.known.model.id, _start(startup), part(startup), *cells)
     return grid
@@ -253,7 +253,7 @@ def _cell(score: Score | None) -> str:
 
 def _misses(console: Console, board: Board) -> None:
     for each in board.scores:
-        if each.hit or each.term in {Term.TOKENS, Term.CONCURRENCY}:
+        if each.hit or each.term in {Term.TOKENS, Term.CONCURRENCY} or part(each.startup) is Part.SEALED:
             continue
         console.print(
             f"{each.startup.id} {each.term}: logged {each.logged:.2f}, "

@@ -23,6 +23,8 @@ UNFITTED: Final = "h"
 """The same of those that were gathered after them."""
 LAST: Final = "u"
 """The same of those that were gathered last: half of their threads to learn from, and half sealed."""
+ADDED: Final = "w"
+"""The same of a few that were added to these the day after, and dealt out in the same way."""
 
 
 class Part(StrEnum):
@@ -50,7 +52,7 @@ def part(startup: Startup) -> Part:
         return Part.FOUND
     if startup.id.startswith(UNFITTED):
         return Part.UNFITTED
-    if startup.id.startswith(LAST):
+    if startup.id.startswith((LAST, ADDED)):
         return Part.SEALED if sha256(thread(startup).encode()).digest()[0] % 2 else Part.LEARNT
     model = _is_drawn(f"model {startup.known.config}")
     own = lab(startup) == CAMPAIGN or _is_drawn(f"lab {lab(startup)}")

@@ -143,3 +143,15 @@ def test_what_does_not_start_has_no_levers() -> None:
 
 def test_there_are_no_levers_unless_requested() -> None:
     assert ask_all().levers == ()
+
+
+def test_levers_give_something_and_name_a_stored_format_once() -> None:
+    """fp8 and fp8_e4m3 are stored alike on CUDA: vLLM 0.20.0, csrc/attention/dtype_fp8.cuh."""
+    flags = ServeFlags(tensor_parallel_size=2, max_model_len=16_384, kv_cache_dtype="auto")
+    found = ask_all(LLAMA, "0.33.0", flags, with_levers=True).levers
+    dtypes = [lever.value for lever in found if lever.flag == "kv_cache_dtype"]
+
+    assert found
+    assert all(f"{lever.max_concurrency:.2f}" > "0.00" for lever in found)
+    assert len({"fp8", "fp8_e4m3"} & set(dtypes)) == 1
+    assert not any(lever.change == "--tensor-parallel-size 1" for lever in found)

@@ -11,7 +11,7 @@ import pytest
 import schemathesis
 import yaml
 from fastapi import FastAPI
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis.generation import GenerationMode
@@ -32,6 +32,9 @@ COMMITTED = yaml.safe_load((Path(__file__).parents[2] / "openapi.yaml").read_tex
 OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for one in methods.values()]
 
 
+UNSENT: tuple[Any, ...] = (None, [])
+"""Values of a parameter that leave nothing in an address; an object becomes parameters with names of its own, which
+may be valid ones. So neither shows what a request with the value would get."""
 LONGEST_ANSWER = 120
 """Seconds after which a request counts as not answered."""
 TOKENS = {
@@ -88,6 +91,7 @@ def test_any_request_is_answered_as_documented(
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     def answered(case: Any) -> None:  # noqa: ANN401 - see above
+        assume(not any(value in UNSENT or isinstance(value, dict) for value in (case.query or {}).values()))
         case.call_and_validate(headers=headers, excluded_checks=excluded, timeout=LONGEST_ANSWER)
 
     with suppress(Unsatisfiable):  # where nothing is asked, nothing can be asked wrongly

@@ -53,7 +53,9 @@ def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.Monke
 def test_cache_dtypes_that_nobody_asked_for_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ada reads no FP4 cache, and MLA's formats are no formats of this model's attention."""
     lines = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb", 110, monkeypatch)
-    absent = " ".join(lines[next(i for i, line in enumerate(lines) if line.startswith("Not on this GPU")) :])
+    absent = " ".join(
+        lines[next(i for i, line in enumerate(lines) if line.startswith("Not for this model on this GPU")) :]
+    )
 
     assert all(dtype in absent for dtype in ("nvfp4", "fp8_ds_mla", "turboquant_k8v4"))
     assert not any("AttentionSelectorConfig" in line for line in lines)

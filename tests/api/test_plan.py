@@ -331,11 +331,14 @@ def test_a_model_too_large_for_every_gpu_is_said_to_fit_on_none(client: TestClie
 def test_levers_are_answered_where_they_are_asked_for(client: TestClient) -> None:
     assert "levers" not in client.post("/plan", json=GEMMA).json()["plans"][0]
     levers = client.post("/plan", json={**GEMMA, "include": ["levers"]}).json()["plans"][0]["levers"]
-    by_change = {lever["change"]: lever for lever in levers}
     # A batch of 8192 keeps 1.35 requests and one of 2048 keeps 1.87: see the logs of failure 2.
-    larger = by_change["--max-num-batched-tokens 8192"]
-    assert (larger["flag"], larger["value"]) == ("max_num_batched_tokens", 8192)
-    assert round(1.8678 + larger["max_concurrency"], 2) == 1.35
+    assert "--max-num-batched-tokens 8192" not in {lever["change"] for lever in levers}
+    serve = {**GEMMA["serve"], "max_num_batched_tokens": 8192}
+    larger = client.post("/plan", json={**GEMMA, "serve": serve, "include": ["levers"]}).json()
+    by_change = {lever["change"]: lever for lever in larger["plans"][0]["levers"]}
+    smaller = by_change["--max-num-batched-tokens 2048"]
+    assert (smaller["flag"], smaller["value"]) == ("max_num_batched_tokens", 2048)
+    assert round(1.8678 - smaller["max_concurrency"], 2) == 1.35
     assert (
         client.get("/plan", params={**GEMMA_QUERY, "include": "levers"}).json()["plans"][0]["levers"]
         == levers

@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.calibration.learning import (
-    Branch,
-    Learned,
-    Sample,
-    learn,
-    sample_of,
-)
+from service.calibration.learning import Learned, learn
 from service.calibration.measurement import Origin, RankReadings, TermReading
 from service.calibration.prediction import NotPredicted, predict
+from service.calibration.samples import Branch, Sample, sample_of
 from service.memory.budget_types import Basis, Estimate, Level
 from service.memory.calibration import Term
 from service.units import GIB, MIB

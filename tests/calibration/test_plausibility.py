@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.calibration.learning import sample_of
 from service.calibration.measurement import RankReadings, TermReading
 from service.calibration.plausibility import implausible
 from service.calibration.prediction import predict
+from service.calibration.samples import sample_of
 from service.units import GIB
 from tests.calibration.campaign import campaign
 

@@ -5,9 +5,10 @@ from statistics import quantiles
 
 import pytest
 
-from service.calibration.learning import learn, sample_of
+from service.calibration.learning import learn
 from service.calibration.measurement import Measurement, TermReading
 from service.calibration.prediction import predict
+from service.calibration.samples import sample_of
 from service.memory.budget_types import Basis, Level, MemoryBudget
 from service.memory.calibration import Calibration
 from service.units import GIB

@@ -1,6 +1,6 @@
 """Elements of a token that are alive at once in a layer, by hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from packaging.version import Version
@@ -19,10 +19,11 @@ from service.architecture.layers.recurrence import (
     Recurrence,
     ShortConvolution,
 )
-from service.memory.activation import activation, layer_width
+from service.memory.activation import ActivationConstants, activation, layer_width
 from service.memory.constants import constants_at
 from service.memory.profile_run import ProfileRun
 from service.memory.weights.modules import Shards
+from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 
 MODEL = bundled("meta-llama/Llama-3.1-8B")
@@ -106,3 +107,60 @@ def test_flashinfer_samples_in_three_copies_where_it_is_the_default(release: str
     assert peak.low / logits == pytest.approx(1.05, abs=0.15)
     # Where both samplers are possible, the interval spans them.
     assert (peak.high / peak.low > 2) == (release == "0.11.0")
+
+
+WORK_SPACE = 8192 * 8 * (2048 + 768) * 2
+"""Qwen3-30B-A3B, 8,192 tokens to eight experts: rows of the hidden state and of an expert, in bfloat16."""
+
+
+def test_experts_keep_their_work_space_since_the_manager_of_work_spaces() -> None:
+    """vLLM 0.13.0, UnquantizedFusedMoEMethod calls fused_experts; 0.14.0, WorkspaceManager."""
+    before, since = (_peak_of_experts(release) for release in ("0.13.0", "0.14.0"))
+
+    assert since.activation.base_mib.middle > before.activation.base_mib.middle
+    assert since.peak - before.peak == WORK_SPACE + MIB * (
+        since.activation.base_mib.middle - before.activation.base_mib.middle
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "requested_gib", "weights_gib", "available_gib"),
+    [
+        # Logged on an H100 (79.19 GiB at 0.9) and on an RTX PRO 6000 (94.97 at 0.85): the same model, with
+        # 8,192 tokens a batch and 1,024 requests.
+        ("0.10.2", 0.9 * 79.19, 56.9342, 8.68),
+        ("0.12.0", 0.85 * 94.97, 56.9342, 18.15),
+    ],
+)
+def test_what_a_mixture_of_experts_left_before_the_manager_of_work_spaces(
+    release: str, requested_gib: float, weights_gib: float, available_gib: float
+) -> None:
+    taken = requested_gib - weights_gib - available_gib
+
+    assert _peak_of_experts(release).peak / GIB == pytest.approx(taken, abs=0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Profiled:
+    activation: ActivationConstants
+    peak: int
+
+
+def _peak_of_experts(release: str) -> _Profiled:
+    constants = constants_at(Version(release))
+    run = ProfileRun(
+        shards=Shards(1),
+        element_bytes=2,
+        tokens=8192,
+        sequences=1024,
+        samples=True,
+        encodes=False,
+        v2_model_runner=False,
+        compiles_embedding=False,
+        draft_tokens=False,
+        max_model_len=None,
+    )
+    model = bundled("Qwen/Qwen3-30B-A3B-Instruct-2507")
+    return _Profiled(
+        constants.activation, activation(model, constants.activation, constants.encoders, run).bytes
+    )

@@ -60,6 +60,14 @@ def test_mxfp8_takes_a_byte_an_element_and_one_for_each_32() -> None:
     assert bytes_of(model({"quant_method": "mxfp8", "ignored_layers": []}), "0.24.0") == plain + quantized
 
 
+def test_mxfp4_takes_half_a_byte_an_element_and_a_byte_for_each_32() -> None:
+    """vLLM 0.28.0, Mxfp4OnlineLinearMethod: mxfp4_quantize packs two values a byte, with e8m0 scales."""
+    plain = (OUTPUT_AND_EMBEDDING + LAYER_NORMS + HIDDEN + QUERY_AND_KEY_NORMS) * 2
+    quantized = (ATTENTION + DENSE_NETWORK) * 17 // 32
+
+    assert bytes_of(quantized_online(model(), "mxfp4"), "0.28.0") == plain + quantized
+
+
 @pytest.mark.parametrize(("release", "quantized"), [("0.24.0", False), ("0.25.0", True)])
 def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str, quantized: bool) -> None:
     """vLLM 0.24.0 and 0.25.1, ModelOptMixedPrecisionConfig.get_quant_method."""

@@ -1,21 +1,22 @@
-"""Write what the engine's own errors say: ``python -m tests.startup_log.engine_errors 0.19.0=PATH/TO/vllm``.
+"""Write what errors say: ``python -m tests.startup_log.engine_errors vllm==0.19.0=PATH/TO/vllm``.
 
-The output is service/startup_log/engine_errors.json.gz: for each exception that the given releases raise
-with words of their own, the fixed parts of its message, its class, its file and function, and the first and
-last of the given releases that have it. Messages of requests are left out: they end no engine.
+The output is service/startup_log/engine_errors.json.gz for vLLM, and library_errors.json.gz for packages
+that it uses: for each exception that the given releases raise with words of their own, the fixed parts of
+its message, its class, its file and function, and the first and last of the given releases that have it.
+Messages of requests are left out, since they end no engine; of libraries what a start does not reach.
 """
 
 import argparse
 import ast
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from packaging.version import Version
 
-from service.startup_log.engine_errors import FILE, LEAST_WORDS
+from service.startup_log.engine_errors import ENGINE, FILE, LEAST_WORDS, LIBRARIES
 
 Row: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 OF_REQUESTS: Final = (
@@ -27,13 +28,48 @@ OF_REQUESTS: Final = (
     *("multimodal/audio", "v1/sample/", "distributed/weight_transfer/", "logits_process"),
 )
 """Beginnings of the paths of files whose errors answer a request, or that no start reaches."""
+OF_PYTHON: Final = (
+    *("has no attribute", "is not defined", "unexpected keyword argument", "positional argument"),
+    *("is not callable", "cannot be imported", "cannot import name", "No module named"),
+    *("is not iterable", "not subscriptable"),
+)
+"""Words of Python's own errors, which some classes repeat; they name no place."""
+LEAST_OF_LIBRARIES: Final = 4
+"""The same as `LEAST_WORDS` for libraries, whose messages are more, and more alike."""
+REACHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "vllm": ("",),
+    "transformers": (
+        *("tokenization_", "configuration_", "processing_", "image_processing_", "video_processing_"),
+        *("feature_extraction_", "modeling_utils", "modeling_rope", "modeling_gguf", "dynamic_module_utils"),
+        *("utils/", "quantizers/", "models/auto/", "convert_slow_tokenizer", "modelcard", "core_model"),
+    ),
+    "huggingface_hub": ("",),
+    "safetensors": ("",),
+    "triton": ("backends/", "compiler/", "language/", "runtime/"),
+    "flashinfer": (
+        *("jit/", "attention", "decode", "prefill", "mla", "fused_moe/core", "gemm/", "comm/", "sampling"),
+        *("utils", "autotuner", "compilation_context", "artifacts", "page", "rope", "norm", "cascade"),
+    ),
+    "compressed_tensors": ("",),
+    "gguf": ("",),
+    "torch": (
+        *("_inductor/", "cuda/", "distributed/distributed_c10d", "distributed/rendezvous"),
+        *("utils/cpp_extension", "serialization", "_utils", "_library/", "_functorch/"),
+    ),
+    "ray": ("_private/", "util/placement_group", "exceptions", "_raylet"),
+    "runai_model_streamer": ("",),
+    "tensorizer": ("",),
+}
+"""Beginnings of the paths of files that a start reaches, by package."""
 
 
 def errors_of(package: Path) -> Iterator[Row]:
     """Yield class, file, function and the parts of the message of every raise and assert of a package."""
     for path in sorted(package.rglob("*.py")):
         file = path.relative_to(package).as_posix()
-        if not file.startswith(OF_REQUESTS):
+        if file.startswith(REACHED[package.name]) and not (
+            package.name == ENGINE and file.startswith(OF_REQUESTS)
+        ):
             yield from _in(ast.parse(path.read_text("utf-8")), file, "")
 
 
@@ -74,17 +110,24 @@ def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("releases", nargs="+")
-    found: dict[Row, list[Version]] = {}
-    for release, _, package in (each.partition("=") for each in parser.parse_args().releases):
+    found: dict[tuple[str, Row], list[Version]] = {}
+    for name, _, rest in (each.partition("==") for each in parser.parse_args().releases):
+        release, _, package = rest.partition("=")
         for row in errors_of(Path(package)):
-            if max((len(part.split()) for part in row[3]), default=0) >= LEAST_WORDS:
-                found.setdefault(row, []).append(Version(release))
+            least = LEAST_WORDS if name == ENGINE else LEAST_OF_LIBRARIES
+            words = max((len(part.split()) for part in row[3]), default=0)
+            if words >= least and not any(each in part for each in OF_PYTHON for part in row[3]):
+                found.setdefault((name, row), []).append(Version(release))
+    packages = {name for name, _ in found}
     rows = [
-        [*row[:3], str(min(releases)), str(max(releases)), list(row[3])]
-        for row, releases in sorted(found.items())
+        [
+            *(row[0], row[1] if name == ENGINE else f"{name}/{row[1]}", row[2]),
+            *(str(min(releases)), str(max(releases)), list(row[3])),
+        ]
+        for (name, row), releases in sorted(found.items())
     ]
     content = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-    FILE.write_bytes(gzip.compress(content, mtime=0))
+    (FILE if packages == {ENGINE} else LIBRARIES).write_bytes(gzip.compress(content, mtime=0))
 
 
 if __name__ == "__main__":

@@ -160,3 +160,8 @@ def test_the_releases_own_refusals_are_known(release: Version) -> None:
         "kv_cache_smaller_than_one_request",
         "no_memory_for_cache_blocks",
     ]
+
+
+@pytest.mark.parametrize("text", ['os.system("vllm serve ", model)', 'cmd = "vllm serve --model " + model'])
+def test_a_piece_of_a_quoted_command_is_no_model(text: str) -> None:
+    assert read_log(text).model is None

@@ -99,7 +99,76 @@ def test_the_releases_sources_say_where_words_come_from(type_name: str, message:
     assert error.file == file
 
 
-@pytest.mark.parametrize("message", ["", "'a'", "it does not work at all", "name 'x' is not defined"])
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        # vllm-project/vllm#24109, of which the traceback was left out.
+        (
+            "AssertionError: FusedMoE flashinfer kernels are only supported for Llama4",
+            "quantization_not_supported",
+        ),
+        # vllm-project/vllm#50706, a title.
+        (
+            "fails in profiling: Failed to apply PixtralProcessor on data={'text': '[IMG]'}",
+            "multimodal_input_not_processed",
+        ),
+        # vllm-project/vllm#20855, a title; the words are those of transformers, processing_utils.py.
+        (
+            "Received a FastProcessor for argument image_processor, but a SlowProcessor was expected",
+            "multimodal_input_not_processed",
+        ),
+        # kserve/kserve#4501: the words of Python, which name no package.
+        (
+            "TypeError: OpenAIServingChat.__init__() got an unexpected keyword argument 'enable_reasoning'",
+            "call_not_known",
+        ),
+    ],
+)
+def test_words_alone_show_a_cause(line: str, cause: str) -> None:
+    failure = failure_of(line)
+
+    assert failure.cause is not None
+    assert failure.cause.name == cause
+
+
+def test_a_sentence_of_a_library_in_prose_names_its_place() -> None:
+    """Words of transformers 4.57, modeling_rope_utils.py _check_received_keys, without their class."""
+    failure = failure_of(
+        "It stops with Missing required keys in `rope_scaling` for 'rope_type'='yarn': {'factor'}"
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "model_config_not_read"
+
+
+def test_an_exception_in_a_destructor_is_no_root() -> None:
+    """Lines as in vllm-project/vllm#4114."""
+    failure = failure_of(
+        "Exception ignored in: <function NCCLCommunicator.__del__ at 0x7f4d8c3212d0>",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.10/site-packages/vllm/abc.py", line 264, in __del__',
+        "AttributeError: 'NCCLCommunicator' object has no attribute 'comm'",
+        "RuntimeError: the true reason",
+    )
+
+    assert failure.message == "the true reason"
+
+
+def test_words_of_python_say_less_than_the_part_that_raised_them() -> None:
+    failure = failure_of(
+        HEADER,
+        frame("vllm/entrypoints/llm.py", "__init__"),
+        f"{LAST}TypeError: __init__() got an unexpected keyword argument 'abc'",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "unknown_argument"
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "'a'", "it does not work at all", "name 'x' is not defined", "'NoneType' object is not iterable"],
+)
 def test_words_that_are_not_the_engine_s_come_from_nowhere(message: str) -> None:
     assert engine_error("ValueError", message) is None
 

@@ -166,7 +166,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
     if absent or layouts:
         yield ""
     if absent:
-        yield from indented(f"Not on this GPU: {', '.join(absent)}.", options.width, indent="")
+        yield from indented(f"Not for this model on this GPU: {', '.join(absent)}.", options.width, indent="")
     for words, names in _by_words(layouts).items():
         yield from indented(f"Not with {', '.join(names)}: {words}.", options.width, indent="")
     near = nearest_refused(plan.candidates)

@@ -56,6 +56,8 @@ class BatchRules:
     """
     expert_batches: Mapping[str, int]
     """Default max_num_batched_tokens by the way in which tokens are sent to experts of other replicas."""
+    v2_model_runner_offloads: bool
+    """Whether the V2 model runner moves weights to the host's memory."""
     v2_model_runner_lacks: Mapping[str, str]
     """What the V2 model runner cannot run, in the engine's words, by what a start has of it: `states`,
     `aligned_states`, `all_states`, `half_batches`.

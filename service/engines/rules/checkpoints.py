@@ -30,6 +30,10 @@ class CheckpointRules:
     """Class of a config made of a params.json, as transformers spells it."""
     quantization_methods: frozenset[str]
     """Values of --quantization that the release knows."""
+    online_quantization: frozenset[str]
+    """Values of --quantization that quantize all linear layers of 16-bit weights while they load."""
+    online_on_meta: bool
+    """Whether such weights have no data when --cpu-offload-gb or groups would move them to the host."""
     deprecated_quantization: frozenset[str]
     """Values of --quantization that it takes with --allow-deprecated-quantization alone."""
     quantization_overrides: tuple[QuantizationOverride, ...]

@@ -7,6 +7,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import (
     BITSANDBYTES_4BIT,
+    MXFP4_GROUP,
     MXFP8_SCHEME,
     NVFP4_GROUP,
     Granularity,
@@ -21,9 +22,13 @@ ONLINE: Final = {
     "fp8_per_block": WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=(128, 128)),
     "fp8_per_channel": WeightScheme(WeightFormat.FP8, Granularity.CHANNEL),
     "mxfp8": MXFP8_SCHEME,
+    "mxfp4": WeightScheme(
+        WeightFormat.MX, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP, rounded_experts=True
+    ),
     "bitsandbytes": BITSANDBYTES_4BIT,
 }
-"""By the flag's value. Source: vLLM 0.24.0, quantization.online; bitsandbytes_loader.py quantize_4bit."""
+"""By the flag's value. Source: vLLM 0.24.0, quantization.online; bitsandbytes_loader.py quantize_4bit;
+0.28.0, online/mxfp4.py."""
 EXPERTS_ONLINE: Final = {
     "experts_int8": WeightScheme(WeightFormat.INT8, Granularity.CHANNEL),
     "int8_per_channel_weight_only": WeightScheme(WeightFormat.INT8, Granularity.CHANNEL),
