@@ -33,8 +33,7 @@ OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for 
 
 
 UNSENT: tuple[Any, ...] = (None, [])
-"""Values of a parameter that leave nothing in an address; an object becomes parameters with names of its own, which
-may be valid ones. So neither shows what a request with the value would get."""
+"""Values of a parameter that leave nothing in an address. Objects become parameters of other names."""
 LONGEST_ANSWER = 120
 """Seconds after which a request counts as not answered."""
 TOKENS = {
