@@ -18,6 +18,7 @@ from service.launch_command.launch import (
 from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
 from service.launch_command.starts import argv_starts, json_words, shell_starts
+from service.launch_command.word_lists import LIST, word_list_starts
 
 MAX_BODIES: Final = 8
 """Here-documents of one text that are read as documents of their own."""
@@ -82,6 +83,8 @@ def _readers(text: str) -> Iterator[Any]:
         yield _documents
     if _PYTHON.search(text):
         yield python_starts
+    if LIST.search(text):
+        yield word_list_starts
     if _COMMAND.search(text):
         yield _shell
 

@@ -143,7 +143,8 @@ def _is_run(text: str, command: re.Match[str]) -> bool:
     An image is always run with what stands after it, unless that is prose.
     """
     at = command.start()
-    if text[command.end() :].startswith("`"):
+    # Behind a list's word stand the next ones, of which a shell makes something else.
+    if text[command.end() :].startswith(("`", '",', "',")):
         return False
     if "/vllm-openai" in command[0]:
         return text[command.end() :].strip()[:2] in {"", "\\", "`", "--"} or "docker" in text[:at]

@@ -1,4 +1,4 @@
-"""Finds files and programs beside a log that start the engine: Compose, Kubernetes, Python, `docker run`."""
+"""Finds files and programs beside a log that start the engine: Compose, Kubernetes, Python, commands."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import Final
 
 from service.launch_command.command_pairs import text_pairs
+from service.launch_command.word_lists import LIST
 from service.startup_log.arguments import Arguments, arguments_of_pairs
 
 MAX_TEXT: Final = 1 << 18
@@ -46,7 +47,7 @@ def snippet_arguments(text: str) -> Arguments | None:
 
 def _snippets(lines: Sequence[str]) -> Iterator[str]:
     """Yield what may start the engine: fenced blocks first, since their ends are certain."""
-    blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _commands(lines))
+    blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _lists(lines), _commands(lines))
     for each in islice(blocks, MAX_BLOCKS):
         snippet = unescape("\n".join(each[:MAX_LINES]))[:MAX_SNIPPET]
         if any(words in snippet for words in _SAYS):
@@ -90,6 +91,14 @@ def _calls(lines: Sequence[str]) -> Iterator[Sequence[str]]:
         ):
             begin -= 1
         yield [each.strip() for each in (*lines[begin:at], *block)]
+
+
+def _lists(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the lines around a command that is a list of words: names above it, what is added below it."""
+    text = "\n".join(lines)
+    for found in LIST.finditer(text):
+        at = text.count("\n", 0, found.start())
+        yield lines[max(0, at - MAX_SNIPPETS) : at + MAX_LINES]
 
 
 def _commands(lines: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.launch_command.launches import read_launch
 from service.startup_log.log import read_log
 
 ENDING = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 232.00 MiB."
@@ -58,10 +59,36 @@ docker run -d \\
 >   serve Qwen/Qwen3-32B \\
 >   --tensor-parallel-size 2 --max-model-len 32768
 """
+SUBPROCESS = """\
+import subprocess
+MODEL = "Qwen/Qwen3-32B"
+server = subprocess.Popen(
+    [
+        "vllm", "serve", MODEL,
+        "--tensor-parallel-size", str(2),  # don't change [this]
+        "--max-model-len", "32768",
+    ],
+)
+"""
+MODULE = """\
+cmd = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model=Qwen/Qwen3-32B",
+       "-tp", "2", "--max-model-len", "32768"]
+"""
+JSON = """\
+{"name": "llm", "cmd": ["/opt/venv/bin/vllm", "serve", "Qwen/Qwen3-32B",
+  "--tensor-parallel-size", "2", "--max-model-len", "32768"]}
+"""
+FAILED = (
+    "subprocess.CalledProcessError: Command '['vllm', 'serve', 'Qwen/Qwen3-32B', '-tp', '2', "
+    "'--max-model-len', '32768']' returned non-zero exit status 1.\n"
+)
 INSIDE = "docker exec -it vllm vllm serve Qwen/Qwen3-32B -tp 2 --max-model-len 32768\n"
 
 
-@pytest.mark.parametrize("snippet", [COMPOSE, LISTED, MANIFEST, PROGRAM, PROMPT, IMAGE_ID, INSIDE])
+SNIPPETS = [COMPOSE, LISTED, MANIFEST, PROGRAM, PROMPT, IMAGE_ID, INSIDE, SUBPROCESS, MODULE, JSON]
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
 @pytest.mark.parametrize(
     "form", ["{snippet}\n{ending}", "My setup:\n\n```\n{snippet}```\nIt fails:\n{ending}"]
 )
@@ -72,6 +99,38 @@ def test_a_start_beside_the_log_is_read(snippet: str, form: str) -> None:
     assert log.flags == {"tensor_parallel_size": 2, "max_model_len": 32768}
     assert log.failure is not None
     assert log.failure.type == "OutOfMemoryError"
+
+
+def test_a_command_that_python_reports_is_read() -> None:
+    """The words of subprocess.CalledProcessError for a command that is a list."""
+    log = read_log(FAILED)
+
+    assert (log.model, log.flags) == ("Qwen/Qwen3-32B", {"tensor_parallel_size": 2, "max_model_len": 32768})
+
+
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        ('cmd = ["vllm", "serve", "a/b", "--max-num-seqs", "8"]', ()),
+        ('cmd = ["vllm", "serve", "a/b"]\ncmd += ["--max-num-seqs", "8"]', ("cmd",)),
+        ('cmd = ["vllm", "serve", "a/b"]\ncmd.extend(more)', ("cmd",)),
+        ('run(["vllm", "serve", "a/b"] + more)', ("more",)),
+        ('run(["vllm", "serve", "a/b", *more])', ("more",)),
+    ],
+)
+def test_what_a_program_adds_to_a_command_is_said_to_be_missing(program: str, names: tuple[str, ...]) -> None:
+    launch = read_launch(program).launch
+
+    assert (launch.model, launch.unresolved) == ("a/b", names)
+
+
+def test_a_value_that_a_program_calculates_is_as_one_of_a_shell() -> None:
+    program = read_launch('run(["vllm", "serve", "a/b", "--max-num-seqs", str(seqs)])').launch
+    shell = read_launch("vllm serve a/b --max-num-seqs $seqs").launch
+
+    assert [(each.name, each.missing) for each in program.flags] == [("max_num_seqs", ("seqs",))]
+    assert [(each.name, each.missing) for each in shell.flags] == [("max_num_seqs", ("seqs",))]
+    assert (program.model, program.unresolved) == (shell.model, shell.unresolved) == ("a/b", ())
 
 
 def test_the_engines_own_arguments_win() -> None:
@@ -90,6 +149,10 @@ def test_the_engines_own_arguments_win() -> None:
         "class LLM(Base):\n    model = 'a/b'\n",
         "version: 3\nwords: of no start\n",
         "llm = LLM(model=" + "(" * 300,
+        "ops = ['vllm::unified_attention', 'vllm::mamba_mixer2']",
+        "cmd = ['vllm', 'bench', 'latency', '--model', 'a/b']",
+        "cmd = ['vllm', 'serve', MODEL, '--port', '8000']",
+        "['vllm', " * 300,
         "services:\n" + "  a: &a [*a, *a]\n" * 50,
     ],
 )
