@@ -23,7 +23,7 @@ MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 16 << 20
 """Bytes of a config: ModelOpt lists every module of a large mixture of experts, in some megabytes."""
 MAX_CONTAINERS: Final = 1 << 19
-"""Upper limit of objects and lists: mixed precision has one for each module, of which there are some 50,000."""
+"""Upper limit of objects and lists: mixed precision has one for each of some 50,000 modules."""
 MAX_TEXTS: Final = 1 << 18
 """Upper limit of names in a list: a mixture of experts has some 50,000 modules."""
 
