@@ -54,12 +54,16 @@ RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
 OFFLOAD: Final = "--cpu-offload-gb"
+MOST_MOVED: Final = 2
+"""The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 FOUR_BITS_ONLINE: Final = "mxfp4"
 """What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
 MXFP4_INPUTS: Final = 32
 """Inputs of a layer that share a scale."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
+BITSANDBYTES: Final = "bitsandbytes"
+"""The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,13 @@ def quantized_attempts(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
     for quantized in _quantized(request.model, base.flags, steps.rules):
+        flags = quantized.flags
         for source in (
-            _shorter(request, quantized.flags, steps, gpu),
+            shorter_attempts(request, flags, steps, gpu),
             (
                 each
-                for each in _other_ranks(quantized.flags, steps.rules)
-                if _more_ranks(each.flags, base.flags) and quantized.flags.quantization == ONLINE_QUANTIZATION
+                for each in _other_ranks(flags, steps.rules)
+                if _more_ranks(each.flags, base.flags) and flags.quantization == ONLINE_QUANTIZATION
             ),
         ):
             yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
@@ -104,7 +109,7 @@ def attempts_of(
         yield _captured(request, flags, steps, gpu)
     if shorter_only:
         if stage is Stage.MEMORY:
-            yield _shorter(request, flags, steps, gpu)
+            yield shorter_attempts(request, flags, steps, gpu)
     elif stage is Stage.MEMORY:
         yield from _memory_sources(request, candidate, steps, gpu)
     else:
@@ -150,7 +155,7 @@ def _memory_sources(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield the kinds of single changes that need less memory or leave more of it, untried."""
     flags, rules = candidate.flags, steps.rules
-    yield _shorter(request, flags, steps, gpu)
+    yield shorter_attempts(request, flags, steps, gpu)
     if flags.kv_cache_memory_bytes is None:
         yield _lower_share(candidate)
         yield _higher_share(flags, rules)
@@ -166,16 +171,20 @@ def _memory_sources(
 def _offloaded(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
-    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks."""
+    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks.
+
+    They are read over the bus at every step, so no more than half of the weights are moved there.
+    """
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
         return
     length = started.start.engine_config.max_model_len
     needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    weights = steps.budget(started, gpu, request.free_memory_bytes).weights.bytes
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
         gigabytes = ceil_div(needed - size, GIB)
-        if gigabytes > 0:
+        if 0 < gigabytes * GIB * MOST_MOVED <= weights:
             changed = replace(flags, cpu_offload_gb=gigabytes)
             yield FixAttempt(f"{OFFLOAD} {gigabytes}", changed, steps.rules)
 
@@ -225,6 +234,8 @@ def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[
         return
     changed = replace(flags, quantization=ONLINE_QUANTIZATION)
     yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    if BITSANDBYTES in rules.checkpoints.quantization_methods:
+        yield FixAttempt(f"--quantization {BITSANDBYTES}", replace(flags, quantization=BITSANDBYTES), rules)
     sizes_divide = architecture.hidden_size % MXFP4_INPUTS == 0
     if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization or not sizes_divide:
         return
@@ -247,7 +258,7 @@ def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
     return True
 
 
-def _shorter(
+def shorter_attempts(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
     """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""

@@ -1,6 +1,6 @@
 """Fixes: single changes that get past a refusal, each tried by a dry run before it is named."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeAlias
@@ -9,6 +9,7 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
+    BITSANDBYTES,
     FOUR_BITS_ONLINE,
     OFFLOAD,
     ONLINE_QUANTIZATION,
@@ -18,6 +19,7 @@ from service.advisor.fix_attempts import (
     is_too_long,
     quantized_attempts,
 )
+from service.advisor.four_bit_checkpoint import four_bit_notes
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
@@ -38,12 +40,20 @@ SEVERAL: Final = 2
 MOST: Final = 6
 """Fixes named at most."""
 SIXTEEN_BITS, EIGHT_BITS, FOUR_BITS = 16, 8, 4
+COUNTED_BITS: Final[Mapping[str | None, int]] = {
+    None: SIXTEEN_BITS,
+    ONLINE_QUANTIZATION: EIGHT_BITS,
+    FOUR_BITS_ONLINE: FOUR_BITS,
+    BITSANDBYTES: FOUR_BITS,
+}
+"""Bits of most weights by ``--quantization``; other methods leave many in 16 bits."""
 MOST_SIBLINGS: Final = 4
 """Ids of quantized checkpoints that are named."""
 SLOW_OFFLOAD: Final = (
     "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
 )
 """Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
+QUANTIZE: Final = "--quantization"
 ROUGH_FOUR_BITS: Final = (
     "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
     "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
@@ -132,7 +142,7 @@ def with_fixes(
         fixes = _with_quantized(request, base, fixes, gpu, steps)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
-        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes))
+        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
@@ -159,13 +169,12 @@ def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
 def _with_quantized(
     request: PlanRequest, base: Candidate, fixes: tuple[Fix, ...], gpu: GpuType, steps: EngineSteps
 ) -> tuple[Fix, ...]:
-    """Return fixes with those that need weights quantized while they load too, where that saves GPUs.
+    """Return fixes with those that need weights quantized while they load too, where these alone do not fit.
 
-    ``--quantization fp8`` alone is among ``fixes`` where it is enough.
+    The cheaper ones come first; a change that works without quantized weights is not repeated with them.
     """
-    error, words = base.error, f"--quantization {ONLINE_QUANTIZATION}"
-    alone = [each for each in fixes if words in each.change]
-    if error is None or error.stage is not Stage.MEMORY or alone:
+    error = base.error
+    if error is None or error.stage is not Stage.MEMORY or any(QUANTIZE in each.change for each in fixes):
         return fixes
 
     def tried(attempt: FixAttempt) -> Candidate | None:
@@ -173,15 +182,17 @@ def _with_quantized(
 
     known = {each.change for each in fixes}
     found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
-    more = [each for each in found if each.change.removesuffix(f" {words}") not in known]
+    more = [each for each in found if each.change.partition(f" {QUANTIZE}")[0] not in known]
     return (*more, *fixes)
 
 
 def _all_notes(
-    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix]
+    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix], gpu: GpuType
 ) -> Iterator[str]:
     """Yield what to know beside the fixes."""
     yield from _notes(request, candidate)
+    if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
+        yield from four_bit_notes(request, base, gpu, lambda attempt: _started(request, attempt, gpu, None))
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
@@ -224,9 +235,10 @@ def _exceeds(candidate: Candidate, bits: int) -> bool:
 
     Some tensors keep 16 bits, so weights of fewer bits take at least their share of what 16 bits take.
     """
-    memory = candidate.memory
-    counted = SIXTEEN_BITS if candidate.flags.quantization is None else EIGHT_BITS
-    return memory is not None and memory.weights.low * bits > memory.total.high * counted
+    memory, counted = candidate.memory, COUNTED_BITS.get(candidate.flags.quantization)
+    if memory is None or counted is None:
+        return False
+    return memory.weights.low * bits > memory.total.high * counted
 
 
 def working(model: Model, sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> Iterator[Fix]:

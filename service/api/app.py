@@ -44,13 +44,27 @@ from service.api.routes import (
     problem_types,
     workers,
 )
-from service.api.routes.probes import IDEMPOTENCY_KEY
+from service.api.routes.probes import IDEMPOTENCY_KEY, LAST_EVENT_ID
+from service.api.tracing import TRACE_HEADERS
 from service.api.unknown_parameters import body_schema, known_parameters_only
 from service.api.work_lanes import WorkLanes, WorkSize
 from service.api.written_answers import WrittenAnswers
 from service.application.invalid_request import invalid_request
 from service.application.services import Services
 
+REQUEST_HEADERS: Final = (
+    "Content-Type",
+    "Authorization",
+    HUB_TOKEN,
+    IDEMPOTENCY_KEY,
+    LAST_EVENT_ID,
+    "If-None-Match",
+    REQUEST_ID,
+    *TRACE_HEADERS,
+)
+"""Headers that a page of another origin may send, beside those that every page may."""
+RESPONSE_HEADERS: Final = (REQUEST_ID, "ETag", "Location", "Retry-After", "Allow", "WWW-Authenticate")
+"""Headers that such a page may read, beside those that every page may."""
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 CLIENT_CLOSED_REQUEST: Final = 499
@@ -151,8 +165,8 @@ def _add_middleware(app: FastAPI, options: AppOptions) -> None:
             CORSMiddleware,
             allow_origins=list(options.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "DELETE"],
-            allow_headers=["Content-Type", "Authorization", HUB_TOKEN, IDEMPOTENCY_KEY, REQUEST_ID],
-            expose_headers=[REQUEST_ID, "ETag", "Location", "Retry-After"],
+            allow_headers=REQUEST_HEADERS,
+            expose_headers=RESPONSE_HEADERS,
         )
     app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=app.state.metrics, tracing=options.tracing)

@@ -17,6 +17,8 @@ from service import __version__
 
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
 """W3C Trace Context, level 2, section 3.2: version, trace id, id of the caller's span, flags."""
+TRACE_HEADERS: Final = ("traceparent", "tracestate", "baggage")
+"""What a caller's tracing adds to its requests (W3C Trace Context, W3C Baggage)."""
 NO_TRACE: Final = "0" * 32
 NAME: Final = "dryserve"
 LAST_SECONDS: Final = 3

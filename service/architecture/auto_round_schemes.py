@@ -43,8 +43,8 @@ def _groups(section: Config) -> Iterator[SchemeGroup]:
     if len(named) > MAX_GROUPS:
         raise LookupError("too many groups")
     for scheme, names in named.items():
-        yield SchemeGroup(scheme, Names(names))
-    yield SchemeGroup(_scheme(section, section), Names(f"{block}*" for block in _blocks(section)))
+        yield SchemeGroup(scheme, Names.of(names))
+    yield SchemeGroup(_scheme(section, section), Names.of(f"{block}*" for block in _blocks(section)))
 
 
 def _target(name: str) -> str:

@@ -49,7 +49,7 @@ def _groups(groups: Config) -> Iterator[SchemeGroup | None]:
         weights = group.section("weights")
         if weights is None:
             continue
-        targets = Names(name for name in group.texts("targets") if name != LINEAR)
+        targets = Names.of(name for name in group.texts("targets") if name != LINEAR)
         scheme = _scheme(weights, group.section("input_activations"))
         yield None if scheme is None else SchemeGroup(scheme, targets)
 

@@ -46,7 +46,7 @@ def read_quark(section: Config) -> tuple[SchemeGroup, ...]:
 def _groups(by_name: Config | None, everything: Config | None) -> Iterator[SchemeGroup]:
     if by_name is not None:
         for pattern, part in by_name.sections():
-            yield SchemeGroup(_scheme(part), Names((pattern,)))
+            yield SchemeGroup(_scheme(part), Names.of((pattern,)))
     if everything is not None:
         yield SchemeGroup(_scheme(everything))
 

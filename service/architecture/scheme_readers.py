@@ -73,7 +73,7 @@ def _gptq(section: Config) -> tuple[SchemeGroup, ...]:
 
 
 def _override(pattern: str) -> Names:
-    return Names((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
+    return Names.of((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
 
 
 def _gptq_scheme(part: Config, section: Config) -> WeightScheme:
@@ -121,7 +121,7 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         targets.setdefault(scheme, {}).update(dict.fromkeys(map(_mixed_name, names)))
     if len(targets) > MAX_GROUPS:
         return ()
-    return tuple(SchemeGroup(scheme, Names(names)) for scheme, names in targets.items())
+    return tuple(SchemeGroup(scheme, Names.of(names)) for scheme, names in targets.items())
 
 
 def _alike(layers: Config) -> Iterator[tuple[list[str], Config]]:
@@ -143,7 +143,7 @@ def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:
     """
     if scheme.format is WeightFormat.FP8 and scheme.granularity is not Granularity.TENSOR:
         experts = WeightScheme(WeightFormat.FP8, Granularity.TENSOR, static_activations=True)
-        yield SchemeGroup(experts, Names(("*.experts",)))
+        yield SchemeGroup(experts, Names.of(("*.experts",)))
 
 
 def _mixed_name(name: str) -> str:

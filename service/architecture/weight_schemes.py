@@ -1,8 +1,9 @@
 """How quantized weights are stored: which modules, in how many bits, with which scales."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from service.architecture.config import Config
@@ -106,9 +107,14 @@ def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
 
 
 class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
-    """Names whose hash is worked out once: there may be thousands, looked up for every module."""
+    """Names whose hash is worked out once: there may be 100,000 of them, looked up for every module."""
 
     _hash: int
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "Names":
+        """Return the names; the same object for equal ones, so that a look-up compares no element."""
+        return _shared(tuple(names))
 
     def __hash__(self) -> int:
         """Return the hash of the tuple."""
@@ -117,6 +123,11 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
         except AttributeError:
             self._hash = super().__hash__()
             return self._hash
+
+
+@lru_cache(maxsize=64)
+def _shared(names: tuple[str, ...]) -> Names:
+    return Names(names)
 
 
 def positive_group_size(section: Config, *names: str) -> int | None:
@@ -155,7 +166,7 @@ def read_ignored(section: Config, method: str) -> tuple[str, ...]:
     for key in IGNORING.get(method, ANY_IGNORING):
         for part in (section, inner) if inner is not section else (section,):
             names.extend(part.texts(key))
-    return Names(dict.fromkeys(names))
+    return Names.of(dict.fromkeys(names))
 
 
 def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | None:

@@ -14,9 +14,11 @@ MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
 _FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>.]{1,120}))?')
 _NOTEBOOK: Final = re.compile(
-    r"File ([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}, in (?:\w{1,80}\.){0,4}(\w{1,120})\("
+    r"File (?:([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}|"
+    r"~?\[((?:[A-Za-z]:)?[\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}\]\([^()\s]{1,500}\))"
+    r", in (?:\w{1,80}\.){0,4}(\w{1,120}|<module>)(?=\(|$)"
 )
-"""A frame as IPython prints it."""
+"""A frame as IPython prints it, and as Jupyter shows it: with its path as a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,13 @@ def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
     if "File " not in line.text:
         return None
-    found = _FRAME.search(line.text) or _NOTEBOOK.search(line.text)
-    return None if found is None else Frame(found[1].replace("\\", "/"), found[2] or "")
+    if (found := _FRAME.search(line.text)) is not None:
+        path, function = found[1], found[2] or ""
+    elif (found := _NOTEBOOK.search(line.text)) is not None:
+        path, function = found[1] or found[2], found[3]
+    else:
+        return None
+    return Frame(path.replace("\\", "/"), function)
 
 
 def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:

@@ -1,6 +1,7 @@
 """Whatever is sent, the service answers as it documents, and never fails."""
 
 import asyncio
+import itertools
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 import schemathesis
 import yaml
 from fastapi import FastAPI
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis.generation import GenerationMode
 from starlette.testclient import TestClient
 
 from service.api.failed_attempts import FailedAttempts
+from service.application.schemas.lease import MAX_WAIT_SECONDS
 from service.application.schemas.serve import ServeInput
 from service.application.services import Services
 from service.store.tokens import Scope
@@ -30,8 +32,10 @@ COMMITTED = yaml.safe_load((Path(__file__).parents[2] / "openapi.yaml").read_tex
 OPERATIONS = [one["operationId"] for methods in COMMITTED["paths"].values() for one in methods.values()]
 
 
+UNSENT: tuple[Any, ...] = (None, [])
+"""Values of a parameter that leave nothing in an address. Objects become parameters of other names."""
 LONGEST_ANSWER = 120
-"""Seconds after which a request counts as not answered; a lease may wait for half a minute by itself."""
+"""Seconds after which a request counts as not answered."""
 TOKENS = {
     "probes": Scope.OPERATOR,
     "calibrations": Scope.OPERATOR,
@@ -62,6 +66,13 @@ def document(app: FastAPI) -> Any:  # noqa: ANN401 - schemathesis names no publi
     return schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
 
 
+@pytest.fixture(autouse=True)
+def workers_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End every wait at once: thousands of requests ask an empty queue for a job."""
+    clock = itertools.count(step=MAX_WAIT_SECONDS + 1)
+    monkeypatch.setattr("service.application.leases.monotonic", lambda: next(clock))
+
+
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("operation_id", OPERATIONS)
 def test_any_request_is_answered_as_documented(
@@ -79,6 +90,7 @@ def test_any_request_is_answered_as_documented(
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     def answered(case: Any) -> None:  # noqa: ANN401 - see above
+        assume(not any(value in UNSENT or isinstance(value, dict) for value in (case.query or {}).values()))
         case.call_and_validate(headers=headers, excluded_checks=excluded, timeout=LONGEST_ANSWER)
 
     with suppress(Unsatisfiable):  # where nothing is asked, nothing can be asked wrongly

@@ -112,3 +112,49 @@ def test_a_named_origin_may_ask(services: Services) -> None:
     assert allowed.headers["access-control-allow-origin"] == "https://page.test"
     assert "access-control-allow-credentials" not in allowed.headers
     assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(
+    "header",
+    # Fetch, section 2.2.2: none of them is safelisted, so that a browser asks before it sends them.
+    [
+        *("If-None-Match", "Last-Event-ID", "Authorization"),
+        *("Idempotency-Key", "Content-Type", "X-Request-ID"),
+        # What a page's own OpenTelemetry adds to its requests (W3C Trace Context, W3C Baggage).
+        *("traceparent", "tracestate", "baggage"),
+    ],
+)
+def test_a_page_may_send_the_headers_that_a_client_needs(header: str, services: Services) -> None:
+    app: FastAPI = create_app(services, AppOptions(cors_origins=("https://page.test",)))
+    asked = {
+        "Origin": "https://page.test",
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": header.lower(),
+    }
+    with TestClient(app) as client:
+        assert client.options("/v1/gpus", headers=asked).status_code == 200
+        other = {**asked, "Origin": "https://other.test"}
+        assert client.options("/v1/gpus", headers=other).status_code == 400
+
+
+def test_a_page_may_read_what_the_service_sends(services: Services) -> None:
+    """Every header of an answer is exposed, or is one that a page may read anyway (Fetch, section 2.2.2)."""
+    app: FastAPI = create_app(services, AppOptions(cors_origins=("https://page.test",)))
+    safelisted = {"cache-control", "content-language", "content-length", "content-type", "expires"}
+    # Of the transfer itself, which the browser undoes before a page sees the answer.
+    transfer = {"content-encoding", "transfer-encoding", "vary"}
+    page = {"Origin": "https://page.test"}
+    with TestClient(app) as client:
+        replies = [
+            client.get("/v1/gpus", headers=page),
+            client.delete("/v1/gpus", headers=page),
+            client.get("/v1/probes", headers={**page, "X-Forwarded-For": "192.0.2.1"}),
+        ]
+        tag = {"If-None-Match": replies[0].headers["etag"]}
+        replies.append(client.get("/v1/gpus", headers={**page, **tag}))
+    assert [each.status_code for each in replies] == [200, 405, 401, 304]
+    for reply in replies:
+        assert reply.headers["access-control-allow-origin"] == "https://page.test"
+        exposed = {name.strip().lower() for name in reply.headers["access-control-expose-headers"].split(",")}
+        sent = {name for name in reply.headers if not name.startswith("access-control-")}
+        assert sent <= exposed | safelisted | transfer

@@ -6,7 +6,7 @@ import pytest
 
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.quantization import Quantization, read_quantization, unnamed_quantization
-from service.architecture.weight_schemes import Granularity, WeightFormat, modelopt_scheme
+from service.architecture.weight_schemes import Granularity, Names, WeightFormat, modelopt_scheme
 
 
 def quantized(**section: object) -> Quantization:
@@ -153,3 +153,10 @@ def test_a_group_that_quantizes_no_weights_leaves_them_as_they_are() -> None:
     assert (group.scheme.format, group.scheme.bits, group.scheme.group_size) == (WeightFormat.PACKED, 4, 128)
     # ``Linear`` means every linear layer, which no names do.
     assert group.targets == ()
+
+
+def test_equal_lists_of_names_are_one_object() -> None:
+    """A list of 100,000 names that is read again must not be compared name by name for each module."""
+    first, again = (Names.of(f"model.layers.{index}" for index in range(1000)) for _ in range(2))
+    assert first is again
+    assert Names.of(["model.layers.1"]) != first

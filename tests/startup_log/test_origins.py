@@ -71,6 +71,21 @@ def test_a_traceback_that_is_cut_off_shows_where_it_was() -> None:
     assert (failure.type, failure.cause.name) == ("", "toolchain_missing")
 
 
+def test_kernels_of_torch_compile_are_triton_s_where_the_traceback_is_cut_off() -> None:
+    """A traceback that ends in its exception says more itself."""
+    calls = (
+        frame("torch/_inductor/async_compile.py", "triton"),
+        frame("torch/_inductor/runtime/triton_heuristics.py", "precompile"),
+    )
+    cut = failure_of(HEADER, *calls)
+    whole = failure_of(HEADER, *calls, f"{LAST}AttributeError: something that no catalogue has")
+
+    assert cut.cause is not None
+    assert whole.cause is not None
+    assert (cut.type, cut.cause.name) == ("", "triton_compile")
+    assert (whole.type, whole.cause.name) == ("AttributeError", "compile_failed")
+
+
 @pytest.mark.parametrize(
     ("type_name", "message", "file"),
     [

@@ -24,6 +24,7 @@ from service.probes.lifecycle import Job
 router = APIRouter(tags=["probes"])
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+LAST_EVENT_ID: Final = "Last-Event-ID"
 
 ProbeId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", max_length=32, description="Id of the probe")]
 Key = Annotated[
@@ -86,7 +87,7 @@ async def get_probe(probe_id: ProbeId, services: Parts, reader: Reader) -> Probe
 LastEvent = Annotated[
     str | None,
     Header(
-        alias="Last-Event-ID",
+        alias=LAST_EVENT_ID,
         max_length=64,
         description="Id of the last event that was received, which browsers send when they connect again: a "
         "probe that has ended is then answered with 204. Left out: the probe is sent",

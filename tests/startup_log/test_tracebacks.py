@@ -1,0 +1,54 @@
+"""Frames in the forms in which Python, IPython and Jupyter print them."""
+
+import pytest
+
+from service.startup_log.lines import read_lines
+from service.startup_log.log import read_log
+from service.startup_log.tracebacks import Frame, frame_of
+
+PATH = "/opt/conda/lib/python3.12/site-packages/vllm/entrypoints/llm.py"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'  File "{PATH}", line 214, in __init__',
+        f"File {PATH}:214, in LLM.__init__(self, model, tokenizer)",
+        # JupyterLab and Visual Studio Code make links of paths.
+        f"File [{PATH}:214](http://127.0.0.1:8888{PATH}#line=213), in LLM.__init__(self, model, tokenizer)",
+        f"File [{PATH}:214](vscode-remote://wsl%2Bubuntu{PATH}:214), in LLM.__init__",
+    ],
+)
+def test_a_frame_is_read_in_any_form(line: str) -> None:
+    (read,) = read_lines(line)
+
+    assert frame_of(read) == Frame(PATH, "__init__")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"File [{PATH}:214](http://127.0.0.1:8888{PATH}), in",
+        f"File [{PATH}](http://127.0.0.1:8888{PATH}), in f",
+        "File [notes.txt:3](http://127.0.0.1/notes.txt), in f",
+    ],
+)
+def test_other_links_are_no_frames(line: str) -> None:
+    (read,) = read_lines(line)
+
+    assert frame_of(read) is None
+
+
+def test_a_failure_in_a_notebook_is_named_by_its_linked_frames() -> None:
+    path = "/opt/lib/python3.12/site-packages/vllm/model_executor/models/abc.py"
+    failure = read_log(
+        "KeyError                                  Traceback (most recent call last)\n"
+        f"File [{path}:9](file://{path}), in AbcModel.load_weights(self, weights)\n"
+        "      7     for name, weight in weights:\n"
+        "----> 9         params_dict[name]\n\n"
+        "KeyError: 'layers.0.abc'\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "weights_do_not_fit_the_class"
