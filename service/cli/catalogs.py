@@ -1,7 +1,6 @@
 """`dryserve gpus list`, `dryserve engines list`, `dryserve models list`: what can be planned, by name."""
 
 import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
@@ -14,15 +13,16 @@ from service.application.engine_catalog import engine_list
 from service.application.model_catalog import bundled_models
 from service.application.schemas.hardware import GpuAnswer, GpuList
 from service.application.schemas.model import ModelList
+from service.application.text.layout import NARROWEST
 from service.gpus.catalog import gpu_catalog
 from service.gpus.names import words_of
 from service.hub.snapshot import BundledSnapshot
 from service.units import gib_text
 
 WIDTH: Final = 1000
-"""Columns of a line outside a terminal: names are never cut, so that they can be searched and copied."""
+"""Columns of a line outside a terminal without COLUMNS: a row is one line, which can be searched."""
 WIDE: Final = 120
-"""Columns of a terminal that shows every column of a table."""
+"""Columns of a line with room for every column of a table."""
 BILLION: Final = 10**9
 gpus: Final = typer.Typer(name="gpus", help="GPU types that can be planned.", no_args_is_help=True)
 engines: Final = typer.Typer(name="engines", help="Releases that can be planned.", no_args_is_help=True)
@@ -94,8 +94,8 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
 
 
 def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int | None = None) -> None:
-    """Print a table; a narrow terminal shows the first ``needed`` columns."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    """Print a table; narrow lines show the first ``needed`` columns; none cuts a name."""
+    columns = max(NARROWEST, shutil.get_terminal_size((WIDTH, 0)).columns)
     shown = needed if columns < WIDE else None
     table = Table(*heads[:shown], box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[0].no_wrap = True
@@ -103,7 +103,8 @@ def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int |
         column.overflow = "fold"
     for row in rows:
         table.add_row(*row[:shown])
-    console = Console(width=columns, color_system=None)
+    least = Console(width=WIDTH, color_system=None).measure(table).minimum
+    console = Console(width=max(columns, least), color_system=None)
     with console.capture() as captured:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

@@ -16,6 +16,7 @@ from service.application.text.colocation import render_colocation
 from service.cli.bad_input import exits_on_bad_input
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
+from service.cli.plan import width
 from service.cli.settings_of_host import host_settings
 from service.plan_services import build_plan_services
 from service.settings import Settings
@@ -56,7 +57,7 @@ def colocate(
         shared = asyncio.run(_answer(ColocationBody.model_validate(document), host_settings()))
     form = format or ("table" if sys.stdout.isatty() else "json")
     if form == "table":
-        typer.echo(render_colocation(shared), nl=False)
+        typer.echo(render_colocation(shared, width()), nl=False)
     else:
         typer.echo(ColocationAnswer.of(shared).model_dump_json())
     raise typer.Exit(CODES[shared.verdict])

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from service.startup_log.templates import SentenceIndex
+from service.startup_log.templates import SentenceIndex, without_backticks
 
 FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
 """Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
@@ -42,7 +42,7 @@ class EngineError:
     """The first release that was read and has it."""
     last: str
     parts: tuple[str, ...]
-    """The fixed parts of the first line of its message, in their order."""
+    """The fixed parts of the first line of its message, in their order, without backticks."""
 
     @property
     def source(self) -> str:
@@ -57,7 +57,7 @@ class EngineError:
         return sum(map(len, self.parts))
 
     def says(self, message: str) -> bool:
-        """Whether a message has all parts in their order, or, where a log cut it, the first of them."""
+        """Whether a message without backticks has all parts in their order, or, cut by a log, the first."""
         at = 0
         for part in self.parts:
             found = message.find(part, at)
@@ -69,7 +69,7 @@ class EngineError:
 
 def engine_error(type_name: str, message: str) -> EngineError | None:
     """Return the error with this message; of several the one with the longest fixed parts."""
-    line = message[:MOST]
+    line = without_backticks(message[:MOST])
     return _likeliest([each for each in _errors() if each.says(line)], type_name)
 
 
@@ -84,6 +84,7 @@ def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
     Only errors with a part so long count that no other sentence has it by chance.
     """
     errors, index = _long_errors()
+    lines = list(map(without_backticks, lines))
     found: dict[int, list[EngineError]] = {}
     for at, position in index.pairs(lines):
         if _rests_on(errors[position], lines[at]):
@@ -114,10 +115,14 @@ def _long_errors() -> tuple[Sequence[EngineError], SentenceIndex]:
 @cache
 def _errors() -> Sequence[EngineError]:
     return tuple(
-        EngineError(name, *_of_package(file, packaged), function, first, last, tuple(parts))
+        EngineError(name, *_of_package(file, packaged), function, first, last, _unmarked(parts))
         for path, packaged in ((FILE, False), (LIBRARIES, True))
         for name, file, function, first, last, parts in json.loads(gzip.decompress(path.read_bytes()))
     )
+
+
+def _unmarked(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(filter(None, map(without_backticks, parts)))
 
 
 def _of_package(file: str, packaged: bool) -> tuple[str, str]:

@@ -1,14 +1,13 @@
 """Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
+from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.paraphrases import paraphrased_shortage
@@ -30,13 +29,8 @@ _HEADING: Final = "validation error"
 _BELOW: Final = 3
 """Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
-_SENTENCES: Final = tuple((cause, template) for cause in CAUSES for template in cause.templates)
-_STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
-_WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
-MOST_WRAPPED: Final = 1 << 18
-"""Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 MOST_CHAINED: Final = 16
 """Exceptions of one chain that are followed."""
 ANY_PART: Final = "*"
@@ -113,15 +107,6 @@ class Failure:
         return self.cause is not None and self.cause is self.origin.cause
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The words of a known cause on one line."""
-
-    at: int
-    cause: FailureCause
-    values: Mapping[str, float | str]
-
-
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure.
 
@@ -132,7 +117,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """
     raised = {each.at: each for each in raised_in(lines)}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
-    known = [each for each in _known(lines) if each.at in raised or not each.cause.raised]
+    known = [each for each in known_words(lines) if each.at in raised or not each.cause.raised]
     known = [each for each in known if each.at not in other]
     requests = _requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
@@ -144,7 +129,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
-    first = next(iter(certain or errors or strong), None) or next(_over_two_lines(lines, other), None)
+    first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
@@ -166,7 +151,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _of_part(
-    cause: FailureCause, known: Sequence[_Known], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+    cause: FailureCause, known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
 ) -> Failure | None:
     """Return the failure by the part that raised it, if that says more than words which many parts have."""
     same = [each.at for each in known if each.cause == cause and each.at in raised] if cause.parts else []
@@ -228,7 +213,7 @@ def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
-def _requests_beside_failures(known: Sequence[_Known], lines: Sequence[LogLine]) -> set[int]:
+def _requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of refused requests, if the log shows a failure of the engine too."""
     requests = {each.at for each in known if each.cause.of_request}
     if not requests:
@@ -242,7 +227,7 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
     at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
-    warned = next((each for each in _known(lines, quiet=True) if each.cause.warned), None)
+    warned = next((each for each in known_words(lines, quiet=True) if each.cause.warned), None)
     if warned is not None and (at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
@@ -277,57 +262,16 @@ def is_wrapper(text: str) -> bool:
     return any(words in text for words in WRAPPERS)
 
 
-def _known(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[_Known]:
-    """Yield the first known cause of each line that has one, with the values of all its templates.
-
-    ``quiet``: warnings and messages of the engine that report no failure count too.
-    """
-    found: dict[int, _Known] = {}
-    for at, which in _STARTS.pairs([line.text for line in lines]):
-        cause, template = _SENTENCES[which]
-        if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
-            continue
-        if any(words in lines[at].text for words in cause.unless):
-            continue
-        for values in template.find(lines[at].text):
-            before = found[at].values if at in found else {}
-            found[at] = _Known(at, cause, {**before, **values})
-    for at, line in enumerate(lines):
-        if line.text in _WHOLE and at not in found:
-            found[at] = _Known(at, _WHOLE[line.text], {})
-    yield from (found[at] for at in sorted(found))
-
-
-def _yielded(first: _Known, lines: Sequence[LogLine]) -> _Known:
+def _yielded(first: KnownWords, lines: Sequence[LogLine]) -> KnownWords:
     """Return the cause from which another one follows, if the log has its words, as a warning too."""
     if not first.cause.yields_to:
         return first
-    roots = {each.cause.name: each for each in reversed(list(_known(lines, quiet=True)))}
+    roots = {each.cause.name: each for each in reversed(list(known_words(lines, quiet=True)))}
     return next((roots[name] for name in first.cause.yields_to if name in roots), first)
 
 
-def _over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[_Known]:
-    """Yield the known causes whose words are wrapped over two lines, between words or inside of one.
-
-    ``other``: positions of lines that are not the engine's.
-    """
-    if sum(len(line.text) for line in lines) > MOST_WRAPPED:
-        return
-    for between in (" ", ""):
-        pairs = [
-            replace(line, text=f"{line.text}{between}{below.text}", level=line.level or below.level)
-            for line, below in pairwise(lines)
-        ]
-        yield from (
-            each
-            for each in _known(pairs)
-            if not (each.cause.weak or each.cause.raised or each.cause.of_request)
-            and other.isdisjoint((each.at, each.at + 1))
-        )
-
-
 def _of_known(
-    root: _Known, others: Sequence[_Known], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+    root: KnownWords, others: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
 ) -> Failure:
     """Return a known failure in the words of the exception, if the log has it too."""
     same = [each for each in others if each.cause == root.cause]

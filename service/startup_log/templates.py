@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from string import Formatter
 from typing import Final, Self
@@ -20,6 +20,12 @@ KINDS: Final[Mapping[str, str]] = {
 """Patterns of the kinds of placeholders: a number as the engine writes it, or one word."""
 SHORTEST_START: Final = 4
 """Least number of characters before the first placeholder. Lines without them are skipped quickly."""
+
+
+MARKS: Final = 2
+"""Backticks around one marked word."""
+LEAST_UNMARKED: Final = 3
+"""Words of a sentence that is known without its backticks too."""
 
 
 class InvalidTemplate(ValueError):
@@ -59,6 +65,19 @@ class Template:
             raise InvalidTemplate(f"{text!r} begins with a placeholder")
         return cls(start, re.compile("".join(parts)), kinds)
 
+    @property
+    def spellings(self) -> tuple[Self, ...]:
+        """The template, and without its backticks where it marks a word with them.
+
+        One that only begins to mark, such as the beginning of a command, or that is little more than the
+        marked word, says without them what other sentences say too.
+        """
+        plain = without_backticks(self.start)
+        marked = self.start.count("`") == MARKS and len(plain.split()) >= LEAST_UNMARKED
+        if not marked:
+            return (self,)
+        return self, replace(self, start=plain, pattern=re.compile(without_backticks(self.pattern.pattern)))
+
     def find(self, line: str) -> Iterator[Mapping[str, float | str]]:
         """Yield the values of each occurrence of the template in a line."""
         for match in self.pattern.finditer(line):
@@ -66,6 +85,11 @@ class Template:
                 name: value if self.kinds[name] else number(value)
                 for name, value in match.groupdict().items()
             }
+
+
+def without_backticks(text: str) -> str:
+    """Return a text without what marks words as code, which people and web pages add and leave out."""
+    return text.replace("`", "")
 
 
 def number(text: str) -> float:

@@ -83,3 +83,28 @@ def test_every_listed_model_that_is_modelled_can_be_read(client: TestClient) -> 
 def test_tables_are_lines_that_can_be_searched(words: list[str], said: list[str]) -> None:
     printed = _run(*words)
     assert all(word in printed for word in said), printed
+
+
+@pytest.mark.parametrize("columns", [60, 100, 130])
+def test_lines_fit_the_width_that_columns_says(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = json.loads(_run("models", "list", "qwen3-8b", "--json"))["models"]
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    lines = _run("models", "list", "qwen3-8b").splitlines()
+
+    assert max(len(line) for line in lines) <= columns
+    assert names
+    assert set(names) <= {line.split()[0] for line in lines if line.split()}
+    assert ("quantized" in " ".join(lines)) == (columns >= 120)
+
+
+def test_no_name_or_number_is_cut_where_lines_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = json.loads(_run("models", "list", "--json"))["details"]
+    monkeypatch.setenv("COLUMNS", "40")
+
+    rows = [line.split() for line in _run("models", "list").splitlines()[2:]]
+
+    sizes = {each["id"]: each["parameters"] for each in listed}
+    assert {row[0] for row in rows} == sizes.keys()
+    for name, size, *_ in (row for row in rows if sizes[row[0]] is not None):
+        assert abs(float(size) - sizes[name] / 10**9) <= 0.05 + 1e-9

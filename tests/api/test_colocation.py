@@ -110,6 +110,23 @@ def test_the_command_line_exits_by_the_verdict(tmp_path: Path, share: str, code:
     assert "beside engine 1" in found.output
 
 
+def test_lines_fit_the_width_that_columns_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but commands, which are copied."""
+    file = tmp_path / "start.sh"
+    file.write_text(TWO.format(0.6), "utf-8")
+    words = ["colocate", str(file), "--gpu", "h100-sxm-80gb", "--format", "table"]
+    widest, said = {}, {}
+    for columns in (70, 150):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = CliRunner().invoke(cli, words).output.splitlines()
+        assert sum(line.startswith("   vllm serve ") for line in lines) == 2
+        widest[columns] = max(len(line) for line in lines if not line.startswith("   vllm serve "))
+        said[columns] = " ".join(lines).split()
+
+    assert widest[70] <= 70 < widest[150] <= 150
+    assert said[70] == said[150]
+
+
 def test_a_single_plan_says_where_all_are_planned(client: TestClient) -> None:
     answer = client.post("/plan", json={"command": TWO.format(0.4), "gpus": ["h100-sxm-80gb"]}).json()
 

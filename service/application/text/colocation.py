@@ -5,6 +5,7 @@ from typing import Final
 
 from service.advisor.colocation import Colocation, SharedEngine
 from service.advisor.plan_types import Verdict
+from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words
 from service.units import gib_amount, gib_text
 
@@ -15,13 +16,17 @@ VERDICTS: Final = {
 }
 
 
-def render_colocation(shared: Colocation) -> str:
-    """Return every engine with what it finds, holds and does, in the order of their starts."""
+def render_colocation(shared: Colocation, width: int = WIDTH) -> str:
+    """Return every engine with what it finds, holds and does, in the order of their starts.
+
+    Commands are not wrapped, so that they can be copied.
+    """
     lines = [f"{len(shared.engines)} engines on {shared.gpu.name}, started one after another"]
     for index, engine in enumerate(shared.engines, start=1):
-        lines += ["", *_engine(index, engine)]
+        said = (each for line in _engine(index, engine) for each in wrapped(line, width))
+        lines += ["", *said, f"   {engine.candidate.command}"]
     if shared.warnings:
-        lines += ["", *shared.warnings]
+        lines += ["", *(each for line in shared.warnings for each in wrapped(line, width))]
     return "\n".join(lines) + "\n"
 
 
@@ -46,4 +51,3 @@ def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
         yield f"   {candidate.error.type}: {candidate.error.message}"
         yield from (f"   fix: {change_words(fix)}" for fix in candidate.error.fixes)
     yield from (f"   {doubt}" for doubt in candidate.doubts)
-    yield f"   {candidate.command}"

@@ -1,10 +1,9 @@
 """Writes the explanation of a log as text."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 from typing import Final
 
-from service.application.text.layout import WIDTH
+from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words, printable
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
@@ -42,8 +41,8 @@ _ORDER: Final = (Agreement.DIFFERS, Agreement.AGREES, Agreement.WITHIN, Agreemen
 def render_explanation(explanation: Explanation, stored: StoredLog | None = None, width: int = WIDTH) -> str:
     """Return an explanation as text, and what was stored of the log; the command is not wrapped."""
     lines = (*_lines(explanation), *(() if stored is None else _stored(stored)))
-    wrapped = (each for line in lines for each in _wrapped(line, width))
-    return printable("".join(f"{line}\n" for line in wrapped))
+    fitted = (each for line in lines for each in _wrapped(line, width))
+    return printable("".join(f"{line}\n" for line in fitted))
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
@@ -242,10 +241,7 @@ def number_in_words(value: float | str | None) -> str:
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    if not text or text.startswith(COMMAND):
+    if text.startswith(COMMAND):
         yield text
-        return
-    indent = " " * (len(text) - len(text.lstrip()))
-    yield from wrap(
-        text, width, subsequent_indent=f"{indent}    ", break_long_words=False, break_on_hyphens=False
-    )
+    else:
+        yield from wrapped(text, width)

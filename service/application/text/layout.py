@@ -1,6 +1,6 @@
 """How a text is laid out: its width, what it leaves out, and tables that fit the width."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final, Literal, TypeAlias
@@ -101,6 +101,16 @@ def drawn(
         names = ", ".join(each.name for each in columns if each in left_out)
         lines.extend(wrap(f"A wider terminal also shows: {names}.", width))
     return lines
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text at a width; those after the first are indented deeper than it."""
+    if not text:
+        yield text
+    indent = " " * (len(text) - len(text.lstrip()))
+    yield from wrap(
+        text, width, subsequent_indent=f"{indent}    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _noted(

@@ -1,0 +1,78 @@
+"""Finds the words of known causes in the lines of a log."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Final
+
+from service.startup_log.exceptions import QUIET
+from service.startup_log.lines import LogLine
+from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.templates import SentenceIndex, without_backticks
+
+_SENTENCES: Final = tuple(
+    (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings
+)
+_STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
+_WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
+MOST_WRAPPED: Final = 1 << 18
+"""Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """The words of a known cause on one line."""
+
+    at: int
+    cause: FailureCause
+    values: Mapping[str, float | str]
+
+
+def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[KnownWords]:
+    """Yield the first known cause of each line that has one, with the values of all its templates.
+
+    ``quiet``: warnings and messages of the engine that report no failure count too.
+    """
+    found: dict[int, KnownWords] = {}
+    texts = [line.text for line in lines]
+    # Who writes a message down often marks other words of it than the engine does.
+    unmarked = [without_backticks(text) if "`" in text else "" for text in texts]
+    for at, which, text in chain(_said(texts), _said(unmarked)):
+        cause, template = _SENTENCES[which]
+        if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
+            continue
+        if any(words in lines[at].text or words in text for words in cause.unless):
+            continue
+        for values in template.find(text):
+            before = found[at].values if at in found else {}
+            found[at] = KnownWords(at, cause, {**before, **values})
+    for at, line in enumerate(lines):
+        if line.text in _WHOLE and at not in found:
+            found[at] = KnownWords(at, _WHOLE[line.text], {})
+    yield from (found[at] for at in sorted(found))
+
+
+def _said(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield which text holds the beginning of which sentence, with the text."""
+    return ((at, which, texts[at]) for at, which in _STARTS.pairs(texts))
+
+
+def over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[KnownWords]:
+    """Yield the known causes whose words are wrapped over two lines, between words or inside of one.
+
+    ``other``: positions of lines that are not the engine's.
+    """
+    if sum(len(line.text) for line in lines) > MOST_WRAPPED:
+        return
+    for between in (" ", ""):
+        pairs = [
+            replace(line, text=f"{line.text}{between}{below.text}", level=line.level or below.level)
+            for line, below in pairwise(lines)
+        ]
+        yield from (
+            each
+            for each in known_words(pairs)
+            if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and other.isdisjoint((each.at, each.at + 1))
+        )
