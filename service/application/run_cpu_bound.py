@@ -4,28 +4,22 @@ The threads of one interpreter share one processor's time: the more of them work
 waits. So one thread does this work, one piece at a time.
 """
 
-from __future__ import annotations
-
+from asyncio import get_running_loop
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from anyio import CapacityLimiter
+from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
 async def run_cpu_bound(work: Callable[[], Result]) -> Result:
     """Run short CPU-bound work in a thread, one at a time, and return its result."""
-    from anyio import to_thread  # noqa: PLC0415 - most commands have no such work, and the import is slow
-
-    return await to_thread.run_sync(work, limiter=_one_at_a_time())
+    return await get_running_loop().run_in_executor(_thread(), copy_context().run, work)
 
 
 @cache
-def _one_at_a_time() -> CapacityLimiter:
-    from anyio import CapacityLimiter  # noqa: PLC0415 - as above
-
-    return CapacityLimiter(1)
+def _thread() -> ThreadPoolExecutor:
+    """Return the one thread. It is the standard library's: anyio is slow to import, and no plan needs it."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="cpu-bound")

@@ -22,6 +22,8 @@ The deepest published checkpoints have some 130, the deepest merges of such 315.
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 16 << 20
 """Bytes of a config: ModelOpt lists every module of a large mixture of experts, in some megabytes."""
+MAX_CONTAINERS: Final = 1 << 19
+"""Upper limit of objects and lists: mixed precision has one for each of some 50,000 modules."""
 MAX_TEXTS: Final = 1 << 18
 """Upper limit of names in a list: a mixture of experts has some 50,000 modules."""
 
@@ -59,30 +61,36 @@ def read_document(document: object) -> "Config":
     """View a parsed JSON document as a config.
 
     Raises:
-        InvalidConfig: it is not an object, or nested too deeply.
+        InvalidConfig: it is not an object, or has too many objects and lists, or too deep ones.
     """
     if not isinstance(document, Mapping):
         raise InvalidConfig("", "the config is not a JSON object")
-    if _deeper_than(document, MAX_DEPTH):
-        raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
+    _check_nesting(document)
     return Config(document)
 
 
 SCALARS: Final = frozenset({bool, float, int, str, NoneType})
+PARSED: Final = frozenset({dict, list})
+"""Types of the containers that a JSON parser makes: to look them up is faster than ``isinstance``."""
 
 
-def _deeper_than(document: object, limit: int) -> bool:
+def _check_nesting(document: Mapping[str, Any]) -> None:
+    """Refuse a document whose containers are too many, or too deep within each other."""
     level: list[Any] = [document]
-    for _ in range(limit):
+    containers = 0
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for node in level
-            for child in (node.values() if isinstance(node, Mapping) else node)
-            if type(child) not in SCALARS and isinstance(child, Mapping | list)
+            for child in (node if isinstance(node, list) else node.values())
+            if type(child) in PARSED or (type(child) not in SCALARS and isinstance(child, Mapping | list))
         ]
+        containers += len(level)
+        if containers > MAX_CONTAINERS:
+            raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
         if not level:
-            return False
-    return True
+            return
+    raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
 
 
 @dataclass(frozen=True, slots=True)

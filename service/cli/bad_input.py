@@ -21,6 +21,8 @@ ARGUMENTS: Final = frozenset({"model", "command"})
 """Values that are words of the command line and no options."""
 WITHOUT_PARAMETER: Final = {"config": "--config", "serve": "--engine-flags"}
 """Options by members of a body that no flat parameter names as a whole."""
+COMMAND: Final = "/command"
+"""Field of which faults are whole sentences; those of others go on after the option's name."""
 MOST_NEAREST: Final = 5
 NEEDED_BY: Final = {
     "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it, "
@@ -67,10 +69,9 @@ def _exit(error: Exception) -> typer.Exit:
 def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
     """Yield what is wrong, each value by the name of its option."""
     if isinstance(error, InvalidRequest) and problem.errors:
-        yield from (
-            f"{option_name(each.pointer)} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
-            for each in problem.errors
-        )
+        for each in problem.errors:
+            colon = ":" if each.pointer == COMMAND else ""
+            yield f"{option_name(each.pointer)}{colon} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
     elif isinstance(error, InputFault):
         yield f"{option_name(error.pointer)}: {problem.detail if not error.others else error.errors[0][1]}"
         yield from (f"{option_name(pointer)}: {words}" for pointer, words in error.errors[1:])

@@ -10,8 +10,9 @@ from service.cli.exit_codes import ExitCode
 from service.cli.settings_of_host import host_settings
 from service.probe_services import build_database
 from service.store.database import Database
+from service.store.database_url import shown_address
 from service.store.errors import InvalidDatabase, StoreUnavailable
-from service.store.schema import Fitness
+from service.store.schema import Fitness, Schema
 
 cli: Final = typer.Typer(name="database", help="Tables of probes and measurements.", no_args_is_help=True)
 Answer = TypeVar("Answer")
@@ -23,8 +24,7 @@ def check() -> None:
 
     Exits with 0 if they do, with 3 if they do not, and with 2 if the database cannot be used.
     """
-    schema = with_database(lambda database: database.inspected())
-    typer.echo(schema.summary)
+    schema = with_database(lambda database: _named(database, database.inspected()))
     if schema.fitness in {Fitness.OLDER, Fitness.TOO_NEW}:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -36,10 +36,16 @@ def upgrade() -> None:
     Exits with 0 if they suit this version then, with 3 if they are too new for it, and with 2 if the
     database cannot be used.
     """
-    schema = with_database(lambda database: database.upgraded())
-    typer.echo(schema.summary)
+    schema = with_database(lambda database: _named(database, database.upgraded()))
     if schema.fitness is Fitness.TOO_NEW:
         raise typer.Exit(ExitCode.FAILED)
+
+
+async def _named(database: Database, found: Awaitable[Schema]) -> Schema:
+    """Return the tables of a database; print which one it is and what they are."""
+    schema = await found
+    typer.echo(f"{shown_address(database.url)}: {schema.summary}")
+    return schema
 
 
 def with_database(use: Callable[[Database], Awaitable[Answer]]) -> Answer:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
@@ -48,7 +49,7 @@ def read_timeline(name: str, table: Mapping[str, Any], annotation: object) -> Ti
         try:
             raw = _checked(entry)
             value = _value(raw, parse, annotation, changes)
-            changes.append(Change(Version(since), value, raw["source"]))
+            changes.append(Change(_release(since), value, raw["source"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTimeline(f"{name} in {since}: {error!r}") from error
     return Timeline(name, tuple(changes))
@@ -92,6 +93,16 @@ def parse_value(annotation: object, raw: object) -> Any:  # noqa: ANN401 - of th
         ValueError: it is none of the members of an enumeration.
     """
     return _parser(annotation)(raw)
+
+
+@cache
+def _release(text: str) -> Version:
+    return Version(text)
+
+
+@cache
+def _hints(record: type) -> Mapping[str, Any]:
+    return get_type_hints(record)
 
 
 def _checked(entry: object) -> Mapping[str, Any]:
@@ -180,6 +191,7 @@ def _check_distinct(members: Sequence[object]) -> None:
         raise ValueError(f"{repeated} stand twice")
 
 
+@cache
 def _parser(annotation: object) -> Parser:  # noqa: PLR0911 - one return for each kind of type
     """Return what turns a raw value into the annotated type."""
     annotation = _plain(annotation)
@@ -218,7 +230,8 @@ def _listed(raw: object, parse: Parser) -> Iterable[Any]:
 
 def _tuple(arguments: tuple[Any, ...]) -> Parser:
     if arguments[-1] is Ellipsis:
-        return lambda raw: tuple(_listed(raw, _parser(arguments[0])))
+        item = _parser(arguments[0])
+        return lambda raw: tuple(_listed(raw, item))
 
     parsers = tuple(map(_parser, arguments))
 
@@ -238,11 +251,14 @@ def _set(parse: Parser) -> Parser:
     return read
 
 
+@cache
 def _mapping(key: object, value: object) -> Parser:
+    parse_key, parse_entry = _parser(key), _parser(value)
+
     def read(raw: object) -> Mapping[Any, Any]:
         if not isinstance(raw, Mapping):
             raise TypeError(f"{raw!r} is no table")
-        return {_parser(key)(name): _parser(value)(entry) for name, entry in raw.items()}
+        return {parse_key(name): parse_entry(entry) for name, entry in raw.items()}
 
     return read
 
@@ -250,7 +266,7 @@ def _mapping(key: object, value: object) -> Parser:
 def _record(kind: type, raw: object) -> object:
     if not isinstance(raw, Mapping):
         raise TypeError(f"{raw!r} is no table")
-    annotations = get_type_hints(kind)
+    annotations = _hints(kind)
     if unknown := sorted(raw.keys() - annotations.keys()):
         raise ValueError(f"unknown keys {unknown}")
     needed = {

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final, Self
 
 from service.gpus.gpu_type import GpuType, MemoryBasis
@@ -44,10 +45,16 @@ class Profile:
 
     def printed(self) -> MemoryTotal | None:
         """Return the total that was printed first, with an interval that covers all printouts."""
-        if not self.totals:
-            return None
-        first, *others = map(MemoryTotal.printed, self.totals)
-        return first.spanning(others)
+        return _total_of(self.totals)
+
+
+@cache
+def _total_of(totals: tuple[str, ...]) -> MemoryTotal | None:
+    """Return the total of one profile. Each profile is compared with all others, so the answer is kept."""
+    if not totals:
+        return None
+    first, *others = map(MemoryTotal.printed, totals)
+    return first.spanning(others)
 
 
 def slices_of(types: Iterable[GpuType], raw: Mapping[str, Any]) -> tuple[GpuType, ...]:

@@ -1,5 +1,6 @@
 """Addresses of databases, as people write them and as managed PostgreSQL prints them."""
 
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import URL, make_url
@@ -11,6 +12,8 @@ DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncp
 FORMS: Final = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 SHORT_SCHEME: Final = "postgres:"
 """Scheme that libpq accepts beside `postgresql:`, and that several providers print."""
+PLACES: Final = frozenset({"host", "port"})
+"""Parameters that say where a server is, such as the folder of its socket."""
 UNSUPPORTED: Final = (
     "channel_binding",
     "client_encoding",
@@ -47,6 +50,20 @@ def check_url(url: str) -> URL:
     if driver is None:
         raise InvalidDatabase(f"it names a {parsed.get_backend_name()} database; give {FORMS}")
     return parsed.set(drivername=driver)
+
+
+def shown_address(url: URL) -> str:
+    """Return where a database is, for people: neither its password nor parameters, which may hold one."""
+    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+        url = url.set(database=str(Path(url.database).absolute()))
+    return URL.create(
+        url.get_backend_name(),
+        username=url.username,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+        query={name: value for name, value in url.query.items() if name in PLACES},
+    ).render_as_string()
 
 
 def driver_address(url: URL) -> str:

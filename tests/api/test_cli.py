@@ -372,3 +372,16 @@ def test_a_mig_slice_is_a_gpu_of_one_rank() -> None:
     assert code == 3
     # vLLM 0.32.0, ParallelConfig.__post_init__.
     assert "World size (2) is larger than the number of available GPUs (1) in this node." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (["--", "docker", "run", "vllm/vllm-openai"], "COMMAND: the command does not say its model"),
+        (["google/gemma-4-31B-it", "--tensor-parallel-size", "0"], "--tensor-parallel-size must be "),
+    ],
+)
+def test_a_fault_reads_as_one_sentence(words: list[str], start: str) -> None:
+    """A sentence about a command follows a colon; what an option must be goes on after its name."""
+    result = CliRunner().invoke(cli, ["plan", "--gpu", "l4", *words])
+    assert (result.exit_code, result.stderr.startswith(start)) == (2, True), result.stderr

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli.main import cli
+from service.store.database_url import check_url, shown_address
 from service.store.schema import HEAD
 
 URL = "DRYSERVE_DATABASE_URL"
@@ -22,7 +23,29 @@ def test_tables_are_checked_and_upgraded(monkeypatch: pytest.MonkeyPatch, databa
     assert (code, f"no tables; this program needs revision {HEAD}" in said) == (3, True)
     for words in (("database", "upgrade"), ("database", "check")):
         code, said = run(monkeypatch, database_url, *words)
-        assert (code, said) == (0, f"The database has tables of revision {HEAD}, as this program needs.\n")
+        end = f": The database has tables of revision {HEAD}, as this program needs.\n"
+        assert (code, said.endswith(end), said.count("\n")) == (0, True, 1)
+
+
+def test_checking_names_the_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A relative file is named by its whole path: which one it is depends on the folder."""
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "sqlite:///x.db", "database", "check")[1].startswith(
+        f"sqlite:///{tmp_path}/x.db: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://ada:secret@host:6432/x?sslmode=require", "postgresql://ada@host:6432/x"),
+        ("postgresql://host/x?user=ada&password=secret", "postgresql://host/x"),
+        ("postgresql:///x?host=/run/postgresql&password=secret", "postgresql:///x?host=%2Frun%2Fpostgresql"),
+        ("sqlite:////data/x.db", "sqlite:////data/x.db"),
+    ],
+)
+def test_a_database_is_named_without_its_password(url: str, shown: str) -> None:
+    assert shown_address(check_url(url)) == shown
 
 
 def test_checking_makes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -215,6 +215,17 @@ def test_a_report_fits_into_an_issue(client: TestClient) -> None:
     assert "*What to do:*" in reply.text
 
 
+@pytest.mark.parametrize("given", [(), ("--gpu", "rtx-3090-24gb")])
+def test_a_report_says_that_a_gpu_was_assumed(given: tuple[str, ...]) -> None:
+    """The log names none, so what is planned beside it is of a GPU that the service chose."""
+    words = ["explain", "-", "--format", "markdown", *given]
+    lines = CliRunner().invoke(cli, words, input=GEMMA).stdout.splitlines()
+    assumed = [line for line in lines if line.startswith("| Assumed | gpu = ")]
+    (planned,) = (line for line in lines if line.startswith("| Planned beside it |"))
+    assert len(assumed) == (0 if given else 1)
+    assert all(f" on {line.partition(' = ')[2].partition(':')[0]}:" in planned for line in assumed)
+
+
 @pytest.mark.parametrize(("text", "code"), [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0)])
 def test_the_exit_code_says_how_it_ended(text: str, code: int) -> None:
     assert CliRunner().invoke(cli, ["explain", "-", "--format", "table"], input=text).exit_code == code

@@ -19,6 +19,7 @@ SERVER = {"fastapi", "starlette", "uvicorn", "prometheus_client", "service.api",
 DATABASE = {"sqlalchemy", "alembic", "aiosqlite", "asyncpg"}
 OVER_HTTP = {"httpx2", "huggingface_hub", "stamina"}
 LOGS = {"structlog", "rich"}
+EVENTS = {"anyio", "trio"}
 
 RUN = """
 import json, sys
@@ -66,7 +67,7 @@ def test_a_plan_imports_neither_a_server_nor_a_database_nor_http(
 ) -> None:
     code, modules = _imported(tmp_path, command, "Qwen/Qwen3-8B", "--gpu", "h100-sxm-80gb", "--format", form)
     assert code == 0
-    assert not modules & (SERVER | DATABASE | OVER_HTTP | LOGS)
+    assert not modules & (SERVER | DATABASE | OVER_HTTP | LOGS | EVENTS)
 
 
 def test_a_plan_reads_the_measurements_of_a_database_that_exists(tmp_path: Path) -> None:

@@ -101,3 +101,10 @@ def test_the_first_name_that_is_there_counts() -> None:
     assert Config({"b": 2, "c": 3}).integer("a", "b", "c") == 2
     with pytest.raises(InvalidConfig, match="a or b is missing"):
         Config({}).integer("a", "b")
+
+
+def test_a_config_of_millions_of_objects_is_refused() -> None:
+    """Sixteen megabytes hold four million empty objects, and each one that is read takes time."""
+    with pytest.raises(InvalidConfig, match="more than 524,288 objects and lists"):
+        read_document({"x": [{}] * ((1 << 19) + 1)})
+    assert read_document({"x": [{}] * 100_000}).fields["x"]

@@ -68,6 +68,9 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
     yield from (f"| {name} | {_cell(value)} |" for name, value in facts.items() if value is not None)
+    for each in explanation.assumptions:
+        if not each.certain:
+            yield f"| Assumed | {_cell(f'{each.field} = {each.taken}: {each.why}')} |"
 
 
 def _gpu(log: StartupLog) -> str | None:
