@@ -25,10 +25,9 @@ from service.memory.offloading import Offload
 from service.memory.parallelism import ELEMENT_BYTES
 from service.memory.profile_run import reads_length
 from service.memory.weights.adapters import AdapterSlots
+from service.memory.weights.online_quantization import ONLINE
 from service.units import GIB
 
-READ_BY_SOME: Final = frozenset({"mxfp4"})
-"""Methods of checkpoints that later releases quantize 16-bit weights with too."""
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")
 """Memory of a device, where what a start takes of it is calculated for any device."""
 
@@ -149,7 +148,7 @@ def _adapters(flags: ServeFlags, engine_config: EngineConfig) -> AdapterSlots | 
 def _online_method(flags: ServeFlags, engine_config: EngineConfig) -> str | None:
     """Return the method of ``--quantization``; ``None`` where the release only reads checkpoints by it."""
     method, rules = flags.quantization, engine_config.rules.checkpoints
-    return None if method in READ_BY_SOME and method not in rules.online_quantization else method
+    return None if method in ONLINE and method not in rules.online_quantization else method
 
 
 def _offload(flags: ServeFlags) -> Offload | None:

@@ -12,6 +12,7 @@ from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
 from service.advisor.longer_context import stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
+from service.architecture.weight_schemes import MXFP4_GROUP
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -58,8 +59,6 @@ MOST_MOVED: Final = 2
 """The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 FOUR_BITS_ONLINE: Final = "mxfp4"
 """What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
-MXFP4_INPUTS: Final = 32
-"""Inputs of a layer that share a scale."""
 ONLINE_QUANTIZATION: Final = "fp8"
 """What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
 BITSANDBYTES: Final = "bitsandbytes"
@@ -236,7 +235,7 @@ def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[
     yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
     if BITSANDBYTES in rules.checkpoints.quantization_methods:
         yield FixAttempt(f"--quantization {BITSANDBYTES}", replace(flags, quantization=BITSANDBYTES), rules)
-    sizes_divide = architecture.hidden_size % MXFP4_INPUTS == 0
+    sizes_divide = architecture.hidden_size % MXFP4_GROUP == 0
     if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization or not sizes_divide:
         return
     # Sizes of encoders need not divide, so they are left out.

@@ -16,7 +16,7 @@ from service.units import gib_text
 FOUR_BITS: Final = WeightScheme(
     WeightFormat.PACKED, Granularity.GROUP, bits=4, group_size=128, weight_only=True
 )
-"""Source: compressed-tensors 0.12, quantization/quant_scheme.py W4A16: what most such checkpoints are."""
+"""Source: compressed-tensors 0.12.2, quantization/quant_scheme.py W4A16: what most such checkpoints are."""
 UNQUANTIZED: Final = ("lm_head", "re:.*vis.*", "re:.*audio.*", "re:.*projector.*")
 """What checkpoints with 4-bit weights leave in 16 bits: the output layer, encoders and what joins them."""
 

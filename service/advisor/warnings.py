@@ -11,6 +11,7 @@ from service.engine_config.offload_checks import fetches
 from service.engines.arguments.arguments import releases_with, variables_of
 from service.engines.arguments.effects import Effect, effect_of
 from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 
@@ -46,10 +47,13 @@ def _unprofiled_encoders(start: Start, flags: ServeFlags) -> Iterator[str]:
 
 
 def _not_offloaded(start: Start, flags: ServeFlags) -> Iterator[str]:
+    release = start.engine_config.release
     if (flags.cpu_offload_gb or fetches(flags)) and not start.engine_config.offloads_weights:
+        later = (each for each in RELEASES if each > release)
+        able = next((each for each in later if rules_for(each).batches.v2_model_runner_offloads), None)
         yield (
-            f"vLLM {start.engine_config.release} runs this model on its V2 model runner, which keeps all "
-            "weights on the GPU whatever --cpu-offload-gb says, and does not log it. vLLM 0.28.0 moves them."
+            f"vLLM {release} runs this model on its V2 model runner, which keeps all weights on the GPU "
+            f"whatever --cpu-offload-gb says, and does not log it.{f' vLLM {able} moves them.' if able else ''}"
         )
 
 

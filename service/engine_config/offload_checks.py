@@ -78,9 +78,7 @@ def check_flags(flags: ServeFlags) -> None:
         )
 
 
-def check_online(
-    stored: Quantization | None, flags: ServeFlags, rules: CheckpointRules, *, offloads: bool
-) -> None:
+def check_online(stored: Quantization | None, flags: ServeFlags, rules: CheckpointRules) -> None:
     """Refuse to move weights to the host that get their data, quantized, only while they load.
 
     Source: vLLM 0.16.0 to 0.33.0, online/fp8.py create_weights (device meta) and UVAOffloader, which copies
@@ -92,7 +90,7 @@ def check_online(
     moves = fetches(flags) or flags.cpu_offload_gb > 0
     named = flags.cpu_offload_params or flags.offload_params
     online = stored is None and flags.quantization in rules.online_quantization - {"bitsandbytes"}
-    if moves and offloads and online and rules.online_on_meta and not named:
+    if moves and online and rules.online_on_meta and not named:
         raise EngineRefusal(
             Stage.MODEL,
             "Cannot copy out of meta tensor; no data!",

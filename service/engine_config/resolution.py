@@ -143,9 +143,7 @@ def configure(
     named = environment.names_model_runner(flags, rules.release)
     v2_model_runner = runs_on_v2_model_runner(architecture, rules, drafted, named)
     check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
-    offloads = rules.batches.v2_model_runner_offloads or not v2_model_runner
-    offload_checks.check_online(architecture.quantization, flags, rules.checkpoints, offloads=offloads)
-    return EngineConfig(
+    found = EngineConfig(
         rules=rules,
         device_name=device.name,
         compute_capability=device.compute_capability,
@@ -193,6 +191,9 @@ def configure(
         prefix_match_unit=flags.prefix_match_unit,
         indexer_dtype=indexer_dtype,
     )
+    if found.offloads_weights:
+        offload_checks.check_online(architecture.quantization, flags, rules.checkpoints)
+    return found
 
 
 def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
