@@ -51,9 +51,10 @@ def _not_offloaded(start: Start, flags: ServeFlags) -> Iterator[str]:
     if (flags.cpu_offload_gb or fetches(flags)) and not start.engine_config.offloads_weights:
         later = (each for each in RELEASES if each > release)
         able = next((each for each in later if rules_for(each).batches.v2_model_runner_offloads), None)
+        moves = "" if able is None else f" vLLM {able} moves them."
         yield (
             f"vLLM {release} runs this model on its V2 model runner, which keeps all weights on the GPU "
-            f"whatever --cpu-offload-gb says, and does not log it.{f' vLLM {able} moves them.' if able else ''}"
+            f"whatever --cpu-offload-gb says, and does not log it.{moves}"
         )
 
 
