@@ -17,7 +17,7 @@ KEYS_OF: Final[Mapping[str, str]] = {
 """Fields of ``ServeFlags`` that are keys of a JSON argument, with the argument that each belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServeFlags:
     """Flags by the engine's own names; ``None`` leaves the choice to the release.
 
