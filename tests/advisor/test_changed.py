@@ -41,21 +41,29 @@ class Checked:
         """Check nothing."""
 
 
+@pytest.mark.parametrize("value", [WithSlots(), Checked()])
+def test_a_type_with_slots_or_an_initializer_of_its_own_is_refused(value: object) -> None:
+    """A copy would be without its slots, or without the work of its initializer."""
+    with pytest.raises(TypeError, match="more than a dict of its fields"):
+        changed(value, one=2)
+
+
 @dataclass(frozen=True)
 class Caching:
     one: int = 1
 
     @cached_property
     def more(self) -> int:
-        """Of the value that it was asked of first."""
+        """Of the value that it is asked of."""
         return self.one + 1
 
 
-@pytest.mark.parametrize("value", [WithSlots(), Checked(), Caching()])
-def test_a_type_that_stores_more_than_its_fields_or_elsewhere_is_refused(value: object) -> None:
-    """A copy would be without the work of its initializer, or with what was worked out for the original."""
-    with pytest.raises(TypeError, match="more than a dict of its fields"):
-        changed(value, one=2)
+def test_a_copy_finds_out_by_itself_what_is_cached() -> None:
+    given = Caching()
+    assert given.more == 2
+    assert changed(given, one=2).more == 3
+    with pytest.raises(KeyError, match="more"):
+        changed(given, more=7)
 
 
 def test_the_original_stays_as_it_was() -> None:
