@@ -68,7 +68,7 @@ class Fix:
         return self.change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """Why a candidate does not start, in the engine's own words."""
 
@@ -148,7 +148,7 @@ class Admission:
     """What goes wrong with such requests in this release."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One way to serve the model on one GPU type."""
 

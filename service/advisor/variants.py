@@ -111,6 +111,15 @@ def _plain(
     """Return each cache dtype at each tensor parallel size, unless given; one object for all GPU types."""
     if specified.kv_cache_dtype is not None and sizes == (specified.tensor_parallel_size,):
         return (specified,)
+    of_any_length = _of_any_length(specified.but_length, accepted, sizes)
+    return tuple(flags.of_length(specified.max_model_len) for flags in of_any_length)
+
+
+@lru_cache(maxsize=16)
+def _of_any_length(
+    specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
+) -> tuple[ServeFlags, ...]:
+    """Return the same for flags without a length; one object for all lengths."""
     dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
     return tuple(
         changed(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
@@ -154,7 +163,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
         return
     length = longest // ROUND_LENGTH * ROUND_LENGTH
     if _needed(field) <= length < started.start.engine_config.max_model_len:
-        yield changed(flags, max_model_len=length)
+        yield flags.of_length(length)
 
 
 def _needed(field: Field) -> int:

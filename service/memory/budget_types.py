@@ -90,7 +90,7 @@ class HostDemand:
     total: Estimate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MemoryBudget:
     """Memory of one rank while the engine starts, in the order of allocation."""
 
