@@ -154,7 +154,7 @@ def test_a_model_that_no_common_format_makes_fit_needs_more_gpus() -> None:
 def test_the_nearest_start_is_named_with_its_quantized_weights() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=8192)
     text = render_plan(plan(requested("google/gemma-3-27b-it", "l4-24gb", "0.33.0", flags)))
-    assert "Nearest to a start: auto (bfloat16), fp8_per_tensor weights, context 8,192, 1 GPU" in text
+    assert "Nearest to a start: auto (bfloat16), fp8 weights, context 8,192, 1 GPU" in text
 
 
 def text_of(model: str, gpu: str) -> str:
@@ -181,7 +181,7 @@ def test_a_size_that_does_not_divide_the_heads_hides_no_absent_dtype() -> None:
     assert "AttentionSelectorConfig" not in text
     assert "Not with TP 8: " in text
     assert "TP 1, TP 1:" not in text
-    assert "TP 1, TP 1 with fp8_per_tensor weights: auto" in text
+    assert "TP 1, TP 1 with fp8 weights: auto" in text
 
 
 @pytest.mark.parametrize(
