@@ -27,6 +27,9 @@ INTERN: Final[Mapping[str, Any]] = {
     "image_size": 448,
 }
 """transformers 5.16, InternVLVisionConfig."""
+ARIA_QUERIES: Final = 256
+"""transformers 5.16, AriaConfig: projector_patch_to_query_dict."""
+MAX_QUERIES: Final = 1 << 20
 LEAST_RATIO: Final = 0.01
 ALWAYS_QUANTIZED: Final = frozenset({"clip_vision_model", "siglip2_vision_model"})
 """Kinds of encoders whose feed-forward networks are quantized whatever their sizes."""
@@ -90,6 +93,30 @@ def idefics3(config: Config) -> tuple[Tower, ...]:
     name = "model.connector.modality_projection.proj"
     frame = (Projection(name, merged, (_text_width(config),), Split.REPLICATED),)
     return (_tower("model.vision_model", vision, frame, extra=NORM * width),)
+
+
+def aria(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Aria and its projector, whose queries attend to the patches.
+
+    Source: vLLM 0.28.0 and 0.33.0, aria.py AriaVisionTransformer, AriaProjector and AriaProjectorMLP.
+    """
+    vision = _vision(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
+    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    names = "multi_modal_projector.feed_forward"
+    frame = (
+        Projection(f"{names}.linear_in", width, (hidden,), Split.COLUMN, quantizable=False),
+        Projection(f"{names}.linear_out", hidden, (hidden,), Split.ROW, quantizable=False),
+    )
+    projections = 3 * _linear(width, width, bias=False) + 5 * _linear(width, width)
+    return (_tower("vision_tower", vision, frame, extra=projections + (3 * NORM + _queries(config)) * width),)
+
+
+def _queries(config: Config) -> int:
+    """Return the most vectors that Aria makes of an image: 256 in its default table."""
+    table = config.section("projector_patch_to_query_dict")
+    stated = [] if table is None else [each for each in table.fields.values() if isinstance(each, int)]
+    most = max(stated, default=ARIA_QUERIES)
+    return config.count("max_value_projector_patch_to_query_dict", default=max(1, min(most, MAX_QUERIES)))
 
 
 def cohere2_vision(config: Config) -> tuple[Tower, ...]:

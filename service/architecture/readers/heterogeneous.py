@@ -50,6 +50,7 @@ def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
         DecoderLayer(
             replace(mixer, attention_chunk_size=chunk if positions[index] else None),
             experts if step and (index + 1) % step == 0 else network,
+            feed_forward_name="feed_forward",
         )
         for index in range(count)
     )

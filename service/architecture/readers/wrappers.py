@@ -7,6 +7,7 @@ from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import (
     adapted_patches,
     audio,
+    conformer,
     downsampled_patches,
     merged_patches,
     pooled_patches,
@@ -70,7 +71,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=lambda config: merged_patches.qwen3_vl(config.section("vlm_config") or config),
     ),
     "AriaForConditionalGeneration": Wrapper(
-        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True, supports_pipeline=False
+        "AriaTextForCausalLM",
+        model_type="aria_text",
+        splits_media_heads=True,
+        supports_pipeline=False,
+        towers=projected_patches.aria,
     ),
     "AudioFlamingo3ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=audio.audio_flamingo),
     "AyaVisionForConditionalGeneration": Wrapper(
@@ -127,8 +132,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "GlmOcrForConditionalGeneration": Wrapper(
         "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm_ocr
     ),
-    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
-    "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
+    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite", towers=conformer.granite_speech),
+    "GraniteSpeechPlusForConditionalGeneration": Wrapper(
+        model_type="granite", towers=conformer.granite_speech
+    ),
     "Granite4VisionForConditionalGeneration": Wrapper(
         "GraniteForCausalLM", model_type="granite", splits_media_heads=True
     ),

@@ -354,9 +354,10 @@ def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     ModelOpt's covers MLA.
     """
     method = "" if quantization is None else quantization.method
+    by_modelopt = quantization is not None and quantization.by_modelopt
     mla = isinstance(mixer, MultiHeadLatentAttention)
     if isinstance(mixer, Attention | MultiHeadLatentAttention) and (
-        method.startswith("modelopt") or (method in ("fp8", "quark") and not mla)
+        by_modelopt or (method in ("fp8", "quark") and not mla)
     ):
         yield PlainModule(2, FLOAT32)
     if isinstance(mixer, Attention) and method == "compressed-tensors":

@@ -277,18 +277,14 @@ def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) 
 
 
 def _gptq_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
-    """Return the bytes of one GPTQ expert; zero points lie in the model's type where indices are stored.
-
-    Source: vLLM 0.19.0 and 0.24.0, GPTQMarlinMoEMethod.create_weights.
-    """
+    """Source: vLLM 0.19.0 to 0.33.0, create_weights of GPTQMarlinMoEMethod and AutoGPTQMoEMethod."""
     hidden, width = experts.hidden_size, experts.intermediate_size
     size = _grouped_expert(experts, scheme, element_bytes)
-    if not scheme.activation_order:
-        return size
-    scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
-    scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
-    packed = scales * scheme.bits // WORD_BITS
-    return size - packed * (INT32 - element_bytes) + 2 * (hidden + width) * INT32
+    if scheme.zero_points_as_scales:
+        scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
+        scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
+        size -= scales * scheme.bits // WORD_BITS * (INT32 - element_bytes)
+    return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
 
 
 def _bitsandbytes_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
