@@ -110,6 +110,13 @@ def layer_modules_of(
     )
 
 
+def tower_modules_of(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[Module, ...]:
+    """Return the modules of the towers that are built, on tensor parallel rank 0 of the first stage."""
+    return tuple(_after_layers(architecture, weight_layout_at(release), deployment, range(1)))
+
+
 def module_bytes_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> ModuleBytes:
