@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.advisor.budget_inputs import budget_inputs, calibrated
 from service.advisor.command_doubts import with_command
-from service.advisor.engine_start import Start, build_model, resolved
+from service.advisor.engine_start import Start, build_model, check_quantized_online, resolved
 from service.advisor.engine_steps import (
     UNMODELLED,
     Configuration,
@@ -72,6 +72,7 @@ def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> Started
     """
     configuration = steps.configure(flags, gpu)
     check_supported(configuration.engine_config.dtype, gpu)
+    check_quantized_online(configuration.architecture, configuration.engine_config, flags)
     backends = steps.build_model(configuration)
     sizing = steps.lay_out(configuration, backends)
     start = Start(configuration.architecture, configuration.engine_config, backends, sizing.layout)

@@ -40,8 +40,10 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
+from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
 from service.memory.weights.layout_checks import check_layouts
+from service.memory.weights.online_checks import check_online_sizes
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -222,6 +224,23 @@ def build_model(
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
+
+
+def check_quantized_online(
+    architecture: ModelArchitecture, engine_config: EngineConfig, flags: ServeFlags
+) -> None:
+    """Check the sizes of layers that are quantized while they load, encoders' included.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    deployment = replace(
+        _weights_deployment(engine_config),
+        language_model_only=flags.language_model_only,
+        media=MediaChoices.of(flags),
+        whole_encoders=engine_config.whole_encoders,
+    )
+    check_online_sizes(architecture, flags.quantization, deployment, engine_config.release)
 
 
 def _weights_deployment(engine_config: EngineConfig) -> Parallelism:

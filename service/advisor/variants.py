@@ -10,7 +10,7 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempts import ONLINE_QUANTIZATION, available_kv, captured_sequences
+from service.advisor.fix_attempts import available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
@@ -238,12 +238,10 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     fewest_first = sorted(found, key=attrgetter("gpus"))
     able = (each.gpus for each in fewest_first if each.may_serve and group_of(each, asked) <= IN_ONE_NODE)
     fewest = next(able, None)
+    fp8, dtype = field.steps.rules.checkpoints.online_fp8, specified.kv_cache_dtype or "auto"
     for size in field.sizes:
         if fewest is None or size < fewest:
-            dtype = specified.kv_cache_dtype or "auto"
-            yield replace(
-                specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=ONLINE_QUANTIZATION
-            )
+            yield replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=fp8)
 
 
 def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:

@@ -102,6 +102,8 @@ class MemoryBudget:
     """Free memory when the engine starts; the engine refuses to start if it is less than ``requested``."""
     weights: WeightsEstimate
     activation: Estimate
+    compiled_copy: Estimate
+    """The part of ``activation`` that is left out by a start whose compiled code is cached."""
     non_torch: Estimate
     cuda_graphs: Estimate
     """Memory set aside before the cache is sized; zero in releases that set nothing aside."""
