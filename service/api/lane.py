@@ -96,13 +96,13 @@ class Lane:
             self._admitted += Counter()  # drops callers without a request
 
     @property
-    def is_crowded(self) -> bool:
+    def is_filled(self) -> bool:
         """Whether some callers would be refused now."""
         return self._is_full(self._admitted.total())
 
     def refusal(self, caller: str) -> Overloaded | None:
         """Return the error by which ``admit`` would refuse a caller now; ``None`` where it would not."""
-        if not self.is_crowded:
+        if not self.is_filled:
             return None
         try:
             self._check_share(caller, self._admitted)

@@ -25,8 +25,8 @@ ROUTED = {"Origin": "https://page.test"}
 WAITING = 2
 
 
-@pytest.fixture(name="crowded")
-def _crowded(services: Services) -> FastAPI:
+@pytest.fixture(name="filled")
+def _filled(services: Services) -> FastAPI:
     return create_app(services, AppOptions(work=WorkLimits(large_waiting=WAITING - 1)))
 
 
@@ -72,41 +72,41 @@ async def asked(
 
 
 @pytest.mark.parametrize("path", ["/plan", "/v1/plan"])
-async def test_a_refusal_is_the_one_of_the_route(crowded: FastAPI, logged: list[str], path: str) -> None:
-    with taken(crowded):
-        status, headers, body = await asked(crowded, LARGE, path)
+async def test_a_refusal_is_the_one_of_the_route(filled: FastAPI, logged: list[str], path: str) -> None:
+    with taken(filled):
+        status, headers, body = await asked(filled, LARGE, path)
         assert not logged
-        assert (status, headers, body) == await asked(crowded, LARGE, path, **ROUTED)
+        assert (status, headers, body) == await asked(filled, LARGE, path, **ROUTED)
         assert logged == [path]
     assert status == 503
     assert int(dict(headers)["retry-after"]) == json.loads(body)["retry_after"]
     assert json.loads(body)["instance"] == "urn:dryserve:request:same"
 
 
-async def test_ids_of_requests_are_not_shared(crowded: FastAPI) -> None:
-    with taken(crowded):
-        first, second = [json.loads((await asked(crowded, LARGE, **{"X-Request-ID": ""}))[2]) for _ in "ab"]
+async def test_ids_of_requests_are_not_shared(filled: FastAPI) -> None:
+    with taken(filled):
+        first, second = [json.loads((await asked(filled, LARGE, **{"X-Request-ID": ""}))[2]) for _ in "ab"]
     assert first.pop("instance") != second.pop("instance")
     assert first == second
 
 
-async def test_all_else_is_answered_as_ever(crowded: FastAPI) -> None:
+async def test_all_else_is_answered_as_ever(filled: FastAPI) -> None:
     one_start = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto"}
     stored = {"model": "Qwen/Qwen3-8B", "serve": one_start, "format": "command"}
-    quiet = await asked(crowded, stored)
+    quiet = await asked(filled, stored)
     assert quiet[0] == 200
-    with taken(crowded):
-        assert (await asked(crowded, POINT))[0] == 200
-        assert await asked(crowded, stored) == quiet, "an answer that is stored needs no place"
+    with taken(filled):
+        assert (await asked(filled, POINT))[0] == 200
+        assert await asked(filled, stored) == quiet, "an answer that is stored needs no place"
 
 
-async def test_a_caller_without_a_place_is_not_refused_for_those_of_another(crowded: FastAPI) -> None:
-    with taken(crowded):
-        assert (await asked(crowded, {"model": "Qwen/Qwen3-8B", "search": False}, peer="10.0.0.8"))[0] == 200
+async def test_a_caller_without_a_place_is_not_refused_for_those_of_another(filled: FastAPI) -> None:
+    with taken(filled):
+        assert (await asked(filled, {"model": "Qwen/Qwen3-8B", "search": False}, peer="10.0.0.8"))[0] == 200
 
 
 async def test_a_body_in_parts_and_a_long_one_are_left_to_the_route(
-    crowded: FastAPI, logged: list[str]
+    filled: FastAPI, logged: list[str]
 ) -> None:
     text = json.dumps(LARGE).encode()
 
@@ -114,23 +114,23 @@ async def test_a_body_in_parts_and_a_long_one_are_left_to_the_route(
         yield text[:5]
         yield text[5:]
 
-    with taken(crowded):
-        whole = await asked(crowded, LARGE)
-        assert (await asked(crowded, parts()))[::2] == whole[::2]
-        assert (await asked(crowded, text + b" " * 70_000))[::2] == whole[::2]
+    with taken(filled):
+        whole = await asked(filled, LARGE)
+        assert (await asked(filled, parts()))[::2] == whole[::2]
+        assert (await asked(filled, text + b" " * 70_000))[::2] == whole[::2]
     assert len(logged) == 2
 
 
-async def test_refusals_are_counted_each_and_logged_together(crowded: FastAPI) -> None:
+async def test_refusals_are_counted_each_and_logged_together(filled: FastAPI) -> None:
     labels = {
         "http_request_method": "POST",
         "http_route": "/plan",
         "http_response_status_code": "503",
     }
-    with taken(crowded), capture_logs() as lines:
+    with taken(filled), capture_logs() as lines:
         for _ in range(20):
-            await asked(crowded, LARGE)
-    counted = crowded.state.metrics.registry.get_sample_value(
+            await asked(filled, LARGE)
+    counted = filled.state.metrics.registry.get_sample_value(
         "http_server_request_duration_seconds_count", labels
     )
     assert counted == 20

@@ -48,7 +48,7 @@ class Shedding:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http" or not self._lane.is_crowded or not _is_plain(scope):
+        if scope["type"] != "http" or not self._lane.is_filled or not _is_plain(scope):
             await self._app(scope, receive, send)
             return
         started = self._clock()
