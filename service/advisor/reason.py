@@ -34,12 +34,21 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
         said = "" if error is None else _brief(error.detail or error.message)
         words = [f"No candidate starts{added}: {said}"]
-        return " ".join((*words, *_siblings(request)))
+        return " ".join(words if request.is_survey else (*words, *_siblings(request)))
     if not best.may_serve:
         return f"No candidate is recommended: {best.doubts[0]}"
-    parts = [
-        _purpose(best, asked),
-        *_fewer(candidates, best, asked),
+    parts = [_purpose(best, asked), *_fewer(candidates, best, asked)]
+    if not request.is_survey:
+        parts += _more(candidates, asked, request, count)
+    return " ".join(parts)
+
+
+def _more(
+    candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None
+) -> Iterator[str]:
+    """Yield what a survey leaves out: what its figures tell, and what else could be done."""
+    best = candidates[0]
+    yield from (
         *_replicas(best, count),
         *_quantized(candidates, best, request),
         *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
@@ -49,8 +58,7 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         *_denser(candidates, best, asked),
         *(() if asked.workload is None else speed_sentences(best, asked.workload)),
         *faster_sentence(candidates, best),
-    ]
-    return " ".join(parts)
+    )
 
 
 def _brief(message: str) -> str:
@@ -173,7 +181,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     elif other.kv_cache is not None:
         held = _number(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
         yield (
-            f"{_gpus(other)} would hold only {held} requests of {length_of(other):,} tokens, "
+            f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
         )
 

@@ -76,7 +76,10 @@ class GpuPlanAnswer(Output):
         description="The candidate that comes nearest to a start that could be recommended; null where a "
         "candidate is recommended"
     )
-    reason: str = Field(description="Why the candidate is recommended, or why none is")
+    reason: str = Field(
+        description="Why the candidate is recommended, or why none is. Where more than four GPU types are "
+        "planned at once it leaves out what else could be done, and what `speed` says"
+    )
     step: Step | None = Field(
         description="The step of the order of advice that the recommended candidate takes, from the engine's "
         "defaults to what is tried last; null where none is recommended or nothing was searched"
@@ -145,6 +148,6 @@ class PlanAnswer(Output):
         "without them"
     )
     sources: dict[str, str] = Field(
-        description="Texts by the ids that `source` of a memory term names; empty unless `include` has "
-        "`memory`"
+        description="Texts by the ids that `source` of a memory term, a speed or a price names; empty where "
+        "nothing names one"
     )
