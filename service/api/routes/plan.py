@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +22,7 @@ from service.api.responses import (
     negotiated_format,
     text_response,
 )
+from service.api.routes.route_list import RouteList
 from service.api.work_lanes import Runner
 from service.api.written_answers import (
     AnsweredBefore,
@@ -75,7 +76,7 @@ def _body_alone(request: Request, content: bytes) -> PlanBody | None:
         return None
 
 
-router = APIRouter(tags=["plan"], route_class=PlanRoute)
+router = RouteList(tags=["plan"], route_class=PlanRoute)
 
 AnyAnswer = Annotated[PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer, Field(discriminator="kind")]
 """vLLM alone, another engine alone, or several, by ``kind``."""
