@@ -20,7 +20,7 @@ class Census:
 
 
 class JobCounts:
-    """The jobs as they were last counted, the workers that asked for one, and who is told of lost leases."""
+    """The jobs as they were last counted, the workers that asked for one, and who hears of lost leases."""
 
     def __init__(self) -> None:
         self.census = Census()
