@@ -141,6 +141,8 @@ def with_fixes(
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
         notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
+        if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
+            return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()

@@ -14,14 +14,17 @@ from threading import Lock
 from typing import Final
 
 from service.advisor.budget_inputs import shared_inputs
-from service.advisor.dry_run import start_or_failure
+from service.advisor.dry_run import candidate_of, start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
 from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
 from service.advisor.memo import Memo, Numbers
+from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
+from service.advisor.plan_types import Candidate
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
+from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
@@ -40,6 +43,7 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.capacity import CacheSizing, lay_out
+from service.kv_cache.startup_check import Taken, stored_requests
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
@@ -96,7 +100,6 @@ class CachedSteps:
         self.model, self.rules = model, rules
         self._others: dict[EngineRules, CachedSteps] = {}
         self._numbers = Numbers()
-        self._flags = Memo[ServeFlags](most=RECENT_STARTS)
         self._devices = Memo[int]()
         self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
         self._starts_of_lengths = Memo[StartedEngine | FailedStart]()
@@ -109,10 +112,13 @@ class CachedSteps:
         self._built = Memo[Backends]()
         self._pagings = Memo[int]()
         self._layouts = Memo[CacheLayout]()
+        self._requests = Memo[Taken]()
         self._sizings = Memo[CacheSizing]()
         self._taken = Memo[MemoryTaken]()
         self._taken_by = Memo[MemoryTaken]()
+        self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
+        self._of_sure_fits = Memo[Candidate](most=RECENT_STARTS)
 
     @property
     def size(self) -> int:
@@ -120,10 +126,6 @@ class CachedSteps:
         starts = len(self._of_any_length) + len(self._starts_of_lengths)
         own = starts + len(self._taken_by) + len(self._devices) + len(self._budgets)
         return own + sum(other.size for other in tuple(self._others.values()))
-
-    def known(self, flags: ServeFlags) -> ServeFlags:
-        """Return one object for all equal flags, because a key that is the same object is found faster."""
-        return self._flags.of(flags, lambda: flags)
 
     def under(self, rules: EngineRules) -> "CachedSteps":
         """Return the steps of the same model under other rules, which fixes and levers try."""
@@ -234,17 +236,30 @@ class CachedSteps:
             (_model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
         )
         key = (configuration.flags, paging, *_defaults_of_device(engine_config))
-        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
+        return self._sizings.of(key, lambda: self._sizing(layout, engine_config))
+
+    def _sizing(self, layout: CacheLayout, engine_config: EngineConfig) -> CacheSizing:
+        """Return the sizing of a layout, whose requests those of other layouts may equal."""
+        key = (layout.slots, engine_config.demand(0))
+        return CacheSizing.of(
+            layout,
+            engine_config,
+            self._requests.of(key, lambda: stored_requests(layout, engine_config)),
+        )
 
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
+        return self._budgets.of(
+            (started.taking, gpu, free_memory_bytes), lambda: self._budget(started, gpu, free_memory_bytes)
+        )
+
+    def _budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         taken = self._taken_by.of(
             (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
-        return self._budgets.of(
-            (taken, gpu),
-            lambda: on_device(taken.budget, taken.inputs, device_total(gpu)),
+        return self._on_device.of(
+            (taken, gpu), lambda: on_device(taken.budget, taken.inputs, device_total(gpu))
         )
 
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
@@ -252,6 +267,15 @@ class CachedSteps:
         inputs = shared_inputs(self.model, start, flags, gpu, free_memory_bytes)
         key = (inputs, flags.speculative_config, start.architecture.pooling)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
+
+    def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+        """Return the candidate, shared by all lengths of which a request is sure to fit."""
+        if not is_sure_to_fit(started, budget):
+            return candidate_of(self.model, self.rules, started, budget)
+        found = self._of_sure_fits.of(
+            (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
+        )
+        return found if found.flags is started.flags else _of_length(found, started)
 
 
 _read_to_build: Final = attrgetter(
@@ -261,6 +285,14 @@ _read_to_build: Final = attrgetter(
         if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
     )
 )
+
+
+def _of_length(candidate: Candidate, started: StartedEngine) -> Candidate:
+    """Return the candidate of a start with another length; a request of either is sure to fit."""
+    cache, length = candidate.kv_cache, started.start.engine_config.max_model_len
+    if cache is not None:
+        cache = started.sizing.of_other_length(cache, length)
+    return changed(candidate, flags=started.flags, start=started.start, kv_cache=cache)
 
 
 def _model_key(configuration: Configuration) -> Hashable:

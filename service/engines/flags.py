@@ -166,7 +166,8 @@ class ServeFlags:
 
     def of_length(self, max_model_len: int | None) -> Self:
         """Return the same with another maximum length; both have one object as ``but_length``."""
-        other = changed(self, max_model_len=max_model_len)
-        if max_model_len is not None:
-            vars(other)["_but_length"] = self.but_length
+        if max_model_len is None:
+            return self.but_length
+        other = object.__new__(type(self))
+        vars(other).update(vars(self.but_length), max_model_len=max_model_len, _but_length=self.but_length)
         return other

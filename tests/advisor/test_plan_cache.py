@@ -260,7 +260,7 @@ def test_recent_starts_are_bounded_and_found_again_by_other_lengths() -> None:
     first = steps.start(ServeFlags(max_model_len=1), GPUS[0])
     size = steps.size
     for length in range(2, RECENT_STARTS + 10):
-        steps.start(steps.known(ServeFlags(max_model_len=length)), GPUS[0])
+        steps.start(ServeFlags(max_model_len=length), GPUS[0])
     # Shorter ones than a batch have limits of their own.
     assert steps.size < size + 300
     again = steps.start(ServeFlags(max_model_len=1), GPUS[0])

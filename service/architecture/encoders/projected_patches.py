@@ -5,7 +5,14 @@ from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
 from service.architecture.encoders.media import IMAGE_CHANNELS
-from service.architecture.encoders.tower import Projection, Split, Tower, biased_block, siglip_block
+from service.architecture.encoders.tower import (
+    Projection,
+    Split,
+    Tower,
+    attention_projections,
+    biased_block,
+    siglip_block,
+)
 
 CLIP: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
@@ -30,6 +37,8 @@ INTERN: Final[Mapping[str, Any]] = {
 ARIA_QUERIES: Final = 256
 """transformers 5.16, AriaConfig: projector_patch_to_query_dict."""
 MAX_QUERIES: Final = 1 << 20
+MERGED: Final = 4
+"""Patches that MiniCPM-V merges into one."""
 LEAST_RATIO: Final = 0.01
 ALWAYS_QUANTIZED: Final = frozenset({"clip_vision_model", "siglip2_vision_model"})
 """Kinds of encoders whose feed-forward networks are quantized whatever their sizes."""
@@ -117,6 +126,23 @@ def _queries(config: Config) -> int:
     stated = [] if table is None else [each for each in table.fields.values() if isinstance(each, int)]
     most = max(stated, default=ARIA_QUERIES)
     return config.count("max_value_projector_patch_to_query_dict", default=max(1, min(most, MAX_QUERIES)))
+
+
+def minicpm(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of MiniCPM-V 4.6 and later, with a merger between its layers and one after them.
+
+    Source: vLLM 0.29.0 and 0.33.0, minicpmv4_6.py MiniCPMV4_6ViTWindowAttentionMerger and MiniCPMV4_6Merger.
+    """
+    vision = _vision(config, {**SIGLIP, "patch_size": 14})
+    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    merged, inner = MERGED * width, MERGED * vision.integer("intermediate_size")
+    depth = vision.layers("num_hidden_layers") - config.boolean("drop_vision_last_layer")
+    between = NORM * (width + merged) + _linear(merged, inner) + _linear(inner, width)
+    after = NORM * merged + _linear(merged, merged) + _linear(merged, hidden)
+    frame = attention_projections(
+        ("vit_merger.self_attn.qkv_proj", "vit_merger.self_attn.out_proj"), width, bias=True, output_bias=True
+    )
+    return (_tower("vpm", vision, frame, depth=depth, extra=NORM * width + between + after),)
 
 
 def cohere2_vision(config: Config) -> tuple[Tower, ...]:

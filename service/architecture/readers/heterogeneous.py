@@ -43,6 +43,7 @@ def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok", default=1),
         intermediate_size=width,
         shared_intermediate_size=width,
+        weights=ExpertWeights(weighs_inputs=True),
     )
     network = DenseFeedForward(text.integer("intermediate_size_mlp", default=width))
 

@@ -58,7 +58,12 @@ MINICPM_V_TEXTS: Final = {
 """vLLM 0.10.2 to 0.33.0, minicpmv._SUPPORT_VERSION and the ``init_llm`` of each version."""
 MINICPM_O_TEXTS: Final = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
 """vLLM 0.33.0, minicpmo._MINICPMO_SUPPORT_VERSION."""
-_MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
+_MINICPM_HYBRID: Final = Wrapper(
+    "Qwen3_5ForCausalLM",
+    model_type="qwen3_5_text",
+    splits_media_heads=True,
+    towers=projected_patches.minicpm,
+)
 """vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
 _NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
 """vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""

@@ -120,6 +120,9 @@ class ModuleBytes:
         if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
             return weight_only_experts(experts, base, self.element_bytes)
         scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
+        if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
+            # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
+            experts = replace(experts, bias=False)
         if scheme is None and experts.plain_softmax:
             # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
             return plain_experts(experts, self.element_bytes)

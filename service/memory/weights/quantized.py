@@ -234,7 +234,8 @@ LEAST_GROUP: Final = 32
 def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> bool:
     """Return whether Marlin's kernels take experts of AWQ or GPTQ.
 
-    ``padded``: the release pads widths that are no multiple of the kernels' tiles.
+    ``padded``: the release pads widths that are no multiple of the kernels' tiles, and lets scores multiply
+    inputs.
 
     Source: vLLM 0.19.0 and 0.24.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.1 to 0.32.0,
     check_moe_marlin_supports_config; 0.19.0, GPTQMarlinConfig.is_gptq_marlin_compatible: TYPE_MAP.
@@ -242,7 +243,8 @@ def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> b
     unit = (scheme.group_size or 1) if padded else max(MARLIN_WIDTH, scheme.group_size or 0)
     divides = experts.hidden_size % MARLIN_HIDDEN == 0 and experts.intermediate_size % unit == 0
     plain = scheme.format is WeightFormat.GPTQ and not (scheme.symmetric and scheme.bits in MARLIN_GPTQ_BITS)
-    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not plain
+    weighed = experts.weighs_inputs and not padded
+    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not (plain or weighed)
 
 
 def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
