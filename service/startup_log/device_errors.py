@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -14,6 +15,18 @@ MOST_TEXT: Final = 128
 """Characters of the longest text at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceError:
+    """One error of CUDA."""
+
+    code: int
+    names: tuple[str, ...]
+    """In the runtime and in the driver."""
+    says: str
+    """Empty where the driver alone has the error."""
+    cause: str
+
+
 def _by_beginning(texts: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for text, cause in sorted(texts, key=lambda each: -len(each[0])):
@@ -21,12 +34,14 @@ def _by_beginning(texts: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[tup
     return found
 
 
-_ERRORS: Final = read_toml("service.startup_log", "device_errors.toml")["errors"]
-_BY_CODE: Final[Mapping[int, str]] = {each["code"]: each["cause"] for each in _ERRORS}
-_NAMES: Final[Mapping[str, str]] = {name: each["cause"] for each in _ERRORS for name in each["names"]}
-_TEXTS: Final[Mapping[str, Sequence[tuple[str, str]]]] = _by_beginning(
-    (each["says"].casefold(), each["cause"]) for each in _ERRORS if each["says"]
+ERRORS: Final = tuple(
+    DeviceError(code, tuple(names), says, family["cause"])
+    for family in read_toml("service.startup_log", "device_errors.toml")["family"]
+    for code, names, says in family["errors"]
 )
+_CODES: Final[Mapping[int, str]] = {each.code: each.cause for each in ERRORS}
+_NAMES: Final[Mapping[str, str]] = {name: each.cause for each in ERRORS for name in each.names}
+_TEXTS: Final = _by_beginning((each.says.casefold(), each.cause) for each in ERRORS if each.says)
 _NAME: Final = re.compile(r"\b(cudaError[A-Z]\w{2,60}|CUDA_ERROR_[A-Z]\w{2,60})\b", re.ASCII)
 _NUMBER: Final = re.compile(
     r"\b(?:CUDA|cuda|Cuda) (?:(?:runtime |driver )?error|failure)(?: code)?[ :=(]{1,3}([0-9]{1,3})\b"
@@ -52,7 +67,7 @@ def device_error(line: str) -> str | None:
         if (cause := _of_text(line[before.end() : before.end() + MOST_TEXT])) is not None:
             return cause
     number = _NUMBER.search(line)
-    return None if number is None else _BY_CODE.get(int(number[1] or number[2]))
+    return None if number is None else _CODES.get(int(number[1] or number[2]))
 
 
 def _of_text(words: str) -> str | None:

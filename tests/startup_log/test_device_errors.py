@@ -2,40 +2,35 @@
 
 import pytest
 
-from service.bundled_toml import read_toml
-from service.startup_log.device_errors import BEGINNING, MOST_TEXT, device_error
+from service.startup_log.device_errors import BEGINNING, ERRORS, MOST_TEXT, DeviceError, device_error
 from service.startup_log.log import read_log
 from service.startup_log.phrases import CAUSES
-
-ERRORS = read_toml("service.startup_log", "device_errors.toml")["errors"]
 
 
 def test_every_error_has_a_cause_and_one_number() -> None:
     known = {cause.name for cause in CAUSES}
-    assert len({each["code"] for each in ERRORS}) == len(ERRORS) >= 130
-    assert {each["cause"] for each in ERRORS} <= known
-    assert max(len(each["says"]) for each in ERRORS) <= MOST_TEXT
-    assert min(len(each["says"]) for each in ERRORS if each["says"]) >= BEGINNING
+    assert len({each.code for each in ERRORS}) == len(ERRORS) >= 130
+    assert {each.cause for each in ERRORS} <= known
+    assert max(len(each.says) for each in ERRORS) <= MOST_TEXT
+    assert min(len(each.says) for each in ERRORS if each.says) >= BEGINNING
 
 
-@pytest.mark.parametrize(
-    "error", [each for each in ERRORS if each["says"]], ids=lambda each: each["names"][0]
-)
-def test_an_error_is_known_in_every_form(error: dict[str, object]) -> None:
+@pytest.mark.parametrize("error", [each for each in ERRORS if each.says], ids=lambda each: each.names[0])
+def test_an_error_is_known_in_every_form(error: DeviceError) -> None:
     """One that is followed by other words, and one by another error's longer text, are known too."""
-    code, says = error["code"], error["says"]
+    code, says = error.code, error.says
     forms = [
         f"RuntimeError: CUDA error: {says}",
         f"RuntimeError: Triton Error [CUDA]: {says}",
         f"h100:1:2 [0] enqueue.cc:1 NCCL WARN Cuda failure {code} '{says}'",
         f"CUDA failure {code}: {says} ; GPU=0 ; hostname=a",
         f"[Bug]: CUDA error: {says} when it serves",
-        *(f"failed with {name} (in a call)" for name in error["names"]),  # type: ignore[attr-defined]
+        *(f"failed with {name} (in a call)" for name in error.names),
         f"CUDA error ({code})",
     ]
-    same = {each["cause"] for each in ERRORS if each["says"] == says}
+    same = {each.cause for each in ERRORS if each.says == says}
     assert {device_error(form) for form in forms} <= same
-    assert error["cause"] in same
+    assert error.cause in same
 
 
 @pytest.mark.parametrize(
