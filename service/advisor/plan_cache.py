@@ -123,7 +123,7 @@ class CachedSteps:
         self._taken_by = Memo[MemoryTaken]()
         self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
-        self._of_sure_fits = Memo[Candidate](most=CANDIDATES)
+        self._candidates = Memo[Candidate](most=CANDIDATES)
 
     @property
     def size(self) -> int:
@@ -272,15 +272,16 @@ class CachedSteps:
 
     def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
         """Return the candidate, made of one with another length where a request of either is sure to fit."""
-        found = self._of_sure_fits.get((started.but_length, budget))
+        found = self._candidates.get((started.but_length, budget))
         if found is not None and found.start is started.start:
             return found
-        if not is_sure_to_fit(started, budget):
-            return candidate_of(self.model, self.rules, started, budget)
-        if found is not None:
+        sure = is_sure_to_fit(started, budget)
+        if sure and found is not None:
             return _of_length(found, started)
-        return self._of_sure_fits.of(
-            (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
+        length = () if sure else (started.flags.max_model_len,)
+        return self._candidates.of(
+            (started.but_length, budget, *length),
+            lambda: candidate_of(self.model, self.rules, started, budget),
         )
 
 
