@@ -2,8 +2,9 @@
 
 A step's result is stored by what it depends on, which is less than the flags and the GPU type. GPU types with
 one compute capability and one default batch start alike, so they share a start. Starts that differ only in
-what the memory budget ignores share a budget. A stored result never changes, and equals what ``PlainSteps``
-calculates.
+what the memory budget ignores share a budget. Starts that differ in their maximum length alone are made of
+one another, and so are candidates where a request of either length is sure to fit. A stored result never
+changes, and equals what ``PlainSteps`` calculates.
 """
 
 from collections import OrderedDict
@@ -73,9 +74,9 @@ SIZES: Final = frozenset(
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
-CANDIDATES: Final = 8_000
-"""The last candidates that are stored: a question for all GPU types has up to 6,200."""
-RECENT_STARTS: Final = 3_000
+CANDIDATES: Final = 4_000
+"""The last candidates that are stored: of most models no more start on all GPU types."""
+RECENT_STARTS: Final = 2_000
 """The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
 
 
