@@ -201,7 +201,9 @@ class CacheSizing:
         return replace(self, engine_config=changed(self.engine_config, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
-        """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
+        """Return whether the engine makes a cache of ``available_bytes`` on every rank, or needs none."""
+        if self.layout.caches_nothing:
+            return True
         try:
             length = self._length(available_bytes)
             if not all(check.fits(available_bytes, length) for check in self.checks):
@@ -217,6 +219,8 @@ class CacheSizing:
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
+        if self.layout.caches_nothing:
+            return self.engine_config.max_model_len
         length = self._length(available_bytes)
         for check in self.checks:
             check.check(available_bytes, length)
@@ -226,15 +230,11 @@ class CacheSizing:
     def _length(self, available_bytes: int) -> int:
         """Return the maximum length, shortened to what fits where the engine does so."""
         length = self.engine_config.max_model_len
-        if self.engine_config.fit_max_model_len and not self.layout.caches_nothing:
-            return self._fitted(available_bytes, length)
-        return length
+        return self._fitted(available_bytes, length) if self.engine_config.fit_max_model_len else length
 
     def _check_layout(self) -> None:
         """Refuse a layout that the engine refuses once it has seen the memory."""
         layout, engine_config = self.layout, self.engine_config
-        if layout.caches_nothing:
-            return
         if layout.refusal is not None:
             raise layout.refusal
         if engine_config.rules.blocks.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
