@@ -103,6 +103,8 @@ class Failure:
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
 
+    frames: tuple[Frame, ...] = ()
+    """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
 
@@ -248,7 +250,7 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return _of_line(wrapper or lines[at], origin)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
 
 
 def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
@@ -307,7 +309,8 @@ def _of_known(
         words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
         return Failure(root.cause.type, words, line.number, root.cause, values)
     message = _full_message(exception.message, lines, shown)
-    return Failure(exception.type, message, line.number, root.cause, values)
+    frames = frames_above(shown, lines)
+    return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
@@ -330,6 +333,7 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         {},
         origin=origin,
         source=source,
+        frames=frames,
         request=_is_of_request(line),
     )
 
