@@ -10,7 +10,7 @@ from service.backends.assignment import assign_backends
 from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
-from service.changed import changed
+from service.changed import changed, of_fields
 from service.engine_config.cache_dtype import (
     HALF_FLOATS,
     canonical,
@@ -31,6 +31,7 @@ from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.runner import as_run
 from service.engine_config.unbuilt_kernels import unbuilt
+from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_built_class
@@ -66,10 +67,9 @@ class Start:
 
         What was found out about this start holds for the other, too.
         """
-        other = object.__new__(Start)
-        vars(other).update(vars(self))
-        vars(other)["engine_config"] = changed(self.engine_config, max_model_len=max_model_len)
-        return other
+        stored = vars(self).copy()
+        stored["engine_config"] = changed(self.engine_config, max_model_len=max_model_len)
+        return of_fields(Start, stored)
 
     @cached_property
     def stored_dtype(self) -> str:
@@ -121,6 +121,11 @@ class Start:
         """Whether the cache has the checkpoint's own cache dtype, and with it the checkpoint's scales."""
         own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules.dtypes)
         return own != "auto" and canonical(own) == canonical(self.engine_config.kv_cache_dtype)
+
+    @cached_property
+    def quality(self) -> CacheQuality:
+        """What is published about the dtype in which the cache is stored."""
+        return quality_of(self.stored_format, is_misread=self.is_misread, is_published=self.is_published)
 
     @property
     def miscounts(self) -> tuple[str, ...]:

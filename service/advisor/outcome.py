@@ -6,10 +6,8 @@ from typing import Final
 from service.advisor.engine_start import Start
 from service.advisor.engine_steps import StartedEngine
 from service.advisor.free_memory import hardly_free, too_little_free
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Admission, Refusal, Verdict
+from service.advisor.plan_types import Refusal, Verdict
 from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
-from service.advisor.workload_admission import admission_of
 from service.architecture.model import ModelArchitecture
 from service.engine_config.offload_checks import check_groups
 from service.engines.engine_rules import EngineRules
@@ -29,9 +27,25 @@ class Outcome:
     verdict: Verdict
     error: Refusal | None = None
     cache: KvCache | None = None
-    admission: Admission | None = None
     doubts: tuple[str, ...] = ()
     fails: bool = False
+
+
+def outcome_of(
+    started: StartedEngine, budget: MemoryBudget, architecture: ModelArchitecture, rules: EngineRules
+) -> Outcome:
+    """Return what the engine does with its memory, in its order; ``architecture``: the model as requested."""
+    outcome = (
+        refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
+    )
+    outcome = after_capture(outcome, started, budget)
+    outcome = with_quantization_warning(outcome, architecture)
+    return with_release_doubt(outcome, rules)
+
+
+def is_sure_to_fit(started: StartedEngine, budget: MemoryBudget) -> bool:
+    """Whether a request of the maximum length fits for sure: such starts differ in their requests alone."""
+    return not started.start.engine_config.fit_max_model_len and started.sizing.fits(budget.available_kv.low)
 
 
 def refused_for_memory(started: StartedEngine, budget: MemoryBudget) -> Outcome | None:
@@ -66,16 +80,26 @@ def sized(started: StartedEngine, budget: MemoryBudget) -> Outcome:
     sizing, available = started.sizing, budget.available_kv
     if started.start.layout.caches_nothing:
         return _without_cache(started, budget)
+    if is_sure_to_fit(started, budget):
+        cache = sizing.cache(available.bytes, started.start.engine_config.max_model_len)
+        return _with_cache(started, budget, cache, Verdict.STARTS)
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
         return Outcome(verdict, Refusal.of(refusal), doubts=_depends_on_memory(verdict, budget))
     fits = available.low == available.bytes or sizing.fits(available.low)
-    verdict = Verdict.STARTS if fits else Verdict.UNCERTAIN
+    return _with_cache(started, budget, cache, Verdict.STARTS if fits else Verdict.UNCERTAIN)
+
+
+def _with_cache(started: StartedEngine, budget: MemoryBudget, cache: KvCache, verdict: Verdict) -> Outcome:
+    """Return the outcome of a start that gets a cache; it is certain where a request fits in any case."""
+    least = cache.num_blocks
+    if verdict is Verdict.STARTS:
+        least = started.sizing.num_blocks(budget.available_kv.low)
     doubts = (
         *started.doubts,
-        *_capture_doubt(started.start, sizing.num_blocks(available.low) if fits else cache.num_blocks),
+        *_capture_doubt(started.start, least),
         *(beyond_memory(cache, budget) or no_room_for_graphs(cache, budget)),
         *hardly_free(budget),
         *_depends_on_memory(verdict, budget),
@@ -123,14 +147,6 @@ def after_capture(outcome: Outcome, started: StartedEngine, budget: MemoryBudget
     if budget.available_kv.basis is Basis.GIVEN or override is not None:
         return replace(outcome, fails=True)
     return Outcome(Verdict.REFUSED, Refusal.of(refusal))
-
-
-def with_admission(outcome: Outcome, started: StartedEngine, workload: Workload | None) -> Outcome:
-    """Return the outcome with the requests of the workload that the scheduler admits, if there is a cache."""
-    if outcome.cache is None or workload is None:
-        return outcome
-    admission = admission_of(started.start, outcome.cache, workload, started.admit)
-    return replace(outcome, admission=admission, doubts=(*outcome.doubts, *admission.hazards))
 
 
 def with_release_doubt(outcome: Outcome, rules: EngineRules) -> Outcome:

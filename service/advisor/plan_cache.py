@@ -7,21 +7,25 @@ calculates.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from operator import attrgetter
 from threading import Lock
 from typing import Final
 
 from service.advisor.budget_inputs import shared_inputs
-from service.advisor.dry_run import start_or_failure
+from service.advisor.dry_run import candidate_of, start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
 from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
 from service.advisor.memo import Memo, Numbers
+from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
+from service.advisor.plan_types import Candidate
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
+from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
@@ -32,6 +36,7 @@ from service.engine_config.request_limits import (
 )
 from service.engine_config.resolution import DeviceTerms, configure
 from service.engine_config.runner import as_run, runner_inputs
+from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -40,6 +45,7 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.capacity import CacheSizing, lay_out
+from service.kv_cache.startup_check import Taken, stored_requests
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
@@ -65,6 +71,10 @@ SIZES: Final = frozenset(
 )
 """Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
+LENGTHS: Final = 16
+"""Lengths of which the limits of a start are stored."""
+CANDIDATES: Final = 8_000
+"""The last candidates that are stored: a question for all GPU types has up to 6,200."""
 RECENT_STARTS: Final = 3_000
 """The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
 
@@ -73,9 +83,8 @@ RECENT_STARTS: Final = 3_000
 class StartOfAnyLength:
     """What starts have in common whose flags differ in the length alone. An instance can be a key."""
 
-    limits: int | None
-    """Number of what their limits depend on beside the length; ``None`` where more than limits depends on
-    the length."""
+    limits: Callable[[int | None], RequestLimits] | None
+    """Returns their limits by the length of the flags; ``None`` where more than limits depends on it."""
     takes_alike: bool
     """Whether the memory that they take does not depend on the length."""
 
@@ -96,12 +105,11 @@ class CachedSteps:
         self.model, self.rules = model, rules
         self._others: dict[EngineRules, CachedSteps] = {}
         self._numbers = Numbers()
-        self._flags = Memo[ServeFlags](most=RECENT_STARTS)
         self._devices = Memo[int]()
         self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
         self._starts_of_lengths = Memo[StartedEngine | FailedStart]()
         self._of_any_length = Memo[StartOfAnyLength]()
-        self._limits = Memo[RequestLimits](most=RECENT_STARTS)
+        self._limits = Memo[Callable[[int | None], RequestLimits]]()
         self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[EngineConfig]()
@@ -109,10 +117,13 @@ class CachedSteps:
         self._built = Memo[Backends]()
         self._pagings = Memo[int]()
         self._layouts = Memo[CacheLayout]()
+        self._requests = Memo[Taken]()
         self._sizings = Memo[CacheSizing]()
         self._taken = Memo[MemoryTaken]()
         self._taken_by = Memo[MemoryTaken]()
+        self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
+        self._of_sure_fits = Memo[Candidate](most=CANDIDATES)
 
     @property
     def size(self) -> int:
@@ -120,10 +131,6 @@ class CachedSteps:
         starts = len(self._of_any_length) + len(self._starts_of_lengths)
         own = starts + len(self._taken_by) + len(self._devices) + len(self._budgets)
         return own + sum(other.size for other in tuple(self._others.values()))
-
-    def known(self, flags: ServeFlags) -> ServeFlags:
-        """Return one object for all equal flags, because a key that is the same object is found faster."""
-        return self._flags.of(flags, lambda: flags)
 
     def under(self, rules: EngineRules) -> "CachedSteps":
         """Return the steps of the same model under other rules, which fixes and levers try."""
@@ -141,7 +148,7 @@ class CachedSteps:
         """Return a start, made of one with another length where they differ in that alone."""
         try:
             alike = self._of_any_length.of((flags.but_length, device), lambda: self._alike(flags, gpu))
-            limits = self._limits_of(alike, flags, gpu)
+            limits = None if alike.limits is None else alike.limits(flags.max_model_len)
         except (EngineRefusal, *UNMODELLED) as failure:
             return FailedStart.of(self.model, self.rules, flags, failure)
         decides = flags.max_model_len if limits is None else limits.but_length
@@ -160,22 +167,19 @@ class CachedSteps:
             UnmodelledEngine: what this runner does is not known.
         """
         read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        if not only_limits_read_the_length(read, flags):
+            return StartOfAnyLength(None, takes_alike=False)
         inputs = (limits_inputs(flags), runner_inputs(flags), defaults)
-        limits = self._numbers.of(inputs) if only_limits_read_the_length(read, flags) else None
+        limits = self._limits.of(inputs, lambda: lru_cache(LENGTHS)(partial(self._limited, flags, defaults)))
         return StartOfAnyLength(limits, takes_alike=not reads_length(read))
 
-    def _limits_of(self, alike: StartOfAnyLength, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
-        """Return the limits of a start; ``None`` where more than they depends on its length.
+    def _limited(self, flags: ServeFlags, defaults: BatchDefaults, length: int | None) -> RequestLimits:
+        """Return the limits of flags with some length.
 
         Raises:
             EngineRefusal: the release has no such length.
         """
-        if alike.limits is None:
-            return None
-        return self._limits.of((alike.limits, flags.max_model_len), lambda: self._limited(flags, gpu))
-
-    def _limited(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits:
-        read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        read, flags = self._read_for(flags), flags.of_length(length)
         return RequestLimits.of(read, flags, self.rules, defaults, resolve_length(read, flags, self.rules))
 
     def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
@@ -234,17 +238,30 @@ class CachedSteps:
             (_model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
         )
         key = (configuration.flags, paging, *_defaults_of_device(engine_config))
-        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
+        return self._sizings.of(key, lambda: self._sizing(layout, engine_config))
+
+    def _sizing(self, layout: CacheLayout, engine_config: EngineConfig) -> CacheSizing:
+        """Return the sizing of a layout, whose requests those of other layouts may equal."""
+        key = (layout.slots, engine_config.demand(0))
+        return CacheSizing.of(
+            layout,
+            engine_config,
+            self._requests.of(key, lambda: stored_requests(layout, engine_config)),
+        )
 
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
+        return self._budgets.of(
+            (started.taking, gpu, free_memory_bytes), lambda: self._budget(started, gpu, free_memory_bytes)
+        )
+
+    def _budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         taken = self._taken_by.of(
             (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
-        return self._budgets.of(
-            (taken, gpu),
-            lambda: on_device(taken.budget, taken.inputs, device_total(gpu)),
+        return self._on_device.of(
+            (taken, gpu), lambda: on_device(taken.budget, taken.inputs, device_total(gpu))
         )
 
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
@@ -252,6 +269,19 @@ class CachedSteps:
         inputs = shared_inputs(self.model, start, flags, gpu, free_memory_bytes)
         key = (inputs, flags.speculative_config, start.architecture.pooling)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
+
+    def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+        """Return the candidate, made of one with another length where a request of either is sure to fit."""
+        found = self._of_sure_fits.get((started.but_length, budget))
+        if found is not None and found.start is started.start:
+            return found
+        if not is_sure_to_fit(started, budget):
+            return candidate_of(self.model, self.rules, started, budget)
+        if found is not None:
+            return _of_length(found, started)
+        return self._of_sure_fits.of(
+            (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
+        )
 
 
 _read_to_build: Final = attrgetter(
@@ -261,6 +291,14 @@ _read_to_build: Final = attrgetter(
         if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
     )
 )
+
+
+def _of_length(candidate: Candidate, started: StartedEngine) -> Candidate:
+    """Return the candidate of a start with another length; a request of either is sure to fit."""
+    cache, length = candidate.kv_cache, started.start.engine_config.max_model_len
+    if cache is not None:
+        cache = started.sizing.of_other_length(cache, length)
+    return changed(candidate, flags=started.flags, start=started.start, kv_cache=cache)
 
 
 def _model_key(configuration: Configuration) -> Hashable:

@@ -219,7 +219,7 @@ class Candidate:
     @property
     def gpus(self) -> int:
         """GPUs of one replica."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.flags.data_parallel_size
 
     @property
     def engines(self) -> int:
@@ -293,12 +293,7 @@ class Candidate:
     @property
     def quality(self) -> CacheQuality:
         """What is published about the dtype in which the cache is stored."""
-        start = self.start
-        return quality_of(
-            self.resolved_kv_cache_dtype,
-            is_misread=self.is_misread,
-            is_published=start is not None and start.is_published,
-        )
+        return quality_of(self.resolved_kv_cache_dtype) if self.start is None else self.start.quality
 
     @property
     def is_misread(self) -> bool:

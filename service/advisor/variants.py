@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
@@ -234,8 +235,9 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     specified = field.specified
     if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
-    able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
-    fewest = min((each.gpus for each in able), default=None)
+    fewest_first = sorted(found, key=attrgetter("gpus"))
+    able = (each.gpus for each in fewest_first if each.may_serve and group_of(each, asked) <= IN_ONE_NODE)
+    fewest = next(able, None)
     fp8, dtype = field.steps.rules.checkpoints.online_fp8, specified.kv_cache_dtype or "auto"
     for size in field.sizes:
         if fewest is None or size < fewest:

@@ -1,5 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +26,7 @@ from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.representation import Representation
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.middleware.root_path import RootPath
+from service.api.middleware.shedding import Shedding
 from service.api.middleware.versioned_paths import VersionedPaths
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import HANDLED_ERRORS, responses
@@ -66,6 +69,10 @@ REQUEST_HEADERS: Final = (
 RESPONSE_HEADERS: Final = (REQUEST_ID, "ETag", "Location", "Retry-After", "Allow", "WWW-Authenticate")
 """Headers that such a page may read, beside those that every page may."""
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+# FastAPI gives the fields of a request an alias that says nothing to Pydantic. It silences the warning where
+# it builds validators itself, but deferred ones are built at the first request.
+warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 CLIENT_CLOSED_REQUEST: Final = 499
 """Status that proxies log where the caller has closed the connection; nobody receives it."""
@@ -144,7 +151,7 @@ def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(plan.BODY_ALONE)
     app.router.routes.extend(page_addresses.ROUTES)
     for routes in (*PUBLIC, operations, documents):
-        app.include_router(routes.router)
+        routes.router.make_in(app.router)
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -171,6 +178,7 @@ def _add_middleware(app: FastAPI, options: AppOptions) -> None:
         )
     app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=app.state.metrics, tracing=options.tracing)
+    app.add_middleware(Shedding, state=app.state)
     if options.root_path:
         app.add_middleware(RootPath, prefix=options.root_path)
 

@@ -67,6 +67,13 @@ class ServiceStops(Exception):
         super().__init__("the service stops before this was answered: repeat the request")
 
 
+class SlowRequest(Exception):
+    """A part of a request did not arrive in time."""
+
+    def __init__(self, part: str, seconds: float) -> None:
+        super().__init__(f"the {part} of the request did not arrive within {seconds:g} s")
+
+
 class TooManyConnections(Exception):
     """There are more connections than the service accepts.
 
@@ -84,10 +91,12 @@ class Overloaded(Exception):
     """So much work waits that this request is not accepted, or it waited too long.
 
     Attributes:
+        waiting: number of requests that wait.
         retry_after: seconds after which to repeat the request.
     """
 
     def __init__(self, waiting: int, retry_after: int) -> None:
+        self.waiting = waiting
         self.retry_after = retry_after
         super().__init__(f"{waiting:,} requests of this kind wait already: repeat the request later")
 

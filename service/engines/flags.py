@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from service.changed import changed
+from service.changed import changed, of_fields
 from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 
@@ -166,7 +166,8 @@ class ServeFlags:
 
     def of_length(self, max_model_len: int | None) -> Self:
         """Return the same with another maximum length; both have one object as ``but_length``."""
-        other = changed(self, max_model_len=max_model_len)
-        if max_model_len is not None:
-            vars(other)["_but_length"] = self.but_length
-        return other
+        if max_model_len is None:
+            return self.but_length
+        stored = vars(self.but_length).copy()
+        stored.update(max_model_len=max_model_len, _but_length=self.but_length)
+        return of_fields(type(self), stored)

@@ -117,6 +117,10 @@ class MemoryBudget:
     host: HostDemand
     """Memory of the host, of all ranks together."""
 
+    def __hash__(self) -> int:
+        # Budgets are keys of caches; these are enough for a fast hash that differs for most budgets.
+        return hash((self.total.bytes, self.weights.bytes, self.available_kv.bytes))
+
 
 NOTHING_CACHED = "no layer has a cache: the engine profiles nothing and sets up none"
 

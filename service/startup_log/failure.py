@@ -9,7 +9,16 @@ from service.startup_log.engine_errors import ENGINE, EngineError, engine_error,
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
+from service.startup_log.origins import (
+    NOWHERE,
+    FailureOrigin,
+    cut_part,
+    innermost_part,
+    native_part,
+    origin_of,
+    owner_of,
+    passed_part,
+)
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.templates import SentenceIndex
@@ -65,6 +74,14 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
+_RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
+"""The source of a statement that raises an exception."""
+_OF_PYTHON: Final = (
+    (" object has no attribute '", "AttributeError"),
+    ("() got an unexpected keyword argument", "TypeError"),
+    ("required positional argument", "TypeError"),
+)
+"""Words of Python's errors that name a class or a function, with the errors' classes."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -93,6 +110,8 @@ class Failure:
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
 
+    frames: tuple[Frame, ...] = ()
+    """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
 
@@ -169,7 +188,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     """
     found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
     if found is None:
-        return None
+        return _of_python(lines)
     at, error = found
     origin = origin_of(error.type, (_frame_of_error(error),))
     if origin.cause is None:
@@ -185,6 +204,19 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
         source=error.source,
         request=_is_of_request(line),
     )
+
+
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's own errors, without their class, about a known class."""
+    for line in lines:
+        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
+        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+            continue
+        origin = owner_of(type_name, line.text)
+        if origin is not None:
+            words = line.text[:MAX_MESSAGE]
+            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+    return None
 
 
 def _frame_of_error(error: EngineError) -> Frame:
@@ -232,11 +264,22 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
+    if (raised := _raised_by_source(at, lines)) is not None:
+        return _of_exception(raised, lines)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return _of_line(wrapper or lines[at], origin)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
+
+
+def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
+    """Return the exception that the source below the last frame raises, where the exception is cut off."""
+    for below in range(at + 1, min(at + 1 + _BELOW, len(lines))):
+        found = _RAISES.search(lines[below].text)
+        if found is not None:
+            return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
+    return None
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
@@ -286,14 +329,15 @@ def _of_known(
         words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
         return Failure(root.cause.type, words, line.number, root.cause, values)
     message = _full_message(exception.message, lines, shown)
-    return Failure(exception.type, message, line.number, root.cause, values)
+    frames = frames_above(shown, lines)
+    return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
     message = _full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
-    origin = origin_of(root.type, frames)
+    origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (_frame_of_error(error), *frames))
@@ -309,7 +353,18 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         {},
         origin=origin,
         source=source,
+        frames=frames,
         request=_is_of_request(line),
+    )
+
+
+def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
+    """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
+    return (
+        passed_part(type_name, frames)
+        or owner_of(type_name, message)
+        or native_part(type_name, message)
+        or innermost_part(type_name, frames)
     )
 
 
