@@ -1,46 +1,42 @@
 """Changed copies of frozen values, made several times a candidate."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import cache
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
 
-class _Form(NamedTuple):
-    """How values of one type are copied."""
-
-    read: Callable[[Any], tuple[Any, ...]]
-    """Returns all fields."""
-    writers: Mapping[str, Callable[[Any, Any], None]]
-    """Sets a field of a new instance, by the field's name, in the order of ``read``."""
-
-
 def changed(value: Value, **changes: object) -> Value:
-    """Return a copy with other fields, as ``dataclasses.replace`` does, in a fifth of the time.
+    """Return a copy with other fields, as ``dataclasses.replace`` does, in a tenth of the time.
 
-    The type is a frozen dataclass with slots, at least two fields and no ``__post_init__``: its fields are
-    copied, and no initializer runs.
+    The type is a frozen dataclass without slots: its instances store their fields in one dict, which is
+    copied at once, where slots are copied one by one. It has no ``__post_init__``: no initializer runs. What
+    cached properties found out about the original is left out of the copy.
 
     Raises:
         KeyError: the type has no such field.
         TypeError: the type is another kind.
     """
     kind: Any = type(value)
-    read, writers = _form(kind)
+    derived = _derived(kind)
     copy: Value = object.__new__(kind)
-    for write, item in zip(writers.values(), read(value), strict=True):
-        write(copy, item)
-    for name, item in changes.items():
-        writers[name](copy, item)
+    stored = vars(copy)
+    stored.update(vars(value))
+    for name in derived:
+        stored.pop(name, None)
+    fields = len(stored)
+    stored.update(changes)
+    if len(stored) > fields:
+        raise KeyError(*(name for name in changes if name in derived or name not in vars(value)))
     return copy
 
 
 @cache
-def _form(kind: type[Any]) -> _Form:
-    names = [each.name for each in fields(kind)]
-    if hasattr(kind, "__post_init__") or not all(hasattr(vars(kind).get(name), "__set__") for name in names):
-        raise TypeError(f"{kind.__name__} is more than its slots")
-    return _Form(attrgetter(*names), {name: vars(kind)[name].__set__ for name in names})
+def _derived(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of the cached properties of a type, whose instances store fields beside them alone."""
+    inherited = [vars(each) for each in kind.__mro__[:-1]]
+    if any("__slots__" in each for each in inherited) or hasattr(kind, "__post_init__"):
+        raise TypeError(f"{kind.__name__} is more than a dict of its fields")
+    return tuple(
+        name for each in inherited for name, item in each.items() if isinstance(item, cached_property)
+    )

@@ -61,6 +61,11 @@ class Settings(BaseSettings):
     """Most open connections, if the limit of open files allows it; above it only operators' routes work."""
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 75
     """Seconds that an idle connection stays open after a request; should exceed the load balancer's own."""
+    stop_seconds: Annotated[int, Field(ge=4, le=3600)] = 9
+    """Seconds in which the service ends after SIGTERM; what is being answered has all but the last three.
+
+    Docker kills after 10, Kubernetes after 30 with `preStop`: this must be less.
+    """
     admin_port: Annotated[int | None, Field(ge=0, le=65535)] = None
     """Port on which only probes and metrics are answered, and `/metrics` nowhere else; none by default."""
     root_path: str = ""

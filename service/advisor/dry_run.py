@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.advisor.budget_inputs import budget_inputs, calibrated
 from service.advisor.command_doubts import with_command
-from service.advisor.engine_start import Start, build_model, resolved
+from service.advisor.engine_start import Start, build_model, check_quantized_online, resolved
 from service.advisor.engine_steps import (
     UNMODELLED,
     Configuration,
@@ -16,18 +16,10 @@ from service.advisor.engine_steps import (
     FailedStart,
     StartedEngine,
 )
-from service.advisor.outcome import (
-    Outcome,
-    after_capture,
-    refused_at_setup,
-    refused_for_memory,
-    sized,
-    with_admission,
-    with_quantization_warning,
-    with_release_doubt,
-)
+from service.advisor.outcome import outcome_of
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
+from service.advisor.workload_admission import with_admission
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.checkpoints import checkpoint
@@ -66,14 +58,7 @@ def dry_run(
     budget = calibrated(request, budget, started.start, flags, gpu)
     if started.start.layout.caches_nothing:
         budget = without_cache(budget)
-    outcome = (
-        refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
-    )
-    outcome = after_capture(outcome, started, budget)
-    outcome = with_admission(outcome, started, request.workload)
-    outcome = with_quantization_warning(outcome, request.model.architecture)
-    outcome = with_release_doubt(outcome, rules)
-    candidate = _candidate(request, rules, started, budget, outcome)
+    candidate = with_admission(steps.candidate(started, budget), started, request.workload)
     return with_command(candidate, request.command, gpu.compute_capability)
 
 
@@ -87,6 +72,7 @@ def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> Started
     """
     configuration = steps.configure(flags, gpu)
     check_supported(configuration.engine_config.dtype, gpu)
+    check_quantized_online(configuration.architecture, configuration.engine_config, flags)
     backends = steps.build_model(configuration)
     sizing = steps.lay_out(configuration, backends)
     start = Start(configuration.architecture, configuration.engine_config, backends, sizing.layout)
@@ -146,13 +132,16 @@ class PlainSteps:
         inputs = budget_inputs(self.model, started.start, started.flags, gpu, free_memory_bytes)
         return estimate_budget(started.start.architecture, inputs)
 
+    def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+        """Return what the engine does with its memory."""
+        return candidate_of(self.model, self.rules, started, budget)
 
-def _candidate(
-    request: PlanRequest, rules: EngineRules, started: StartedEngine, budget: MemoryBudget, outcome: Outcome
-) -> Candidate:
-    flags = started.flags
+
+def candidate_of(model: Model, rules: EngineRules, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+    """Return what a started engine does with its memory, whatever it is to serve."""
+    flags, outcome = started.flags, outcome_of(started, budget, model.architecture, rules)
     return Candidate(
-        model=request.model,
+        model=model,
         rules=rules,
         flags=flags,
         kv_cache_dtype=flags.kv_cache_dtype or "auto",
@@ -165,7 +154,7 @@ def _candidate(
         error=outcome.error,
         memory=budget,
         kv_cache=outcome.cache,
-        admission=outcome.admission,
+        admission=None,
         doubts=outcome.doubts,
         fails=outcome.fails,
         start=started.start,

@@ -31,6 +31,7 @@ from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.runner import as_run
 from service.engine_config.unbuilt_kernels import unbuilt
+from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.model_classes import check_built_class
@@ -39,8 +40,10 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
+from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
 from service.memory.weights.layout_checks import check_layouts
+from service.memory.weights.online_checks import check_online_sizes
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -119,6 +122,11 @@ class Start:
         """Whether the cache has the checkpoint's own cache dtype, and with it the checkpoint's scales."""
         own = resolve_cache_dtype("auto", self.architecture.quantization, self.engine_config.rules.dtypes)
         return own != "auto" and canonical(own) == canonical(self.engine_config.kv_cache_dtype)
+
+    @cached_property
+    def quality(self) -> CacheQuality:
+        """What is published about the dtype in which the cache is stored."""
+        return quality_of(self.stored_format, is_misread=self.is_misread, is_published=self.is_published)
 
     @property
     def miscounts(self) -> tuple[str, ...]:
@@ -216,6 +224,23 @@ def build_model(
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)
     return backends
+
+
+def check_quantized_online(
+    architecture: ModelArchitecture, engine_config: EngineConfig, flags: ServeFlags
+) -> None:
+    """Check the sizes of layers that are quantized while they load, encoders' included.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    deployment = replace(
+        _weights_deployment(engine_config),
+        language_model_only=flags.language_model_only,
+        media=MediaChoices.of(flags),
+        whole_encoders=engine_config.whole_encoders,
+    )
+    check_online_sizes(architecture, flags.quantization, deployment, engine_config.release)
 
 
 def _weights_deployment(engine_config: EngineConfig) -> Parallelism:

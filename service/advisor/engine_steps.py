@@ -44,7 +44,7 @@ class Configuration:
     engine_config: EngineConfig
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StartedEngine:
     """A start up to its cache layout, and what follows from it for any amount of memory.
 
@@ -67,6 +67,8 @@ class StartedEngine:
     """``admit`` of this start; what it returned for the last workloads is stored."""
     taking: object = field(default_factory=object)
     """One object for all starts that take the same of any device's memory."""
+    but_length: object = field(default_factory=object)
+    """One object for all starts that differ in their maximum length, and what their requests take, alone."""
 
     @classmethod
     def of(cls, flags: ServeFlags, start: Start, sizing: CacheSizing) -> "StartedEngine":
@@ -96,15 +98,11 @@ class StartedEngine:
         if flags is self.flags:
             return self
         start = self.start.with_length(max_model_len)
-        return StartedEngine(
+        return changed(
+            self,
             flags=flags,
             start=start,
             sizing=self.sizing.of_length(start.engine_config),
-            backends=self.backends,
-            stored_format=self.stored_format,
-            doubts=self.doubts,
-            failures=self.failures,
-            admit=self.admit,
             taking=self.taking if takes_alike else object(),
         )
 
@@ -184,3 +182,6 @@ class EngineSteps(Protocol):
 
         ``free_memory_bytes`` is what is free on each GPU before the start; ``None`` to estimate it.
         """
+
+    def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+        """Return what the engine does with its memory: its checks, its cache, and the capture of graphs."""

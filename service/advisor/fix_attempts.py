@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final
 
 from service.advisor.budget_inputs import calibrated
@@ -12,7 +12,6 @@ from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
 from service.advisor.longer_context import stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
-from service.architecture.weight_schemes import MXFP4_GROUP
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -59,8 +58,6 @@ MOST_MOVED: Final = 2
 """The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 FOUR_BITS_ONLINE: Final = "mxfp4"
 """What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
-ONLINE_QUANTIZATION: Final = "fp8"
-"""What ``--quantization`` makes of 16-bit weights while it loads them, on every GPU with 8-bit kernels."""
 BITSANDBYTES: Final = "bitsandbytes"
 """The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
 
@@ -82,17 +79,22 @@ def quantized_attempts(
     request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
-    for quantized in _quantized(request.model, base.flags, steps.rules):
-        flags = quantized.flags
-        for source in (
-            shorter_attempts(request, flags, steps, gpu),
-            (
-                each
-                for each in _other_ranks(flags, steps.rules)
-                if _more_ranks(each.flags, base.flags) and flags.quantization == ONLINE_QUANTIZATION
-            ),
-        ):
-            yield (replace(each, words=f"{each.words} {quantized.words}") for each in source)
+    rules = steps.rules
+    found = _quantized(request.model, base.flags, rules)
+    for method, alike in groupby(found, key=lambda each: each.flags.quantization):
+        ways = tuple(alike)
+        yield (
+            replace(each, words=f"{each.words} {quantized.words}")
+            for quantized in ways
+            for each in shorter_attempts(request, quantized.flags, steps, gpu)
+        )
+        if method == rules.checkpoints.online_fp8:
+            yield (
+                replace(each, words=f"{each.words} {quantized.words}")
+                for quantized in ways
+                for each in _other_ranks(quantized.flags, rules)
+                if _more_ranks(each.flags, base.flags)
+            )
 
 
 def attempts_of(
@@ -139,6 +141,7 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     yield _allowed_length(flags, steps, gpu)
     yield from ((attempt,) for attempt in _left_out(flags, rules))
     yield _whole_experts(flags, rules)
+    yield _text_only(steps.model, flags, rules)
     yield _nearest_ranks(flags, rules)
 
 
@@ -231,22 +234,18 @@ def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[
     architecture = model.architecture
     if not architecture.stores_16_bits or flags.quantization is not None:
         return
-    changed = replace(flags, quantization=ONLINE_QUANTIZATION)
-    yield FixAttempt(f"--quantization {ONLINE_QUANTIZATION}", changed, rules)
+    fp8 = rules.checkpoints.online_fp8
+    yield FixAttempt(f"--quantization {fp8}", replace(flags, quantization=fp8), rules)
     if BITSANDBYTES in rules.checkpoints.quantization_methods:
         yield FixAttempt(f"--quantization {BITSANDBYTES}", replace(flags, quantization=BITSANDBYTES), rules)
-    sizes_divide = architecture.hidden_size % MXFP4_GROUP == 0
-    if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization or not sizes_divide:
+    if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization:
         return
-    # Sizes of encoders need not divide, so they are left out.
-    denser = replace(
-        flags,
-        quantization=FOUR_BITS_ONLINE,
-        language_model_only=flags.language_model_only or architecture.multimodal,
-    )
-    if _has_flags(denser, rules):
-        alone = "" if denser.language_model_only == flags.language_model_only else " --language-model-only"
-        yield FixAttempt(f"--quantization {FOUR_BITS_ONLINE}{alone}", denser, rules)
+    denser = replace(flags, quantization=FOUR_BITS_ONLINE)
+    words = f"--quantization {FOUR_BITS_ONLINE}"
+    yield FixAttempt(words, denser, rules)
+    # Sizes of encoders may not divide where those of the decoder do.
+    for text in _text_only(model, denser, rules):
+        yield replace(text, words=f"{words} {text.words}")
 
 
 def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:

@@ -12,7 +12,6 @@ from service.advisor.fix_attempts import (
     BITSANDBYTES,
     FOUR_BITS_ONLINE,
     OFFLOAD,
-    ONLINE_QUANTIZATION,
     PARALLEL_SIZES,
     FixAttempt,
     attempts_of,
@@ -42,7 +41,8 @@ MOST: Final = 6
 SIXTEEN_BITS, EIGHT_BITS, FOUR_BITS = 16, 8, 4
 COUNTED_BITS: Final[Mapping[str | None, int]] = {
     None: SIXTEEN_BITS,
-    ONLINE_QUANTIZATION: EIGHT_BITS,
+    "fp8": EIGHT_BITS,
+    "fp8_per_tensor": EIGHT_BITS,
     FOUR_BITS_ONLINE: FOUR_BITS,
     BITSANDBYTES: FOUR_BITS,
 }
@@ -143,6 +143,8 @@ def with_fixes(
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
         notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
+        if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
+            return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()

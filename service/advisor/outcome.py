@@ -6,10 +6,8 @@ from typing import Final
 from service.advisor.engine_start import Start
 from service.advisor.engine_steps import StartedEngine
 from service.advisor.free_memory import hardly_free, too_little_free
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Admission, Refusal, Verdict
+from service.advisor.plan_types import Refusal, Verdict
 from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
-from service.advisor.workload_admission import admission_of
 from service.architecture.model import ModelArchitecture
 from service.engine_config.offload_checks import check_groups
 from service.engines.engine_rules import EngineRules
@@ -29,9 +27,25 @@ class Outcome:
     verdict: Verdict
     error: Refusal | None = None
     cache: KvCache | None = None
-    admission: Admission | None = None
     doubts: tuple[str, ...] = ()
     fails: bool = False
+
+
+def outcome_of(
+    started: StartedEngine, budget: MemoryBudget, architecture: ModelArchitecture, rules: EngineRules
+) -> Outcome:
+    """Return what the engine does with its memory, in its order; ``architecture``: the model as requested."""
+    outcome = (
+        refused_for_memory(started, budget) or refused_at_setup(started, budget) or sized(started, budget)
+    )
+    outcome = after_capture(outcome, started, budget)
+    outcome = with_quantization_warning(outcome, architecture)
+    return with_release_doubt(outcome, rules)
+
+
+def is_sure_to_fit(started: StartedEngine, budget: MemoryBudget) -> bool:
+    """Whether a request of the maximum length fits for sure: such starts differ in their requests alone."""
+    return not started.start.engine_config.fit_max_model_len and started.sizing.fits(budget.available_kv.low)
 
 
 def refused_for_memory(started: StartedEngine, budget: MemoryBudget) -> Outcome | None:
@@ -123,14 +137,6 @@ def after_capture(outcome: Outcome, started: StartedEngine, budget: MemoryBudget
     if budget.available_kv.basis is Basis.GIVEN or override is not None:
         return replace(outcome, fails=True)
     return Outcome(Verdict.REFUSED, Refusal.of(refusal))
-
-
-def with_admission(outcome: Outcome, started: StartedEngine, workload: Workload | None) -> Outcome:
-    """Return the outcome with the requests of the workload that the scheduler admits, if there is a cache."""
-    if outcome.cache is None or workload is None:
-        return outcome
-    admission = admission_of(started.start, outcome.cache, workload, started.admit)
-    return replace(outcome, admission=admission, doubts=(*outcome.doubts, *admission.hazards))
 
 
 def with_release_doubt(outcome: Outcome, rules: EngineRules) -> Outcome:

@@ -88,7 +88,7 @@ def _upgrades(request: PlanRequest, plans: Iterable[GpuPlan], steps: CachedSteps
 
 def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:
     def run(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
-        planned = [run_with_fixes(request, steps.known(flags), gpu, steps) for flags in variants]
+        planned = [run_with_fixes(request, flags, gpu, steps) for flags in variants]
         offered = [each for each in planned if _is_offered(request, each)]
         return tuple([_served(request, _replicated(each, count), gpu) for each in offered])
 

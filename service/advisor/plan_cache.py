@@ -7,25 +7,29 @@ calculates.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from itertools import count
 from operator import attrgetter
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from service.advisor.budget_inputs import shared_inputs
-from service.advisor.dry_run import start_or_failure
+from service.advisor.dry_run import candidate_of, start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
 from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
+from service.advisor.memo import Memo, Numbers
+from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
+from service.advisor.plan_types import Candidate
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
+from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
     batch_defaults,
+    limits_inputs,
     only_limits_read_the_length,
     resolve_length,
 )
@@ -39,12 +43,11 @@ from service.gpus.gpu_type import GpuType
 from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.capacity import CacheSizing, lay_out
+from service.kv_cache.startup_check import Taken, stored_requests
 from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
 from service.memory.profile_run import reads_length
-
-Result = TypeVar("Result")
 
 SIZES: Final = frozenset(
     {
@@ -66,48 +69,19 @@ SIZES: Final = frozenset(
 )
 """Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
+RECENT_STARTS: Final = 3_000
+"""The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
 
 
-class Memo(Generic[Result]):
-    """Results of one step by what they depend on. A refusal is a result too."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StartOfAnyLength:
+    """What starts have in common whose flags differ in the length alone. An instance can be a key."""
 
-    def __init__(self) -> None:
-        self._stored: dict[Hashable, Result | EngineRefusal] = {}
-
-    def __len__(self) -> int:
-        """Return the number of results."""
-        return len(self._stored)
-
-    def of(self, key: Hashable, calculate: Callable[[], Result]) -> Result:
-        """Return the result stored for a key, calculated if there is none.
-
-        Threads may calculate one result at the same time; all get the result that was stored first.
-
-        Raises:
-            EngineRefusal: this is the result.
-        """
-        found = self._stored.get(key)
-        if found is None:
-            try:
-                found = calculate()
-            except EngineRefusal as refusal:
-                found = refusal
-            found = self._stored.setdefault(key, found)
-        if isinstance(found, EngineRefusal):
-            raise found.with_traceback(None)
-        return found
-
-
-class Numbers:
-    """Small integers that stand for values: equal values get the same number. A number is the faster key."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._next = count()
-
-    def of(self, value: Hashable) -> int:
-        """Return the number of a value; no two threads give one number to different values."""
-        return self._numbers.setdefault(value, next(self._next))
+    limits: int | None
+    """Number of what their limits depend on beside the length; ``None`` where more than limits depends on
+    the length."""
+    takes_alike: bool
+    """Whether the memory that they take does not depend on the length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,12 +100,11 @@ class CachedSteps:
         self.model, self.rules = model, rules
         self._others: dict[EngineRules, CachedSteps] = {}
         self._numbers = Numbers()
-        self._flags: dict[ServeFlags, ServeFlags] = {}
         self._devices = Memo[int]()
-        self._started = Memo[StartedEngine | FailedStart]()
-        self._of_any_length = Memo[StartedEngine | FailedStart]()
-        self._but_length = Memo[int]()
-        self._reads_length = Memo[bool]()
+        self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
+        self._starts_of_lengths = Memo[StartedEngine | FailedStart]()
+        self._of_any_length = Memo[StartOfAnyLength]()
+        self._limits = Memo[RequestLimits](most=RECENT_STARTS)
         self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[EngineConfig]()
@@ -139,20 +112,20 @@ class CachedSteps:
         self._built = Memo[Backends]()
         self._pagings = Memo[int]()
         self._layouts = Memo[CacheLayout]()
+        self._requests = Memo[Taken]()
         self._sizings = Memo[CacheSizing]()
         self._taken = Memo[MemoryTaken]()
         self._taken_by = Memo[MemoryTaken]()
+        self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
+        self._of_sure_fits = Memo[Candidate](most=RECENT_STARTS)
 
     @property
     def size(self) -> int:
         """How many results are stored whose number grows with the requests."""
-        own = len(self._started) + len(self._taken_by) + len(self._devices) + len(self._budgets)
+        starts = len(self._of_any_length) + len(self._starts_of_lengths)
+        own = starts + len(self._taken_by) + len(self._devices) + len(self._budgets)
         return own + sum(other.size for other in tuple(self._others.values()))
-
-    def known(self, flags: ServeFlags) -> ServeFlags:
-        """Return one object for all equal flags, because a key that is the same object is found faster."""
-        return self._flags.setdefault(flags, flags)
 
     def under(self, rules: EngineRules) -> "CachedSteps":
         """Return the steps of the same model under other rules, which fixes and levers try."""
@@ -169,30 +142,43 @@ class CachedSteps:
     def _start(self, flags: ServeFlags, gpu: GpuType, device: int) -> StartedEngine | FailedStart:
         """Return a start, made of one with another length where they differ in that alone."""
         try:
-            limits = self._limits(flags, gpu)
+            alike = self._of_any_length.of((flags.but_length, device), lambda: self._alike(flags, gpu))
+            limits = self._limits_of(alike, flags, gpu)
         except (EngineRefusal, *UNMODELLED) as failure:
             return FailedStart.of(self.model, self.rules, flags, failure)
+        decides = flags.max_model_len if limits is None else limits.but_length
+        found = self._starts_of_lengths.of((alike, decides), lambda: start_or_failure(flags, gpu, self))
         if limits is None:
-            return start_or_failure(flags, gpu, self)
-        but_length = self._but_length.of(flags, lambda: self._numbers.of(_all_but_length(flags)))
-        key = (but_length, device, limits.but_length)
-        found = self._of_any_length.of(key, lambda: start_or_failure(flags, gpu, self))
+            return found
         if isinstance(found, FailedStart):
             return found.with_length(flags)
-        matters = self._reads_length.of(runner_inputs(flags), lambda: reads_length(self._read_for(flags)))
-        return found.with_length(flags, limits.max_model_len, takes_alike=not matters)
+        return found.with_length(flags, limits.max_model_len, takes_alike=alike.takes_alike)
 
-    def _limits(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
+    def _alike(self, flags: ServeFlags, gpu: GpuType) -> StartOfAnyLength:
+        """Return what a start has in common with those of other lengths.
+
+        Raises:
+            EngineRefusal: the release has no such model.
+            UnmodelledEngine: what this runner does is not known.
+        """
+        read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        inputs = (limits_inputs(flags), runner_inputs(flags), defaults)
+        limits = self._numbers.of(inputs) if only_limits_read_the_length(read, flags) else None
+        return StartOfAnyLength(limits, takes_alike=not reads_length(read))
+
+    def _limits_of(self, alike: StartOfAnyLength, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
         """Return the limits of a start; ``None`` where more than they depends on its length.
 
         Raises:
-            EngineRefusal: the release has no such model, or not with such a length.
+            EngineRefusal: the release has no such length.
         """
-        read, rules = self._read_for(flags), self.rules
-        if not only_limits_read_the_length(read, flags):
+        if alike.limits is None:
             return None
-        defaults = self._terms_on(flags, gpu).batch
-        return RequestLimits.of(read, flags, rules, defaults, resolve_length(read, flags, rules))
+        return self._limits.of((alike.limits, flags.max_model_len), lambda: self._limited(flags, gpu))
+
+    def _limited(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits:
+        read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        return RequestLimits.of(read, flags, self.rules, defaults, resolve_length(read, flags, self.rules))
 
     def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
         """Return the model as the release reads its config, and as the runner of a start builds it.
@@ -250,17 +236,30 @@ class CachedSteps:
             (_model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
         )
         key = (configuration.flags, paging, *_defaults_of_device(engine_config))
-        return self._sizings.of(key, lambda: CacheSizing.of(layout, engine_config))
+        return self._sizings.of(key, lambda: self._sizing(layout, engine_config))
+
+    def _sizing(self, layout: CacheLayout, engine_config: EngineConfig) -> CacheSizing:
+        """Return the sizing of a layout, whose requests those of other layouts may equal."""
+        key = (layout.slots, engine_config.demand(0))
+        return CacheSizing.of(
+            layout,
+            engine_config,
+            self._requests.of(key, lambda: stored_requests(layout, engine_config)),
+        )
 
     def budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         """Return the budget; devices share what a start takes, and differ in what is left of their total."""
+        return self._budgets.of(
+            (started.taking, gpu, free_memory_bytes), lambda: self._budget(started, gpu, free_memory_bytes)
+        )
+
+    def _budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         taken = self._taken_by.of(
             (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
-        return self._budgets.of(
-            (taken, gpu),
-            lambda: on_device(taken.budget, taken.inputs, device_total(gpu)),
+        return self._on_device.of(
+            (taken, gpu), lambda: on_device(taken.budget, taken.inputs, device_total(gpu))
         )
 
     def _take(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryTaken:
@@ -269,10 +268,16 @@ class CachedSteps:
         key = (inputs, flags.speculative_config, start.architecture.pooling)
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
+    def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
+        """Return the candidate, shared by all lengths of which a request is sure to fit."""
+        if not is_sure_to_fit(started, budget):
+            return candidate_of(self.model, self.rules, started, budget)
+        found = self._of_sure_fits.of(
+            (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
+        )
+        return found if found.flags is started.flags else _of_length(found, started)
 
-_all_but_length: Final = attrgetter(
-    *(each.name for each in fields(ServeFlags) if each.name != "max_model_len")
-)
+
 _read_to_build: Final = attrgetter(
     *(
         each.name
@@ -280,6 +285,14 @@ _read_to_build: Final = attrgetter(
         if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
     )
 )
+
+
+def _of_length(candidate: Candidate, started: StartedEngine) -> Candidate:
+    """Return the candidate of a start with another length; a request of either is sure to fit."""
+    cache, length = candidate.kv_cache, started.start.engine_config.max_model_len
+    if cache is not None:
+        cache = started.sizing.of_other_length(cache, length)
+    return changed(candidate, flags=started.flags, start=started.start, kv_cache=cache)
 
 
 def _model_key(configuration: Configuration) -> Hashable:

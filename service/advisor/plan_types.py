@@ -9,7 +9,11 @@ from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import EngineChoice, Model, Workload
 from service.advisor.prefix_reuse import PrefixReuse, prefix_reuse
-from service.advisor.runtime_headroom import little_room_for_steps, no_room_for_one_request
+from service.advisor.runtime_headroom import (
+    first_start_takes_more,
+    little_room_for_steps,
+    no_room_for_one_request,
+)
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
@@ -64,7 +68,7 @@ class Fix:
         return self.change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """Why a candidate does not start, in the engine's own words."""
 
@@ -144,7 +148,7 @@ class Admission:
     """What goes wrong with such requests in this release."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One way to serve the model on one GPU type."""
 
@@ -264,7 +268,10 @@ class Candidate:
     @property
     def notes(self) -> tuple[str, ...]:
         """What its figures mean, and where its cache wastes memory."""
-        return () if self.start is None or self.kv_cache is None else notes(self.start, self.kv_cache)
+        if self.start is None or self.kv_cache is None or self.memory is None:
+            return ()
+        compiled = first_start_takes_more(self.kv_cache, self.memory)
+        return (*compiled, *notes(self.start, self.kv_cache))
 
     @property
     def command(self) -> str:
@@ -286,12 +293,7 @@ class Candidate:
     @property
     def quality(self) -> CacheQuality:
         """What is published about the dtype in which the cache is stored."""
-        start = self.start
-        return quality_of(
-            self.resolved_kv_cache_dtype,
-            is_misread=self.is_misread,
-            is_published=start is not None and start.is_published,
-        )
+        return quality_of(self.resolved_kv_cache_dtype) if self.start is None else self.start.quality
 
     @property
     def is_misread(self) -> bool:

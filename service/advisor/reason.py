@@ -111,7 +111,7 @@ def _holds(candidate: Candidate, *, names_length: bool) -> str:
     held = _number(cache.max_concurrency * ranks)
     if names_length:
         return f"It holds {held} such requests."
-    return f"It holds {held} requests of {length_of(candidate):,} tokens."
+    return f"It holds {held} requests of {cache.max_model_len:,} tokens."
 
 
 def _number(requests: float) -> str:

@@ -1,8 +1,13 @@
 """Memory for what the engine needs after the cache is set up: CUDA graphs, and steps at full length."""
 
+from typing import Final
+
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget_types import MemoryBudget
+from service.memory.budget_types import Basis, MemoryBudget
 from service.units import gib_text
+
+NOTABLE: Final = 0.05
+"""The part of the cache by which the next start's may be larger before a note says so."""
 
 
 def beyond_memory(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
@@ -41,6 +46,23 @@ def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ..
         f"Weights, cache, CUDA graphs and a full step's activations take about {gib_text(taken)} of "
         f"{gib_text(budget.free.bytes)} GiB free: memory may run out under load. "
         "A lower --gpu-memory-utilization leaves more."
+    )
+    return (words,)
+
+
+def first_start_takes_more(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
+    """Return a note if a start that compiles the model leaves notably less for the cache than the next one.
+
+    A measured activation says itself what it was.
+    """
+    copy, size = budget.compiled_copy, cache.num_blocks * cache.largest_bytes_per_block
+    given = budget.available_kv.basis is Basis.GIVEN
+    if given or budget.activation.basis is Basis.MEASURED or copy.bytes < NOTABLE * size:
+        return ()
+    words = (
+        f"The first start compiles the model, and the compiler copies the embedding: {gib_text(copy.bytes)} "
+        f"GiB ({gib_text(copy.low)} to {gib_text(copy.high)}) of the activation. The next start finds the "
+        "compiled code in ~/.cache/vllm and has about that much more for its cache."
     )
     return (words,)
 

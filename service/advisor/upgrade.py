@@ -42,7 +42,7 @@ class AskedStart:
             kv_cache_dtype=candidate.kv_cache_dtype,
             tensor_parallel_size=candidate.tensor_parallel_size,
         )
-        return _outcome(dry_run(self.request, steps.known(flags), steps.rules, self.gpu, steps))
+        return _outcome(dry_run(self.request, flags, steps.rules, self.gpu, steps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempts import ONLINE_QUANTIZATION, available_kv, captured_sequences
+from service.advisor.fix_attempts import available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.service_level import Service, service_of
@@ -111,6 +112,15 @@ def _plain(
     """Return each cache dtype at each tensor parallel size, unless given; one object for all GPU types."""
     if specified.kv_cache_dtype is not None and sizes == (specified.tensor_parallel_size,):
         return (specified,)
+    of_any_length = _of_any_length(specified.but_length, accepted, sizes)
+    return tuple(flags.of_length(specified.max_model_len) for flags in of_any_length)
+
+
+@lru_cache(maxsize=16)
+def _of_any_length(
+    specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
+) -> tuple[ServeFlags, ...]:
+    """Return the same for flags without a length; one object for all lengths."""
     dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
     return tuple(
         changed(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
@@ -154,7 +164,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
         return
     length = longest // ROUND_LENGTH * ROUND_LENGTH
     if _needed(field) <= length < started.start.engine_config.max_model_len:
-        yield changed(flags, max_model_len=length)
+        yield flags.of_length(length)
 
 
 def _needed(field: Field) -> int:
@@ -225,14 +235,13 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     specified = field.specified
     if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
-    able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
-    fewest = min((each.gpus for each in able), default=None)
+    fewest_first = sorted(found, key=attrgetter("gpus"))
+    able = (each.gpus for each in fewest_first if each.may_serve and group_of(each, asked) <= IN_ONE_NODE)
+    fewest = next(able, None)
+    fp8, dtype = field.steps.rules.checkpoints.online_fp8, specified.kv_cache_dtype or "auto"
     for size in field.sizes:
         if fewest is None or size < fewest:
-            dtype = specified.kv_cache_dtype or "auto"
-            yield replace(
-                specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=ONLINE_QUANTIZATION
-            )
+            yield replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=fp8)
 
 
 def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:

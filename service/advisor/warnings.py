@@ -29,6 +29,7 @@ def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_F
         *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
         *_unread_tokenizer(start),
+        *_deprecated_name(start, flags),
     )
 
 
@@ -55,6 +56,15 @@ def _not_offloaded(start: Start, flags: ServeFlags) -> Iterator[str]:
         yield (
             f"vLLM {release} runs this model on its V2 model runner, which keeps all weights on the GPU "
             f"whatever --cpu-offload-gb says, and does not log it.{moves}"
+        )
+
+
+def _deprecated_name(start: Start, flags: ServeFlags) -> Iterator[str]:
+    release, name = start.engine_config.release, start.engine_config.rules.checkpoints.online_fp8
+    if flags.quantization == "fp8" and start.architecture.stores_16_bits and name != flags.quantization:
+        yield (
+            f"vLLM {release} runs --quantization fp8 of 16-bit weights as {name} and calls the old name "
+            "deprecated."
         )
 
 

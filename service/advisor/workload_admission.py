@@ -8,13 +8,22 @@ from typing import assert_never
 from packaging.version import Version
 
 from service.advisor.engine_start import Start
-from service.advisor.engine_steps import Admit
+from service.advisor.engine_steps import Admit, StartedEngine
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Admission, Waiting
+from service.advisor.plan_types import Admission, Candidate, Waiting
+from service.changed import changed
 from service.engines.rules.admission import AdmissionRules
 from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
+
+
+def with_admission(candidate: Candidate, started: StartedEngine, workload: Workload | None) -> Candidate:
+    """Return a candidate with the requests of the workload that are admitted, if it has a cache."""
+    if candidate.kv_cache is None or workload is None:
+        return candidate
+    admission = admission_of(started.start, candidate.kv_cache, workload, started.admit)
+    return changed(candidate, admission=admission, doubts=(*candidate.doubts, *admission.hazards))
 
 
 def admission_of(

@@ -140,7 +140,8 @@ def _keep_state(app: FastAPI, services: Services, options: AppOptions) -> None:
 
 
 def _add_routes(app: FastAPI) -> None:
-    # Pages stand before the routes that share their addresses.
+    # These stand before the routes that share their addresses.
+    app.router.routes.append(plan.BODY_ALONE)
     app.router.routes.extend(page_addresses.ROUTES)
     for routes in (*PUBLIC, operations, documents):
         app.include_router(routes.router)

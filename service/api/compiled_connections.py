@@ -25,8 +25,11 @@ class CompiledProtocol(LimitedConnection, HttpToolsProtocol):
 
         httptools stores a head of any length, so one that is too long is refused here.
         """
+        if self._refused:
+            return
         if self._awaited is None and self in self.idle:
             self._expect("head")
+        self._head_begun = True
         self._tell_whether_over_limit()
         self._head_bytes += len(data)
         super().data_received(data)
@@ -38,6 +41,7 @@ class CompiledProtocol(LimitedConnection, HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request, which may follow another one in the same bytes."""
         self._expect("head")
+        self._head_begun = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:

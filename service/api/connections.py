@@ -1,10 +1,13 @@
 """Limits on the server's connections: their number, and the time that each may take.
 
-uvicorn sets no limit to the time in which a caller sends a request or reads an answer, so that anybody could
-hold any number of connections for ever. Here a connection has a time limit for the head of a request, one for
-its body, and a least rate at which the answer must be read. Beyond the limit on their number, the connection
-that has been without a request for longest is closed; where all have one, only operators' routes answer. Of
-answers that wait to be read there may be so many bytes; beyond that the one that waits longest is cut off.
+uvicorn sets no limit to the time in which a caller sends a request or reads an answer, so that anybody
+could hold any number of connections for ever. Here a connection has a time limit for the head of a request,
+one for its body, and a least rate at which the answer must be read. A request that is too slow is answered
+by 408, unless another answer has begun; a connection that sent nothing is closed without a word, since its
+caller would take the words for the answer to what it asks next. Beyond the limit on their number, the
+connection that has been without a request for longest is closed; where all have one, only operators' routes
+answer. Of answers that wait to be read there may be so many bytes; beyond that the one that waits longest
+is cut off.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Any, ClassVar, Final, TypeAlias
@@ -19,7 +23,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service.api.errors import TooManyConnections
+from service.api.errors import SlowRequest, TooManyConnections
 from service.api.middleware.connection_gate import OVER_LIMIT
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.api.refusals import ConnectionRefusal
@@ -32,6 +36,9 @@ RESERVED_FILES: Final = 128
 OPERATORS_CONNECTIONS: Final = 32
 """Connections beyond the limit that are still accepted, so that operators are answered."""
 
+
+LINGER_SECONDS: Final = 1.0
+"""Time for which a refused connection is still read: closing it at once could take back the answer."""
 
 OnRefusal: TypeAlias = Callable[[ConnectionRefusal], None]
 
@@ -93,11 +100,17 @@ class LimitedConnection:
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     connections: set[Any]
+    cycle: Any
+    """The request that is being answered, or the last one; None before the first."""
     app_state: dict[str, Any]
     _plain_state: dict[str, Any]
     _deadline: asyncio.TimerHandle | None = None
     _awaited: str | None = None
     """What the deadline is for: ``head`` or ``body``."""
+    _head_begun = False
+    """Whether a part of the head that is awaited has arrived."""
+    _refused = False
+    """Whether the last answer was written, so that what still arrives is of no interest."""
     _draining: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - the protocols behind disagree
@@ -112,7 +125,7 @@ class LimitedConnection:
         over = len(self.connections) - self.limits.connections
         if over > 0 and not self._displace() and over > OPERATORS_CONNECTIONS:
             self._count(ConnectionRefusal.TOO_MANY)
-            transport.write(_refusal())
+            transport.write(_refusal(TooManyConnections()))
             transport.close()
             return
         self.idle[self] = None
@@ -150,12 +163,31 @@ class LimitedConnection:
             self._deadline.cancel()
         self._awaited = part
         self._deadline = None
+        self._head_begun = False
         if part is not None:
-            seconds, reason = {
-                "head": (self.limits.head, ConnectionRefusal.SLOW_HEAD),
-                "body": (self.limits.body, ConnectionRefusal.SLOW_BODY),
-            }[part]
-            self._deadline = self.loop.call_later(seconds, self._abort, reason)
+            seconds = {"head": self.limits.head, "body": self.limits.body}[part]
+            self._deadline = self.loop.call_later(seconds, self._refuse_slow, part, seconds)
+
+    def _refuse_slow(self, part: str, seconds: float) -> None:
+        """Close a connection because a part of a request is late, with an answer where none has begun."""
+        self._count(ConnectionRefusal.SLOW_HEAD if part == "head" else ConnectionRefusal.SLOW_BODY)
+        if not self._may_answer(part) or self.transport.get_write_buffer_size():
+            self.transport.abort()
+            return
+        self._refused = True
+        self.idle.pop(self, None)
+        self.transport.write(_refusal(SlowRequest(part, seconds)))
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        if self.cycle is not None:  # its application waits for the rest of the body
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def _may_answer(self, part: str) -> bool:
+        """Whether the caller expects an answer now: not where it sent nothing, or another is being sent."""
+        if part == "body":
+            return self.cycle is not None and not self.cycle.response_started
+        return self._head_begun and (self.cycle is None or self.cycle.response_complete)
 
     def _abort(self, reason: ConnectionRefusal) -> None:
         self._count(reason)
@@ -204,8 +236,11 @@ class LimitedProtocol(LimitedConnection, H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the caller sent; the head's time limit starts with its first byte."""
+        if self._refused:
+            return
         if self._awaited is None and self.conn.their_state is h11.IDLE:
             self._expect("head")
+        self._head_begun = True
         super().data_received(data)
 
     def handle_events(self) -> None:
@@ -241,12 +276,15 @@ def protocol_of(limits: ConnectionLimits, *refused: OnRefusal, compiled: bool = 
     )
 
 
-def _refusal() -> bytes:
-    """Return the answer to a connection that is refused before it sent a request."""
-    error = TooManyConnections()
-    body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
-    head = (
-        f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
-        f"Retry-After: {error.retry_after}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+def _refusal(error: Exception) -> bytes:
+    """Return the answer to a connection that is refused without a whole request."""
+    problem = problem_of(error, "")
+    body = problem.model_dump_json(exclude_none=True).encode()
+    head = [
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
+        f"Content-Type: {MEDIA_TYPE}",
+        f"Content-Length: {len(body)}",
+        *([] if problem.retry_after is None else [f"Retry-After: {problem.retry_after}"]),
+        "Connection: close",
+    ]
+    return "\r\n".join((*head, "", "")).encode() + body

@@ -67,6 +67,13 @@ class ServiceStops(Exception):
         super().__init__("the service stops before this was answered: repeat the request")
 
 
+class SlowRequest(Exception):
+    """A part of a request did not arrive in time."""
+
+    def __init__(self, part: str, seconds: float) -> None:
+        super().__init__(f"the {part} of the request did not arrive within {seconds:g} s")
+
+
 class TooManyConnections(Exception):
     """There are more connections than the service accepts.
 

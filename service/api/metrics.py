@@ -33,12 +33,15 @@ class Metrics:
             buckets=REQUEST_BUCKETS,
             registry=self.registry,
         )
+        self._durations: dict[tuple[str, str, str], Histogram] = {}
+        """The histograms by their labels: to look one up there takes longer than to count."""
         self.active_requests = Gauge(
             "http_server_active_requests", "Requests in progress", registry=self.registry
         )
         self._candidates = Counter(
             "dryserve_candidates", "Candidates planned, by verdict", ("verdict",), registry=self.registry
         )
+        self._verdicts: dict[str, Counter] = {}
         self._waiting = Gauge(
             "dryserve_requests_waiting",
             "Requests whose CPU-bound work waits",
@@ -84,8 +87,11 @@ class Metrics:
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request."""
-        known = method if method in METHODS else "_OTHER"
-        self._requests.labels(known, route, str(status)).observe(seconds)
+        key = (method if method in METHODS else "_OTHER", route, str(status))
+        child = self._durations.get(key)
+        if child is None:
+            child = self._durations[key] = self._requests.labels(*key)
+        child.observe(seconds)
 
     def watch_lane(self, size: str, lane: Lane) -> None:
         """Report how much work waits in a lane, and how much runs."""
@@ -157,4 +163,7 @@ class Metrics:
 
     def count_candidates(self, verdict: str, number: int) -> None:
         """Count candidates by their verdict."""
-        self._candidates.labels(verdict).inc(number)
+        child = self._verdicts.get(verdict)
+        if child is None:
+            child = self._verdicts[verdict] = self._candidates.labels(verdict)
+        child.inc(number)

@@ -1,6 +1,7 @@
 """Builds HTTP responses: JSON, text and problems."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -56,12 +57,14 @@ def instance(request: Request) -> str:
     return f"urn:dryserve:request:{request.state.request_id}"
 
 
+@lru_cache(maxsize=64)
 def negotiated_format(accept: str) -> Format:
     """Choose between JSON and a table by an Accept header; JSON where both suit it."""
     text, other = _preference(accept, TEXT), _preference(accept, JSON)
     return "table" if text > other and text[0] > 0 else "json"
 
 
+@lru_cache(maxsize=64)
 def prefers_page(accept: str) -> bool:
     """Whether an Accept header names HTML and prefers it to JSON, as those of browsers do."""
     page, other = _preference(accept, HTML), _preference(accept, JSON)

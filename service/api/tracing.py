@@ -6,7 +6,7 @@ Without it a step costs nothing. The id of a caller's trace is in the log either
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from service import __version__
+from service.api.raw_headers import header
 
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
 """W3C Trace Context, level 2, section 3.2: version, trace id, id of the caller's span, flags."""
@@ -21,13 +22,16 @@ TRACE_HEADERS: Final = ("traceparent", "tracestate", "baggage")
 """What a caller's tracing adds to its requests (W3C Trace Context, W3C Baggage)."""
 NO_TRACE: Final = "0" * 32
 NAME: Final = "dryserve"
+NOTHING: Final = nullcontext()
+"""In place of a span, where nothing is traced."""
 LAST_SECONDS: Final = 3
 """Most time for sending the last spans when the service ends; a collector may not answer."""
 
 
 def trace_id_of(scope: Scope) -> str | None:
     """Return the id of the trace that a request belongs to, if its caller says so."""
-    found = TRACEPARENT.fullmatch(Headers(scope=scope).get("traceparent", ""))
+    given = header(scope, b"traceparent")
+    found = TRACEPARENT.fullmatch(given) if given else None
     return None if found is None or found[1] == NO_TRACE else found[1]
 
 
@@ -47,12 +51,12 @@ class Tracing:
         self._tracer = tracer
         self._send_rest = send_rest
 
-    @contextmanager
-    def request(self, scope: Scope) -> Iterator[Any]:
+    def request(self, scope: Scope) -> AbstractContextManager[Any]:
         """Make the span of a request, below that of its caller; yields None where nothing is traced."""
-        if self._tracer is None:
-            yield None
-            return
+        return NOTHING if self._tracer is None else self._span(scope)
+
+    @contextmanager
+    def _span(self, scope: Scope) -> Iterator[Any]:
         from opentelemetry import propagate, trace  # noqa: PLC0415 - of the extra
 
         carrier = {name: value for name, value in Headers(scope=scope).items() if name.startswith("trace")}
@@ -61,14 +65,12 @@ class Tracing:
         ) as span:
             yield span
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> AbstractContextManager[Any]:
         """Make the span of a step."""
         if self._tracer is None:
-            yield
-            return
-        with self._tracer.start_as_current_span(name):
-            yield
+            return NOTHING
+        span: AbstractContextManager[Any] = self._tracer.start_as_current_span(name)
+        return span
 
     def close(self) -> None:
         """Send the spans that are not yet sent. The signal that ends a server leaves no later time for it."""

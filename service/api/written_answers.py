@@ -6,9 +6,9 @@ answer was made with, so that it is the answer that would be made again.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from service.advisor.plan_request import Model
 from service.advisor.plan_types import Verdict
 from service.api.dependencies import HUB_TOKEN
 from service.api.metrics import Metrics
+from service.api.raw_headers import header
 from service.application.recent_models import ModelKey
 from service.application.services import Services
 from service.memory.calibration import Calibration
@@ -30,6 +31,7 @@ ENTRY_BYTES: Final = 1024
 """Bytes counted for an entry beside its question and answer."""
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+Answer = TypeVar("Answer", Response, Response | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +118,7 @@ class AnsweredBefore(APIRoute):
         async def answer(request: Request) -> Response:
             if HUB_TOKEN in request.headers:
                 return await handler(request)
-            state = request.app.state
-            question = QuestionAsked(
-                request.method,
-                request.scope["query_string"],
-                await request.body(),
-                "\n".join((request.headers.get("accept", ""), request.headers.get("content-type", ""))),
-            )
-            found = state.answers.find(question, state.services)
-            if found is None:
-                request.state.question = question
-                if not names_no_gpu(question):
-                    return await self.answer_new(request, question.body, handler)
-                # What is refused is refused before it is parsed, which takes longer than the refusal.
-                with state.lanes.large.admit(request):
-                    return await self.answer_new(request, question.body, handler)
-            count_verdicts(found.verdicts, state.metrics)
-            response: Response = found.response()
-            return response
+            return await answered(request, await request.body(), lambda: handler(request))
 
         async def varying(request: Request) -> Response:
             # A browser gets another answer at the same address.
@@ -143,10 +128,27 @@ class AnsweredBefore(APIRoute):
 
         return varying
 
-    async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
-        """Answer a question that has no stored answer; ``content`` is the body of the request."""
-        del content
-        return await handler(request)
+
+async def answered(request: Request, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Return the stored answer to a request, or the new one that ``answer`` makes.
+
+    Raises:
+        Overloaded: a new one would wait in the lane of large work, where so much waits already.
+    """
+    state, scope = request.app.state, request.scope
+    accept, kind = header(scope, b"accept"), header(scope, b"content-type")
+    question = QuestionAsked(scope["method"], scope["query_string"], body, f"{accept}\n{kind}")
+    found = state.answers.find(question, state.services)
+    if found is not None:
+        count_verdicts(found.verdicts, state.metrics)
+        response: Response = found.response()
+        return response
+    request.state.question = question
+    if not names_no_gpu(question):
+        return await answer()
+    # What is refused is refused before it is parsed, which takes longer than the refusal.
+    with state.lanes.large.admit(request):
+        return await answer()
 
 
 def names_no_gpu(question: QuestionAsked) -> bool:

@@ -74,7 +74,7 @@ async def plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         request = await _plan_request(without, services)
     except InputFault as fault:
         raise at_its_place(fault, body) from fault.cause
-    return replace(request, command=command)
+    return request if command is None else replace(request, command=command)
 
 
 async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:

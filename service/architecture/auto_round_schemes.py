@@ -35,6 +35,17 @@ def read_auto_round(section: Config) -> tuple[SchemeGroup, ...]:
         return ()
 
 
+def names_output(section: Config) -> bool:
+    """Return whether ``extra_config`` quantizes the output embedding, which AutoRound leaves alone otherwise.
+
+    Source: vLLM 0.13.0 to 0.33.0, INCConfig.get_layer_config: not ``isinstance(layer, ParallelLMHead)``.
+    """
+    extra = section.section("extra_config")
+    part = extra.section("lm_head") if extra is not None else None
+    bits = section.integer("bits", default=4, maximum=64)
+    return part is not None and part.integer("bits", default=bits, maximum=64) < UNQUANTIZED_BITS
+
+
 def _groups(section: Config) -> Iterator[SchemeGroup]:
     named: dict[WeightScheme | None, list[str]] = {}
     extra = section.section("extra_config")

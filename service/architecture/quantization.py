@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.scheme_readers import read_scheme_groups
+from service.architecture.scheme_readers import quantizes_output, read_scheme_groups
 from service.architecture.weight_schemes import (
     SchemeGroup,
     WeightScheme,
@@ -37,6 +37,10 @@ class Quantization:
     """``quant_method`` in the engine's spelling, e.g. ``compressed-tensors`` or ``modelopt_fp4``."""
     algorithm: str = ""
     """ModelOpt's ``quant_algo``, upper case; empty for what others quantized."""
+    by_modelopt: bool = False
+    """Whether the engine's classes for ModelOpt build the weights."""
+    output: bool = False
+    """Whether the output embedding is quantized too (``lm_head``)."""
     names_modelopt: bool = False
     """Whether the config itself names ModelOpt, and not only what it produced."""
     kv_cache_algorithm: str | None = None
@@ -108,6 +112,8 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     return Quantization(
         method=method,
         algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
+        by_modelopt=method.startswith("modelopt") or method == "mxfp8",
+        output=quantizes_output(section, method),
         names_modelopt=section.text("quant_method").lower() == "modelopt",
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),

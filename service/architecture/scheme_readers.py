@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from service.architecture.auto_round_schemes import read_auto_round
+from service.architecture.auto_round_schemes import names_output, read_auto_round
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
 from service.architecture.quark_schemes import read_quark
@@ -33,6 +33,21 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
     """
     read = _READERS.get(method)
     return read(section) if read is not None else ()
+
+
+OUTPUT: Final = frozenset({"auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin"})
+"""Methods whose configs say whether the output embedding is quantized.
+
+Source: vLLM 0.13.0 to 0.33.0, utils/gptq_utils.py get_linear_quant_method; get_quant_method of
+AWQMarlinConfig and AutoAWQConfig.
+"""
+
+
+def quantizes_output(section: Config, method: str) -> bool:
+    """Return whether a config says that the output embedding is quantized; ModelOpt's do not say so."""
+    if _READERS.get(method) is read_auto_round:
+        return names_output(section)
+    return method in OUTPUT and section.boolean("lm_head")
 
 
 def _fp8(section: Config) -> tuple[SchemeGroup, ...]:

@@ -65,6 +65,8 @@ class WeightScheme:
     """Each output has a 32-bit scale beside those of its groups."""
     float32_biases: bool = False
     """Biases of experts have 32 bits."""
+    zero_points_as_scales: bool = False
+    """Zero points of experts have the type of their scales, not words of 32 bits."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
 

@@ -18,8 +18,8 @@ from service.api.refusals import RefusalLog
 from service.api.sibling_channel import SiblingChannel
 from service.settings import Settings
 
-GRACE_SECONDS: Final = 6
-"""For requests that are being answered when the service stops; a local worker gets three more."""
+END_SECONDS: Final = 3
+"""Of the time in which the service stops: for what ends after the requests, as a local worker does."""
 SWITCH_SECONDS: Final = 0.001
 """Time for which a thread that plans keeps the interpreter while the event loop waits for it; Python's own
 default is 0.005, and the event loop waits again after each of its steps."""
@@ -122,7 +122,7 @@ def _config(app: FastAPI, settings: Settings, limits: ConnectionLimits) -> uvico
         http=protocol_of(limits, app.state.metrics.count_refusal, RefusalLog()),
         timeout_keep_alive=settings.keep_alive_seconds,
         ws="none",
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=settings.stop_seconds - END_SECONDS,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
     )

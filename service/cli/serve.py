@@ -71,7 +71,7 @@ def serve(  # noqa: PLR0913 - one for each option
     options += [f"--root-path={settings.root_path}"] if settings.root_path else []
     options += ["--local-worker"] if local_worker else []
     options += [] if worker_python is None else [f"--worker-python={worker_python}"]
-    serve_in_processes(options, opened, settings.workers, partial(greet, settings.host, _port(opened)))
+    serve_in_processes(options, opened, settings, partial(greet, settings.host, _port(opened)))
 
 
 def _serve(

@@ -20,11 +20,10 @@ import typer
 
 from service.api.metrics_sum import LONGEST_LINE, Samples, added, cumulative
 from service.cli.exit_codes import ExitCode
+from service.settings import Settings
 
 START_SECONDS: Final = 60.0
 """Time in which a new process must serve."""
-STOP_SECONDS: Final = 15.0
-"""Time in which a process must end, its requests included; after that it is killed."""
 PAUSE_SECONDS: Final = 1.0
 """Pause before a process that ended by itself is started again."""
 
@@ -84,11 +83,11 @@ class ServingProcess:
         waiting.cancel()
         return self.ready.is_set() and not self.ended.done()
 
-    async def stop(self) -> None:
-        """End it in order; kill it where that takes too long."""
+    async def stop(self, seconds: float) -> None:
+        """End it in order; kill it where that takes longer than so many seconds."""
         if self._process is None or self.ended is None:
             return
-        for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
             done, _ = await asyncio.wait({self.ended}, timeout=seconds)
@@ -99,11 +98,17 @@ class ServingProcess:
 class ServingProcesses:
     """All processes that serve the same sockets."""
 
-    def __init__(self, options: Sequence[str], sockets: Sequence[socket.socket], number: int) -> None:
-        """``options``: of `dryserve serve`, for each process. ``number``: how many serve."""
+    def __init__(
+        self, options: Sequence[str], sockets: Sequence[socket.socket], number: int, stop_seconds: float
+    ) -> None:
+        """``options``: of `dryserve serve`, for each process. ``number``: how many serve.
+
+        ``stop_seconds``: time in which a process must end, its requests included; after that it is killed.
+        """
         self._command = [sys.executable, "-m", "service", "serve", *options]
         self._sockets = [each.fileno() for each in sockets]
         self._number = number
+        self._stop_seconds = stop_seconds
         self._running: list[ServingProcess] = []
         self._ended: Samples = []
         self._stopping = asyncio.Event()
@@ -126,7 +131,7 @@ class ServingProcesses:
             on_start()
             await self._stopping.wait()
         self._stopping.set()
-        await asyncio.gather(*(process.stop() for process in self._running))
+        await asyncio.gather(*(process.stop(self._stop_seconds) for process in self._running))
         return received[0] if received else None
 
     async def _start(self, number: int) -> bool:
@@ -138,7 +143,7 @@ class ServingProcesses:
         )
         self._running.append(process)
         if not await process.is_ready():
-            await process.stop()
+            await process.stop(self._stop_seconds)
             self._forget(process)
             return False
         self._do(self._replace_at_its_end(process))
@@ -166,7 +171,7 @@ class ServingProcesses:
                     _log.error("a new process does not serve: the old ones stay")
                     return
                 self._forget(old)
-                await old.stop()
+                await old.stop(self._stop_seconds)
             _log.info("all serving processes were replaced")
 
     def _forget(self, process: ServingProcess) -> None:
@@ -189,9 +194,9 @@ class ServingProcesses:
 
 
 def serve_in_processes(
-    options: Sequence[str], sockets: Sequence[socket.socket], number: int, on_start: Callable[[], None]
+    options: Sequence[str], sockets: Sequence[socket.socket], settings: Settings, on_start: Callable[[], None]
 ) -> None:
-    """Serve some sockets in so many processes, until a signal ends this one.
+    """Serve some sockets in as many processes as the settings say, until a signal ends this one.
 
     ``on_start`` is called once all of them serve.
 
@@ -200,7 +205,8 @@ def serve_in_processes(
     """
 
     async def run() -> signal.Signals | None:
-        return await ServingProcesses(options, sockets, number).run(on_start)
+        processes = ServingProcesses(options, sockets, settings.workers, settings.stop_seconds)
+        return await processes.run(on_start)
 
     ended_by = asyncio.run(run())
     if ended_by is None:

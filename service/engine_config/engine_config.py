@@ -28,7 +28,7 @@ class RequestDemand:
     """Tokens below a sliding window that several prediction modules read again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EngineConfig:
     """One start of the engine, as its own configuration would say."""
 

@@ -1,5 +1,6 @@
 """The longest request, and the most tokens and requests of one batch."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from service.architecture.model import ModelArchitecture
@@ -68,6 +69,22 @@ def resolve_length(architecture: ModelArchitecture, flags: ServeFlags, rules: En
         allows_longer=allows_long_context(flags, rules.release),
     )
     return Length(tokens, fits)
+
+
+def limits_inputs(flags: ServeFlags) -> tuple[Hashable, ...]:
+    """Return what the limits depend on of the flags, beside the length and the runner."""
+    return (
+        flags.max_num_batched_tokens,
+        flags.max_num_seqs,
+        flags.performance_mode,
+        flags.enable_chunked_prefill,
+        flags.enable_expert_parallel,
+        flags.data_parallel_size,
+        flags.all2all_backend,
+        flags.language_model_only,
+        flags.speculative_config,
+        flags.environment,
+    )
 
 
 def only_limits_read_the_length(architecture: ModelArchitecture, flags: ServeFlags) -> bool:

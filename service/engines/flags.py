@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, Self
 
+from service.changed import changed
 from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 
@@ -17,7 +19,7 @@ KEYS_OF: Final[Mapping[str, str]] = {
 """Fields of ``ServeFlags`` that are keys of a JSON argument, with the argument that each belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServeFlags:
     """Flags by the engine's own names; ``None`` leaves the choice to the release.
 
@@ -152,3 +154,20 @@ class ServeFlags:
     def __hash__(self) -> int:
         # Shared work is found by flags: what tells most candidates apart does, at a tenth of the time.
         return hash((self.kv_cache_dtype, self.tensor_parallel_size, self.block_size, self.max_model_len))
+
+    @property
+    def but_length(self) -> Self:
+        """The same without a maximum length."""
+        return self if self.max_model_len is None else self._but_length
+
+    @cached_property
+    def _but_length(self) -> Self:
+        return changed(self, max_model_len=None)
+
+    def of_length(self, max_model_len: int | None) -> Self:
+        """Return the same with another maximum length; both have one object as ``but_length``."""
+        if max_model_len is None:
+            return self.but_length
+        other = object.__new__(type(self))
+        vars(other).update(vars(self.but_length), max_model_len=max_model_len, _but_length=self.but_length)
+        return other

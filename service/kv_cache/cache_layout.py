@@ -1,5 +1,6 @@
 """The groups of a model's cache, and what follows from them for a request of any length."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -63,6 +64,11 @@ class CacheLayout:
             tuple((run[0], len(run)) for _, each in groupby(stage, key=_taking) if (run := tuple(each)))
             for stage in self.stages
         )
+
+    @cached_property
+    def slots(self) -> Hashable:
+        """What the blocks of a request depend on: of layouts that are equal in it, requests take as many."""
+        return tuple(tuple((count, group.slots) for group, count in runs) for runs in self.runs)
 
 
 def _taking(group: Group) -> tuple[bool, LayerSpec, tuple[LayerSpec, ...]]:

@@ -1,17 +1,17 @@
 """Blocks, tokens and concurrency of a given number of bytes per rank, or why the engine stops."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from service.architecture.layers.cache_part import CachePart
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import built_stages
 from service.backends.backend import DEFAULT_BLOCK_SIZE, Backends
-from service.engine_config.engine_config import EngineConfig, RequestDemand
+from service.changed import changed
+from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.blocks import BlockInBatch, BlockSizeChoice, HybridBlockSize
 from service.engines.rules.capacity import ConcurrencyCount, StartupCheck, TokenReport
@@ -24,7 +24,7 @@ from service.kv_cache.groups import Group
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.layer_caches import layer_caches
 from service.kv_cache.specs import CacheKind, SpecLayers, StateSpec, merge_equal
-from service.kv_cache.startup_check import StartupMemory, startup_memories
+from service.kv_cache.startup_check import StartupMemory, Taken, startup_memories, stored_requests
 from service.units import ceil_div
 
 KINDS_BY_CLASS_NAME: Final = (
@@ -38,9 +38,6 @@ KINDS_BY_CLASS_NAME: Final = (
     CacheKind.UNIFORM_TYPE,
 )
 """Kinds in the order of the names of the engine's classes for them."""
-
-LENGTHS: Final = 16
-"""Lengths of which each start stores what a request takes."""
 
 
 def lay_out(architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends) -> CacheLayout:
@@ -171,14 +168,6 @@ def _sorting_key(group: Group) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOfLength:
-    """What one request of some length takes, as the release reports it."""
-
-    demand: RequestDemand
-    blocks: int
-
-
-@dataclass(frozen=True, slots=True)
 class CacheSizing:
     """The part of sizing that does not depend on the bytes for the cache, computed once for many sizes."""
 
@@ -186,21 +175,26 @@ class CacheSizing:
     engine_config: EngineConfig
     checks: tuple[StartupMemory, ...]
     """Each stage's memory as the release checks it."""
-    request: Callable[[int], RequestOfLength]
+    taken: Taken
+    """What one request of some length takes."""
 
     @classmethod
-    def of(cls, layout: CacheLayout, engine_config: EngineConfig) -> "CacheSizing":
-        """Return the sizing of a layout."""
+    def of(
+        cls, layout: CacheLayout, engine_config: EngineConfig, taken: Taken | None = None
+    ) -> "CacheSizing":
+        """Return the sizing of a layout; ``taken``: what requests take, where that is known."""
+        taken = taken or stored_requests(layout, engine_config)
+        checked = layout.groups or layout.refusal is not None
         return cls(
             layout,
             engine_config,
-            startup_memories(layout, engine_config) if layout.groups or layout.refusal is not None else (),
-            lru_cache(LENGTHS)(lambda length: _request(layout, engine_config, length)),
+            startup_memories(layout, engine_config, taken) if checked else (),
+            taken,
         )
 
     def of_length(self, engine_config: EngineConfig) -> "CacheSizing":
         """Return the sizing of the same start with another maximum length; it shares what requests take."""
-        return CacheSizing(self.layout, engine_config, self.checks, self.request)
+        return CacheSizing(self.layout, engine_config, self.checks, self.taken)
 
     def fitting(self) -> "CacheSizing":
         """Return the sizing of the same start whose length the engine shortens to what fits."""
@@ -242,25 +236,38 @@ class CacheSizing:
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
-        length = self.checked_length(available_bytes)
-        request, num_blocks = self.request(length), self.num_blocks(available_bytes)
-        concurrency = num_blocks / request.blocks
-        tokens = _tokens(self.layout, self.engine_config, num_blocks, concurrency, length)
+        return self.cache(available_bytes, self.checked_length(available_bytes))
+
+    def cache(self, available_bytes: int, length: int) -> KvCache:
+        """Return the same for a length of which a request is known to fit."""
+        num_blocks = self.num_blocks(available_bytes)
         return KvCache(
             available_bytes=available_bytes,
             num_blocks=num_blocks,
             bytes_per_block=self.layout.block_bytes[0],
             largest_bytes_per_block=self.layout.largest_block,
-            tokens=tokens,
-            max_concurrency=concurrency,
-            max_model_len=length,
-            # All checks passed at this length.
-            estimated_max_model_len=length,
-            blocks_per_request=request.blocks,
             stage=self.layout.stages[0],
-            demand=request.demand,
             report_lines=self.engine_config.rules.capacity.report_lines,
+            **self._of_requests(num_blocks, length),
         )
+
+    def of_other_length(self, cache: KvCache, length: int) -> KvCache:
+        """Return a cache of the same bytes for another length of which a request is known to fit."""
+        return changed(cache, **self._of_requests(cache.num_blocks, length))
+
+    def _of_requests(self, num_blocks: int, length: int) -> dict[str, Any]:
+        """Return the fields of a cache that depend on the maximum length."""
+        blocks = self.blocks(length)
+        concurrency = num_blocks / blocks
+        return {
+            "tokens": _tokens(self.layout, self.engine_config, num_blocks, concurrency, length),
+            "max_concurrency": concurrency,
+            "max_model_len": length,
+            # All checks passed at this length.
+            "estimated_max_model_len": length,
+            "blocks_per_request": blocks,
+            "demand": self.taken(length).demand,
+        }
 
     def longest_held(self, available_bytes: int) -> int:
         """Return the tokens of the longest request that the blocks hold whole, up to the maximum length.
@@ -275,9 +282,21 @@ class CacheSizing:
         if self.layout.caches_nothing:
             return length
         blocks = self.num_blocks(available_bytes)
-        if self.request(length).blocks <= blocks:
+        if self.blocks(length) <= blocks:
             return length
-        return bisect_right(range(1, length + 1), blocks, key=lambda tokens: self.request(tokens).blocks)
+        return bisect_right(range(1, length + 1), blocks, key=self.blocks)
+
+    def blocks(self, length: int) -> int:
+        """Return what a request takes, in blocks as the release counts them for its report.
+
+        Every pipeline stage reports its own groups; what is read last is the last stage's.
+        """
+        taken = self.taken(length)
+        if self.engine_config.rules.capacity.concurrency_count is ConcurrencyCount.BLOCKS:
+            return taken.stages[-1]
+        groups = self.layout.stages[-1]
+        size = sum(group.blocks_per_request(taken.demand) * group.page_size for group in groups)
+        return ceil_div(size, groups[0].page_size)
 
     def num_blocks(self, available_bytes: int) -> int:
         """Return the blocks of the smallest rank."""
@@ -304,18 +323,6 @@ def size_cache(layout: CacheLayout, engine_config: EngineConfig, available_bytes
         EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
     """
     return CacheSizing.of(layout, engine_config).size(available_bytes)
-
-
-def _request(layout: CacheLayout, engine_config: EngineConfig, length: int) -> RequestOfLength:
-    """Return what a request takes, in blocks as the release counts them for its report.
-
-    Every pipeline stage reports its own groups; what is read last is the last stage's.
-    """
-    demand, groups = engine_config.demand(length), layout.stages[-1]
-    if engine_config.rules.capacity.concurrency_count is ConcurrencyCount.BLOCKS:
-        return RequestOfLength(demand, sum(group.blocks_per_request(demand) for group in groups))
-    size = sum(group.blocks_per_request(demand) * group.page_size for group in groups)
-    return RequestOfLength(demand, ceil_div(size, groups[0].page_size))
 
 
 def _tokens(

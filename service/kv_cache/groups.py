@@ -82,6 +82,12 @@ class Group:
             return self.spec.blocks_per_request(demand)
         return max((spec.blocks_per_request(demand) for spec in self.specs), default=0)
 
+    @property
+    def slots(self) -> tuple[tuple[object, ...], ...]:
+        """What the blocks of a request depend on."""
+        specs = self.specs if self.uniform_type else (self.spec,)
+        return tuple(type_key(spec) for spec in specs)
+
 
 def type_key(spec: LayerSpec) -> tuple[object, ...]:
     """Return what makes two specs need the same slots: vLLM 0.32.0, UniformTypeKVCacheSpecs.from_specs."""

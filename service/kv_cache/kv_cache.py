@@ -35,7 +35,7 @@ class CacheGroup:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KvCache:
     """Blocks, tokens and concurrency of the smallest rank, as the release counts them."""
 

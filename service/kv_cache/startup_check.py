@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, assert_never
+from functools import lru_cache, partial
+from typing import Final, TypeAlias, assert_never
 
-from service.engine_config.engine_config import EngineConfig
+from service.engine_config.engine_config import EngineConfig, RequestDemand
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.capacity import CapacityRules, StartupCheck
-from service.kv_cache.cache_layout import CacheLayout, Run
+from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.groups import Group
 from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import SpecLayers
@@ -16,6 +16,19 @@ from service.units import GIB
 
 LENGTHS: Final = 64
 """Lengths of which each check stores what a request needs: more than one search for the longest tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBlocks:
+    """What one request of some length takes."""
+
+    demand: RequestDemand
+    stages: tuple[int, ...]
+    """Per stage, the blocks of all its groups."""
+
+
+Taken: TypeAlias = Callable[[int], RequestBlocks]
+"""Returns what a request of some length takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +85,15 @@ class StartupMemory:
 _stored: Final = lru_cache(LENGTHS)
 
 
-def startup_memories(layout: CacheLayout, engine_config: EngineConfig) -> tuple[StartupMemory, ...]:
-    """Return each stage's memory as the release checks it; some check layers, or the model as a whole."""
+def startup_memories(
+    layout: CacheLayout, engine_config: EngineConfig, taken: Taken | None = None
+) -> tuple[StartupMemory, ...]:
+    """Return each stage's memory as the release checks it; some check layers, or the model as a whole.
+
+    ``taken`` returns what a request of some length takes; without it, that is calculated.
+    """
+    taken = taken or stored_requests(layout, engine_config)
+    needs: list[Callable[[int], int]]
     match engine_config.rules.capacity.startup_check:
         case StartupCheck.LAYERS:
             return tuple(
@@ -85,18 +105,17 @@ def startup_memories(layout: CacheLayout, engine_config: EngineConfig) -> tuple[
             return (StartupMemory(_stored(_of_group(layout.groups[0], block, engine_config)), engine_config),)
         case StartupCheck.FIRST_GROUP:
             needs = [
-                _of_group(stage[0], block, engine_config)
+                _stored(_of_group(stage[0], block, engine_config))
                 for stage, block in zip(layout.stages, layout.checked_block_bytes, strict=True)
             ]
         case StartupCheck.ALL_GROUPS | StartupCheck.ALL_GROUPS_BUT_NULL_BLOCK:
             needs = [
-                _of_all_groups(runs, block, engine_config)
-                for runs, block in zip(layout.runs, layout.checked_block_bytes, strict=True)
+                _of_all_groups(stage, block, taken) for stage, block in enumerate(layout.checked_block_bytes)
             ]
         case _:
             assert_never(engine_config.rules.capacity.startup_check)
     return tuple(
-        StartupMemory(_stored(needed), engine_config, block)
+        StartupMemory(needed, engine_config, block)
         for needed, block in zip(needs, layout.block_bytes, strict=True)
     )
 
@@ -119,12 +138,20 @@ def _printed_gib(size_bytes: int) -> float:
     return round(size_bytes / GIB, 2)
 
 
-def _of_all_groups(runs: tuple[Run, ...], block: int, engine_config: EngineConfig) -> Callable[[int], int]:
-    def needed(length: int) -> int:
-        demand = engine_config.demand(length)
-        return block * sum(count * group.blocks_per_request(demand) for group, count in runs)
+def stored_requests(layout: CacheLayout, engine_config: EngineConfig) -> Taken:
+    """Return what returns what requests take, and stores it for the last lengths."""
+    return _stored(partial(_request_blocks, layout, engine_config))
 
-    return needed
+
+def _request_blocks(layout: CacheLayout, engine_config: EngineConfig, length: int) -> RequestBlocks:
+    """Return what a request of some length takes."""
+    demand = engine_config.demand(length)
+    stages = (sum(count * group.blocks_per_request(demand) for group, count in runs) for runs in layout.runs)
+    return RequestBlocks(demand, tuple(stages))
+
+
+def _of_all_groups(stage: int, block: int, taken: Taken) -> Callable[[int], int]:
+    return lambda length: block * taken(length).stages[stage]
 
 
 def _of_group(group: Group, block: int, engine_config: EngineConfig) -> Callable[[int], int]:

@@ -26,7 +26,7 @@ from service.architecture.layers.recurrence import (
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget_types import Basis, Estimate
-from service.memory.encoders import EncoderConstants, encoders
+from service.memory.encoders import EncoderConstants, encoders, takes_media
 from service.memory.interval import (
     around,
     exact,
@@ -54,6 +54,7 @@ EXPERT_BLOCK: Final = 128
 """Rows to which DeepGEMM rounds those of an expert up."""
 COMPRESSED_CHUNK: Final = 4
 """Number of prompts whose keys compressed attention gathers at once."""
+NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no compiled code reads the embedding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,7 @@ def activation(
     if v2 and run.samples and constants.charges_counts_v2:
         counts = _token_counts(architecture, run)
         terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
-    # A model that also takes media is compiled without its embedding, whose rows it is given.
-    if v2 and run.compiles_embedding and not (run.encodes and architecture.media.towers):
-        terms.append(_compiled(architecture, constants, run))
+    terms.append(compiled_copy(architecture, constants, run))
     if run.encodes and (constants.encodes_v2 or not v2):
         base, *_ = constants.base_mib.bytes
         terms.extend(encoders(architecture, encoder_constants, run, peak + base))
@@ -124,9 +123,21 @@ def activation(
     return total(terms, source)
 
 
-def _compiled(architecture: ModelArchitecture, constants: ActivationConstants, run: ProfileRun) -> Estimate:
-    """Return the copy of the embedding on which the compiler times the kernels that read it."""
+def compiled_copy(
+    architecture: ModelArchitecture, constants: ActivationConstants, run: ProfileRun
+) -> Estimate:
+    """Return the copy of the embedding on which the compiler times the kernels that read it.
+
+    A model that takes media is given rows of its embedding and is compiled without it; where all media are
+    turned off, it is given tokens, and its compiled code reads the embedding like that of a text model.
+
+    Source: vLLM 0.27.0 to 0.33.0, v1/worker/gpu/model_runner.py uses_inputs_embeds;
+    ModelConfig.supports_multimodal_inputs.
+    """
     share, source = constants.compile_percent_v2, constants.sources["compile_percent_v2"]
+    reads = run.v2_model_runner and run.compiles_embedding and not takes_media(architecture, run)
+    if not reads or not share.high:
+        return NO_COPY
     width = architecture.ends.embedding_size or architecture.hidden_size
     one_percent = run.shards.vocabulary(architecture.vocab_size) * width * run.element_bytes / 100
     bounds = (one_percent * share.low, one_percent * share.high)

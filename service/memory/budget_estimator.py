@@ -10,7 +10,7 @@ from service.architecture.model import ModelArchitecture
 from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engines.releases import rules_for
-from service.memory.activation import activation
+from service.memory.activation import activation, compiled_copy
 from service.memory.budget_types import (
     Basis,
     Estimate,
@@ -177,9 +177,8 @@ class _Start:
         requested = requested_memory(inputs.total, inputs.gpu_memory_utilization, self.constants.device)
         adapters = self._room(layers, self.inputs.adapters, self.inputs.deployment)
         weights = self._weights(parameters, layers, adapters)
-        peak = activation(
-            self.architecture, self.constants.activation, self.constants.encoders, self._profile(layers)
-        )
+        run = self._profile(layers)
+        peak = activation(self.architecture, self.constants.activation, self.constants.encoders, run)
         non_torch = self._non_torch()
         capture = self._capture(layers)
         graphs = cuda_graphs(self.architecture, self.constants.graphs, capture)
@@ -193,6 +192,7 @@ class _Start:
             adapters=adapters,
             host=self._host(layers, weights),
             activation=peak,
+            compiled_copy=compiled_copy(self.architecture, self.constants.activation, run),
             non_torch=non_torch,
             cuda_graphs=graphs,
             captured_graphs=captured_graphs(self.architecture, self.constants.graphs, capture),
@@ -295,7 +295,7 @@ class _Start:
             sequences=self.inputs.max_num_seqs,
             samples=layers.stop == len(self.architecture.layers) and self.architecture.pooling is None,
             encodes=layers.start == 0 and not deployment.language_model_only and deployment.media.profiled,
-            media=deployment.media,
+            media=replace(deployment.media, language_model_only=deployment.language_model_only),
             whole_encoders=deployment.whole_encoders,
             towers=weight_layout_at(self.inputs.release).towers,
             v2_model_runner=self.inputs.v2_model_runner,

@@ -90,7 +90,7 @@ class HostDemand:
     total: Estimate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MemoryBudget:
     """Memory of one rank while the engine starts, in the order of allocation."""
 
@@ -102,6 +102,8 @@ class MemoryBudget:
     """Free memory when the engine starts; the engine refuses to start if it is less than ``requested``."""
     weights: WeightsEstimate
     activation: Estimate
+    compiled_copy: Estimate
+    """The part of ``activation`` that is left out by a start whose compiled code is cached."""
     non_torch: Estimate
     cuda_graphs: Estimate
     """Memory set aside before the cache is sized; zero in releases that set nothing aside."""
@@ -114,6 +116,10 @@ class MemoryBudget:
     """Room for LoRA adapters, which is a part of ``weights``."""
     host: HostDemand
     """Memory of the host, of all ranks together."""
+
+    def __hash__(self) -> int:
+        # Budgets are keys of caches; these are enough for a fast hash that differs for most budgets.
+        return hash((self.total.bytes, self.weights.bytes, self.available_kv.bytes))
 
 
 NOTHING_CACHED = "no layer has a cache: the engine profiles nothing and sets up none"

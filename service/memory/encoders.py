@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from service.architecture.encoders.media import PatchedMedia
+from service.architecture.encoders.tower import Tower
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around
@@ -83,7 +84,7 @@ def encoders(
     """
     terms = []
     for tower in architecture.media.towers:
-        if not any(map(run.media.serves, modalities(architecture, run.towers, sound=tower.sound))):
+        if not _serves(architecture, tower, run):
             continue
         if tower.media is None:
             terms.append(_by_name(tower.name.split(".")[0], constants, run, decoder_peak))
@@ -92,6 +93,20 @@ def encoders(
     if not architecture.media.towers_known and any(map(run.media.serves, MODALITIES)):
         terms.append(_by_name("unknown", constants, run, decoder_peak))
     return terms
+
+
+def takes_media(architecture: ModelArchitecture, run: ProfileRun) -> bool:
+    """Whether a prompt may have an item of media, so that the decoder is given rows and not tokens.
+
+    Source: vLLM 0.13.0 to 0.33.0, supports_multimodal_inputs: some limit is not 0.
+    """
+    if not architecture.media.towers_known:
+        return any(map(run.media.serves, MODALITIES))
+    return any(_serves(architecture, tower, run) for tower in architecture.media.towers)
+
+
+def _serves(architecture: ModelArchitecture, tower: Tower, run: ProfileRun) -> bool:
+    return any(map(run.media.serves, modalities(architecture, run.towers, sound=tower.sound)))
 
 
 def encoded_items(media: PatchedMedia, constants: EncoderConstants, run: ProfileRun) -> EncodedItems:

@@ -12,10 +12,10 @@ from service.advisor.engine_start import resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture
+from service.architecture.weight_schemes import Names, SchemeGroup
 from service.backends.layer_cache_dtype import layer_cache_dtype
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import UnmodelledSpeculation
-from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
@@ -23,7 +23,7 @@ from service.engines.speculative_config import SpeculativeConfig
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.draft_weights import draft_parameters
-from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.online_quantization import EXPERTS, quantized_online
 from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
 from service.memory.weights.weight_layout import weight_layout_at
@@ -37,13 +37,16 @@ from tests.accuracy.oracle import (
 )
 
 WITHIN = 0.001
-NO_CHECKPOINT: Final = "asked without a checkpoint, whose tensors say which GPTQ layers are quantized"
-"""Such a question is one about an unquantized model: without tensors, no layer counts as quantized.
+NO_CHECKPOINT: Final = "asked without a checkpoint, whose tensors say which GPTQ and AWQ layers are quantized"
+"""Without tensors, no linear layer of GPTQ counts as quantized, and each router of AWQ does.
 
-Source: vLLM 0.11.2 to 0.30.0, maybe_update_config and is_layer_gptq_quantized.
+Source: vLLM 0.11.2 to 0.30.0, maybe_update_config and is_layer_gptq_quantized; GPTQ's experts do not ask it.
 """
 TENSORS_PRESUMED: Final = Version("0.32.0")
 """Since this release all layers are quantized where no tensors are found: is_layer_gptq_quantized."""
+NO_MODULE: Final = "-"
+"""Stands in a list of unquantized modules, and names none of them."""
+AS_STORED: Final = frozenset({"awq", "gptq"})
 UNTOLD: Final = SpeculativeConfig(method="mtp", num_speculative_tokens=1)
 """What rows were asked whose caches show a prediction layer that their flags leave out."""
 
@@ -81,9 +84,9 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
         found = _weigh(row, architecture, flags)
         if abs(found.parameters) <= WITHIN:
             return found
-        if _asked_without_tensors(architecture, rules):
-            plain = replace(architecture, quantization=None)
-            return replace(_weigh(row, plain, flags), cause=NO_CHECKPOINT)
+        untold = without_tensors(architecture, rules.release)
+        if untold is not None:
+            return replace(_weigh(row, untold, flags), cause=NO_CHECKPOINT)
         cause = untold_layers(row, architecture, rules)
         if cause is None:
             return found
@@ -92,9 +95,17 @@ def weigh(row: Mapping[str, Any], configs: Path | None) -> Weighed | None:
         return None
 
 
-def _asked_without_tensors(architecture: ModelArchitecture, rules: EngineRules) -> bool:
+def without_tensors(architecture: ModelArchitecture, release: Version) -> ModelArchitecture | None:
+    """Return what a release builds of a quantized model without its checkpoint; ``None`` if the same."""
     quantization = architecture.quantization
-    return quantization is not None and quantization.method == "gptq" and rules.release < TENSORS_PRESUMED
+    if quantization is None or quantization.method not in AS_STORED or not quantization.schemes:
+        return None
+    if quantization.method == "gptq" and release < TENSORS_PRESUMED:
+        experts = SchemeGroup(quantization.schemes[-1].scheme, Names.of(EXPERTS))
+        schemes = experts, SchemeGroup(None)
+        return replace(architecture, quantization=replace(quantization, schemes=schemes, output=False))
+    ignored = quantization.ignored or Names.of((NO_MODULE,))
+    return replace(architecture, quantization=replace(quantization, ignored=ignored))
 
 
 def _weigh(row: Mapping[str, Any], architecture: ModelArchitecture, flags: ServeFlags) -> Weighed:

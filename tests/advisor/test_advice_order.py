@@ -190,8 +190,8 @@ def test_weights_that_do_not_fit_one_card_are_quantized_by_the_engine() -> None:
     found = counted(QWEN_8B, "rtx-4060-ti-16gb", 1)
     chosen = best(found)
 
-    assert chosen.flags.quantization == "fp8"
-    assert "--quantization fp8" in chosen.command
+    assert chosen.flags.quantization == "fp8_per_tensor"
+    assert "--quantization fp8_per_tensor" in chosen.command
     assert "org/quantized-FP8" in found.reason
 
 

@@ -1,6 +1,7 @@
 """A changed copy is what the standard library's is."""
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -25,13 +26,13 @@ def test_an_unknown_field_is_refused() -> None:
         changed(ServeFlags(), no_such_flag=1)
 
 
-@dataclass(frozen=True)
-class WithoutSlots:
+@dataclass(frozen=True, slots=True)
+class WithSlots:
     one: int = 1
     two: int = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checked:
     one: int = 1
     two: int = 2
@@ -40,8 +41,33 @@ class Checked:
         """Check nothing."""
 
 
-@pytest.mark.parametrize("value", [WithoutSlots(), Checked()])
-def test_a_type_with_more_than_its_slots_is_refused(value: object) -> None:
-    """Its initializer would do more than to store the fields."""
-    with pytest.raises(TypeError, match="more than its slots"):
+@pytest.mark.parametrize("value", [WithSlots(), Checked()])
+def test_a_type_with_slots_or_an_initializer_of_its_own_is_refused(value: object) -> None:
+    """A copy would be without its slots, or without the work of its initializer."""
+    with pytest.raises(TypeError, match="more than a dict of its fields"):
         changed(value, one=2)
+
+
+@dataclass(frozen=True)
+class Caching:
+    one: int = 1
+
+    @cached_property
+    def more(self) -> int:
+        """Of the value that it is asked of."""
+        return self.one + 1
+
+
+def test_a_copy_finds_out_by_itself_what_is_cached() -> None:
+    given = Caching()
+    assert given.more == 2
+    assert changed(given, one=2).more == 3
+    with pytest.raises(KeyError, match="more"):
+        changed(given, more=7)
+
+
+def test_the_original_stays_as_it_was() -> None:
+    given = ServeFlags(max_model_len=1)
+    other = changed(given, max_model_len=2)
+    assert (given.max_model_len, other.max_model_len) == (1, 2)
+    assert given == ServeFlags(max_model_len=1)

@@ -77,11 +77,15 @@ def test_a_context_beyond_the_config_is_cut_to_what_it_allows(asked: int) -> Non
 def test_an_unquantized_checkpoint_can_be_quantized_while_it_loads() -> None:
     """32.8 billion parameters: 61 GiB in bfloat16 leave too little of 79 GiB, 31 GiB in 8 bits do not."""
     found = fixes(checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", ServeFlags()))
-    quantized = found["--quantization fp8"]
+    quantized = found["--quantization fp8_per_tensor"]
 
     assert quantized.tokens is not None
     # At least 25 GiB more for a cache of 64 layers x 2 x 8 heads x 128 elements x 2 bytes a token.
     assert quantized.tokens > 25 * GIB // (64 * 2 * 8 * 128 * 2)
+    older = fixes(checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.30.0", ServeFlags()))
+    # vLLM 0.31.0, get_quant_config: "--quantization fp8 is deprecated for online quantization".
+    assert "--quantization fp8" in older
+    assert "--quantization fp8" not in found
     already = checked("Qwen/Qwen3-235B-A22B-FP8", "h100-sxm-80gb", "0.33.0", ServeFlags())
     assert not any("--quantization" in change for change in fixes(already))
 
@@ -124,15 +128,18 @@ def test_fixes_of_a_search_say_everything_that_they_change() -> None:
     found = plan(replace(request, siblings=named)).plans[0]
     near = nearest_refused(found.candidates)
     assert near is not None
-    assert near.flags.quantization == "fp8"
+    assert near.flags.quantization == "fp8_per_tensor"
     assert near.error is not None
     offered = fixes(near)
 
-    assert "--quantization fp8" in offered["--tensor-parallel-size 2 --quantization fp8"].command
+    assert (
+        "--quantization fp8_per_tensor"
+        in offered["--tensor-parallel-size 2 --quantization fp8_per_tensor"].command
+    )
     assert "--quantization" not in offered["--tensor-parallel-size 4"].command
     assert "4-bit" in near.error.notes[0]
     assert near.error.notes[1].endswith(": org/gemma-3-27b-it-AWQ-INT4.")
-    assert "--quantization fp8" in found.reason
+    assert "--quantization fp8_per_tensor" in found.reason
 
 
 def test_a_model_that_no_common_format_makes_fit_needs_more_gpus() -> None:
@@ -322,12 +329,36 @@ def test_weights_rounded_to_four_bits_fit_one_card() -> None:
     first, *others = near.error.fixes
 
     assert "--quantization mxfp4" in first.command
-    assert "--language-model-only" in first.command
+    # SigLIP's width of 4,304 is no multiple of 64, so the engine leaves its MLPs in 16 bits.
+    assert "--language-model-only" not in first.command
     assert not any("parallel-size" in each.change for each in (first, *others))
     assert any("without calibration" in note for note in near.error.notes)
     # Online MXFP4 came with 0.28.0.
     older = checked("google/gemma-3-27b-it", "rtx-4090-24gb", "0.27.1", ServeFlags(max_model_len=2048))
     assert not any("mxfp4" in change for change in fixes(older))
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "layer"),
+    [
+        # 3,420 = 106 x 32 + 28 and 4,304 = 134 x 32 + 16.
+        ("Qwen/Qwen2.5-VL-7B-Instruct", 3420, "visual.blocks.0.mlp.down_proj"),
+        ("Qwen/Qwen3-VL-8B-Instruct", 4304, "visual.blocks.0.mlp.linear_fc2"),
+    ],
+)
+def test_encoders_whose_sizes_end_inside_a_block_are_not_rounded_to_four_bits(
+    model: str, inputs: int, layer: str
+) -> None:
+    """vLLM 0.28.0 to 0.33.0, Mxfp4OnlineLinearMethod.create_weights."""
+    flags = ServeFlags(quantization="mxfp4", max_model_len=4096)
+    refused = checked(model, "h100-sxm-80gb", "0.33.0", flags)
+
+    assert refused.error is not None
+    assert refused.error.message == (
+        f"MXFP4 requires input_size_per_partition ({inputs}) to be divisible by 32."
+    )
+    assert layer in refused.error.detail
+    assert fixes(refused)["--language-model-only"].verdict is Verdict.STARTS
 
 
 @pytest.mark.parametrize(("release", "refused"), [("0.15.1", False), ("0.16.0", True), ("0.33.0", True)])

@@ -9,9 +9,9 @@ import pytest
 from service.advisor.budget_inputs import shared_inputs
 from service.advisor.dry_run import PlainSteps, dry_run, dry_start
 from service.advisor.engine_start import build_model, resolved
-from service.advisor.engine_steps import UNMODELLED
+from service.advisor.engine_steps import UNMODELLED, StartedEngine
 from service.advisor.plan import plan
-from service.advisor.plan_cache import SIZES, CachedSteps, PlanCache
+from service.advisor.plan_cache import RECENT_STARTS, SIZES, CachedSteps, PlanCache
 from service.advisor.plan_request import (
     EngineChoice,
     Model,
@@ -22,6 +22,7 @@ from service.advisor.plan_types import Candidate
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.request_limits import RequestLimits, batch_defaults, limits_inputs, resolve_length
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, find_release, rules_for
@@ -223,6 +224,52 @@ def test_neither_backends_nor_a_layout_read_what_their_key_leaves_out(model: str
     assert recurrent or "max_model_len" not in read
 
 
+class RecordingFlags(ServeFlags):
+    """Flags that record which of them are read."""
+
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> object:
+        RecordingFlags.read.add(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("model", [LLAMA, GEMMA, "Qwen/Qwen3-8B", "openai/gpt-oss-20b"])
+def test_limits_read_nothing_of_the_flags_that_their_key_leaves_out(model: str) -> None:
+    """Another flag that is read would give one start the limits of another."""
+    architecture, random = request(model).model.architecture, Random(model)
+    given: dict[str, Any] = {
+        "enable_expert_parallel": True,
+        "data_parallel_size": 2,
+        "all2all_backend": "naive",
+    }
+    for release in random.sample(RELEASES, 6):
+        rules, gpu = rules_for(release), random.choice(GPUS)
+        for flags in (RecordingFlags(), RecordingFlags(**given), RecordingFlags(max_num_batched_tokens=512)):
+            RecordingFlags.read = set()
+            limits_inputs(flags)
+            in_key = RecordingFlags.read
+            RecordingFlags.read = set()
+            length = resolve_length(architecture, flags, rules)
+            RequestLimits.of(architecture, flags, rules, batch_defaults(rules.batches, gpu), length)
+            assert RecordingFlags.read <= in_key | {"max_model_len"}
+
+
+def test_recent_starts_are_bounded_and_found_again_by_other_lengths() -> None:
+    steps = CachedSteps(request(LLAMA).model, rules_for(find_release("0.32.0")))
+    first = steps.start(ServeFlags(max_model_len=1), GPUS[0])
+    size = steps.size
+    for length in range(2, RECENT_STARTS + 10):
+        steps.start(ServeFlags(max_model_len=length), GPUS[0])
+    # Shorter ones than a batch have limits of their own.
+    assert steps.size < size + 300
+    again = steps.start(ServeFlags(max_model_len=1), GPUS[0])
+    assert isinstance(again, StartedEngine)
+    assert isinstance(first, StartedEngine)
+    assert again is not first
+    assert again.start.layout is first.start.layout
+
+
 @pytest.mark.parametrize("model", [QWEN, "Qwen/Qwen3-8B", DEEPSEEK, GEMMA])
 def test_lengths_share_what_a_start_takes_of_the_memory_unless_it_depends_on_them(model: str) -> None:
     asked = request(model)
@@ -290,8 +337,8 @@ def test_steps_under_other_rules_are_stored_and_counted() -> None:
     other = steps.under(older)
     assert other is steps.under(older) is not steps
     other.start(ServeFlags(), GPUS[0])
-    # A start and a device.
-    assert steps.size == other.size == 2
+    # A device, a start, and what it has in common with those of other lengths.
+    assert steps.size == other.size == 3
     assert steps.under(rules) is steps
 
 

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from service.api.app import create_app
 from service.api.connections import (
+    LINGER_SECONDS,
     OPERATORS_CONNECTIONS,
     RESERVED_FILES,
     ConnectionLimits,
@@ -24,6 +27,7 @@ from service.api.connections import (
     listens_on_loopback,
     protocol_of,
 )
+from service.api.refusals import ConnectionRefusal
 from service.application.services import Services
 
 COMPILED = False
@@ -143,6 +147,80 @@ async def test_a_request_that_comes_byte_by_byte_is_cut_off(app: FastAPI, sent: 
         finally:
             trickling.cancel()
             writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "part"),
+    [
+        (b"G", "head"),
+        (b"POST /plan HTTP/1.1\r\nHost: x\r\n", "head"),
+        (LARGE_HEAD % 100, "body"),
+        (LARGE_HEAD % 100 + b"{", "body"),
+        (b"POST /plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", "body"),
+    ],
+    ids=["method", "head", "no-body", "body", "chunks"],
+)
+async def test_a_slow_request_is_answered_before_its_connection_is_closed(
+    app: FastAPI, sent: bytes, part: str
+) -> None:
+    counted: list[ConnectionRefusal] = []
+    limits = ConnectionLimits(100, head=0.4, body=0.4)
+    async with engine_config(app, limits, counted.append) as port:
+        reader, writer = await opened(port, sent)
+        head, _, body = (await asyncio.wait_for(reader.read(), PATIENCE)).partition(b"\r\n\r\n")
+        status, *fields = head.decode().split("\r\n")
+        assert status == "HTTP/1.1 408 Request Timeout"
+        assert {"Connection: close", "Content-Type: application/problem+json"} <= set(fields)
+        assert f"Content-Length: {len(body)}" in fields
+        problem = json.loads(body)
+        assert (problem["type"], problem["status"]) == ("/problems/slow-request", 408)
+        assert f"the {part} of the request did not arrive within 0.4 s" in problem["detail"]
+        assert counted == [ConnectionRefusal(f"slow_{part}")]
+        writer.write(b"}" * 10)  # what comes too late is neither read nor answered
+        await asyncio.sleep(LINGER_SECONDS + 0.2)
+        assert reader.at_eof()
+        assert counted == [ConnectionRefusal(f"slow_{part}")]
+        writer.close()
+        assert (await answered(port, "/livez")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_late_head_behind_an_answer_gets_one_of_its_own(app: FastAPI) -> None:
+    counted: list[ConnectionRefusal] = []
+    async with engine_config(app, ConnectionLimits(100, head=0.4), counted.append) as port:
+        reader, writer = await opened(port, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        first = await reader.readuntil(b'"}')
+        writer.write(b"GET /gpus HT")
+        rest = await asyncio.wait_for(reader.read(), PATIENCE)
+        writer.close()
+    assert first.startswith(b"HTTP/1.1 200")
+    assert rest.startswith(b"HTTP/1.1 408")
+    assert counted == [ConnectionRefusal.SLOW_HEAD]
+
+
+async def test_no_words_are_mixed_into_an_answer_that_has_begun(services: Services) -> None:
+    """The application answers before it has the body, and goes on while the body is late."""
+    app = create_app(services)
+
+    @app.post("/early")
+    async def early(request: Request) -> StreamingResponse:
+        del request
+
+        async def lines() -> AsyncIterator[bytes]:
+            for _ in range(20):
+                yield b"x" * 10
+                await asyncio.sleep(0.05)
+
+        return StreamingResponse(lines())
+
+    async with engine_config(app, ConnectionLimits(100, body=0.4)) as port:
+        reader, writer = await opened(port, b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        received = b""
+        with suppress(ConnectionResetError):
+            while chunk := await asyncio.wait_for(reader.read(1 << 16), PATIENCE):
+                received += chunk
+        writer.close()
+    assert received.startswith(b"HTTP/1.1 200")
+    assert b"408" not in received
 
 
 async def test_no_answer_waits_for_the_caller_to_acknowledge_its_head(

@@ -121,6 +121,16 @@ def test_probes_ask_routes_that_exist(name: str, app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_a_pod_is_not_killed_before_its_service_has_ended(name: str) -> None:
+    (pod,) = (each for each in pods(name) if "startupProbe" in each["containers"][0])
+    container = pod["containers"][0]
+    (pause,) = re.findall(r"time\.sleep\((\d+)\)", container["lifecycle"]["preStop"]["exec"]["command"][-1])
+    (stop,) = (each["value"] for each in container["env"] if each["name"] == "DRYSERVE_STOP_SECONDS")
+    assert int(pause) + int(stop) < pod["terminationGracePeriodSeconds"]
+    assert Settings(stop_seconds=int(stop)).stop_seconds > Settings().stop_seconds
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_settings_exist(name: str) -> None:
     fields = Settings.model_fields
     known = {f"DRYSERVE_{each.upper()}" for each in fields} | {"HF_TOKEN", "HF_HUB_OFFLINE"}

@@ -66,8 +66,8 @@ def test_the_longest_request_held_takes_no_more_blocks_than_there_are(
     except EngineRefusal:
         assume(False)
     blocks = sizing.num_blocks(available)
-    assert sizing.request(held).blocks <= blocks
-    assert held == length or sizing.request(held + 1).blocks > blocks
+    assert sizing.blocks(held) <= blocks
+    assert held == length or sizing.blocks(held + 1) > blocks
 
 
 def test_memory_for_no_token_fits_no_length() -> None:

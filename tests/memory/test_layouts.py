@@ -8,6 +8,7 @@ torch's meta device for tensor parallel rank 0.
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from service.memory.weights.parameters import parameter_bytes
 DATA: Final = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "layouts.json.gz").read_bytes())
 )
+PLAIN_OUTPUT: Final = frozenset({"gptq4_lmhead"})
+"""Layouts whose checkpoints had headers without the output embedding: no release quantized it."""
 CLOSE: Final = 1e-6
 """Scales of the cache and of single activations, of four bytes each, are not counted in every method."""
 
@@ -31,9 +34,13 @@ CLOSE: Final = 1e-6
 @cache
 def _architecture(base: str, layout: str, dtype: str) -> ModelArchitecture:
     stored = DATA["layouts"].get(f"{base}:{layout}", DATA["shared"][layout])
-    return read_architecture(
+    architecture = read_architecture(
         read_document(DATA["bases"][base] | {"torch_dtype": dtype, "quantization_config": stored})
     )
+    quantization = architecture.quantization
+    if layout not in PLAIN_OUTPUT or quantization is None:
+        return architecture
+    return replace(architecture, quantization=replace(quantization, output=False))
 
 
 def _error(row: Mapping[str, Any]) -> float:

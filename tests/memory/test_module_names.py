@@ -55,6 +55,15 @@ def test_a_fragment_is_a_whole_part_of_the_path() -> None:
     assert names.occurs_in("layers.3.mlp.gate_up_proj")
 
 
+def test_a_part_of_a_name_with_a_models_prefix_is_its_beginning() -> None:
+    """vLLM 0.33.0 compares it with `language_model.model.layers.1.mlp.gate_up_proj` and a tower's names."""
+    names = ModuleNames.parse(("model.layers.1.",))
+
+    assert names.occurs_in("layers.1.mlp.gate_up_proj")
+    assert not names.occurs_in("layers.10.mlp.gate_up_proj")
+    assert not names.occurs_in("vision_tower.encoder.layers.1.mlp.fc1")
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

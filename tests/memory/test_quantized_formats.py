@@ -57,7 +57,25 @@ def test_mxfp8_takes_a_byte_an_element_and_one_for_each_32() -> None:
     assert bytes_of(model(flat), "0.24.0") == plain + quantized + scales_of_the_cache
     # The flag does the same to weights in 16 bits, without scales for the cache.
     assert bytes_of(quantized_online(model(), "mxfp8"), "0.24.0") == plain + quantized
-    assert bytes_of(model({"quant_method": "mxfp8", "ignored_layers": []}), "0.24.0") == plain + quantized
+    # ModelOpt's classes load the method of that name too (0.24.0, get_quantization_config).
+    named = {"quant_method": "mxfp8", "ignored_layers": ["lm_head"]}
+    assert bytes_of(model(named), "0.24.0") == plain + quantized + scales_of_the_cache
+
+
+def test_an_output_embedding_is_quantized_where_the_config_says_so() -> None:
+    """vLLM 0.24.0, get_linear_quant_method: the embedding has VOCAB rows, their scales one for 128 inputs."""
+    section = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
+    rows, inputs = OUTPUT_AND_EMBEDDING // 2 // HIDDEN, HIDDEN
+    plain = rows * inputs * 2
+    groups = inputs // 128
+    packed = rows * inputs // 2 + groups * rows // 2 + groups * rows * 2
+    indices = inputs * 4
+
+    without = bytes_of(model(section), "0.24.0")
+    assert bytes_of(model({**section, "lm_head": True}), "0.24.0") == without - plain + packed + indices
+    # Since 0.30.0 there are no indices of the order of activations.
+    without = bytes_of(model(section), "0.33.0")
+    assert bytes_of(model({**section, "lm_head": True}), "0.33.0") == without - plain + packed
 
 
 def test_mxfp4_takes_half_a_byte_an_element_and_a_byte_for_each_32() -> None:

@@ -4,11 +4,11 @@ import re
 from http import HTTPStatus
 from typing import Final
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.raw_headers import header
 from service.api.responses import problem_response
 from service.startup_log.long_logs import MAX_LOG_BYTES
 
@@ -20,6 +20,8 @@ MAX_CONTAINERS: Final = 100_000
 """Objects and lists of a body. Each takes up to a hundred times the memory of its text when parsed."""
 MAX_VALUES: Final = 1 << 18
 """Values of a body, counted by commas. The weight index of a large mixture of experts has some 50,000."""
+SHORT_BYTES: Final = min(MAX_CONTAINERS, MAX_VALUES)
+"""A body of no more bytes is within both limits, and is not counted."""
 MAX_TARGET_BYTES: Final = 32 << 10
 """Bytes of a path with its query: 256 GPU types of 100 characters fit."""
 MAX_PARAMETERS: Final = 2048
@@ -32,8 +34,9 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("|\\?)', re.DOTALL)
 
 def is_log(scope: Scope) -> bool:
     """Whether the body is a log, which is read in pieces and not held, so that it may be longer."""
-    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
-    return kind in LOG_TYPES and str(scope["path"]).endswith(LOG_PATH)
+    if not str(scope["path"]).endswith(LOG_PATH):
+        return False
+    return header(scope, b"content-type").partition(";")[0].strip().lower() in LOG_TYPES
 
 
 class BodyLimit:
@@ -57,7 +60,7 @@ class BodyLimit:
             return
         log = is_log(scope)
         limit = MAX_LOG_BYTES if log else self._limit
-        announced = Headers(scope=scope).get("content-length", "0")
+        announced = header(scope, b"content-length")
         too_long = announced.isdecimal() and (len(announced) > MOST_DIGITS or int(announced) > limit)
         read, counted = 0, JsonCount()
 
@@ -68,7 +71,8 @@ class BodyLimit:
             message = await receive()
             body = message.get("body", b"")
             read += len(body)
-            if read > limit or (not log and counted.add(body)):
+            is_short = read <= SHORT_BYTES and not message.get("more_body", False)
+            if read > limit or (not log and not is_short and counted.add(body)):
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return message
 

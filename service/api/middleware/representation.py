@@ -7,17 +7,18 @@ import gzip
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Final
 
 from anyio import to_thread
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.middleware.request_log import PROBES
+from service.api.raw_headers import header
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -30,7 +31,7 @@ THREAD_BYTES: Final = 64 << 10
 """Larger bodies take more than a millisecond, and are hashed and compressed in a thread."""
 GZIP_LEVEL: Final = 5
 ZSTD_LEVEL: Final = 3
-SECRETS: Final = ("authorization", "x-hub-token")
+SECRETS: Final = frozenset({b"authorization", b"x-hub-token"})
 """Headers on which an answer may depend."""
 COMPRESSIBLE: Final = re.compile(r"(text/|application/([\w.-]+\+)?(json|yaml|javascript)|image/svg)")
 NOT_STORED: Final = "no-store"
@@ -86,8 +87,7 @@ class _Answer:
     """Holds the start of a response until its first bytes are known."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        self._headers = Headers(scope=scope)
-        self._path = scope["path"]
+        self._scope = scope
         self._is_head = scope["method"] == "HEAD"
         self._is_get = scope["method"] in {"GET", "HEAD"}
         self._send = send
@@ -126,9 +126,9 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
 
     def _cache_control(self, status: int) -> str:
-        if status != HTTPStatus.OK or self._path in PROBES:
+        if status != HTTPStatus.OK or self._scope["path"] in PROBES:
             return NOT_STORED
-        is_private = any(name in self._headers for name in SECRETS)
+        is_private = any(name in SECRETS for name, _ in self._scope["headers"])
         return f"private, {REVALIDATED}" if is_private else REVALIDATED
 
     async def _stream(self, start: Message, message: Message) -> None:
@@ -144,7 +144,7 @@ class _Answer:
         """Return the body as it is sent, and complete the headers."""
         if self._is_get and start["status"] == HTTPStatus.OK and headers["cache-control"] != NOT_STORED:
             tag = headers.setdefault("ETag", f'"{blake2b(body, digest_size=12).hexdigest()}"')
-            if _matches(self._headers.get("if-none-match", ""), tag):
+            if _matches(header(self._scope, b"if-none-match"), tag):
                 start["status"] = int(HTTPStatus.NOT_MODIFIED)
                 for name in ("content-length", "content-type"):
                     if name in headers:
@@ -152,14 +152,14 @@ class _Answer:
                 return b""
         if len(body) >= LEAST_BYTES and _is_compressible(headers):
             headers.add_vary_header("Accept-Encoding")
-            encoding = chosen_encoding(self._headers.get("accept-encoding", ""))
+            encoding = chosen_encoding(header(self._scope, b"accept-encoding"))
             if encoding is not None:
                 body = ENCODERS[encoding](body)
                 headers["Content-Encoding"] = encoding
                 if "etag" in headers:
                     headers["ETag"] = f"W/{headers['etag'].removeprefix('W/')}"
-        if "content-length" in headers:
-            headers["Content-Length"] = str(len(body))
+                if "content-length" in headers:
+                    headers["Content-Length"] = str(len(body))
         return body
 
 
@@ -174,6 +174,7 @@ def _matches(given: str, tag: str) -> bool:
     return "*" in names or tag.removeprefix("W/") in names
 
 
+@lru_cache(maxsize=64)
 def chosen_encoding(accepted: str) -> str | None:
     """Return the encoding that a header Accept-Encoding prefers; ``None`` for none (RFC 9110, 12.5.3)."""
     weights = dict(map(_weighed, filter(None, map(str.strip, accepted.lower().split(",")))))

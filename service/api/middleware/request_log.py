@@ -9,17 +9,18 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from service.api.errors import ServiceStops
 from service.api.metrics import Metrics
+from service.api.raw_headers import header
 from service.api.responses import problem_response
 from service.api.tracing import Tracing, describe, trace_id_of
 
 REQUEST_ID: Final = "X-Request-ID"
+RAW_REQUEST_ID: Final = REQUEST_ID.lower().encode()
 UNMATCHED: Final = "unmatched"
 PROBES: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 _ACCEPTABLE: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -60,8 +61,11 @@ class RequestLog:
                 else {"request_id": request_id, "trace_id": trace_id}
             )
             # In every line that is logged meanwhile, threads included.
-            with bound_contextvars(**ids):
+            bound = bind_contextvars(**ids)
+            try:
                 status = await self._answer(scope, receive, send, request_id)
+            finally:
+                reset_contextvars(**bound)
             describe(span, scope["method"], _route(scope), status)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> int:
@@ -72,7 +76,7 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+                message["headers"] = [*message.get("headers", ()), (RAW_REQUEST_ID, request_id.encode())]
             await send(message)
 
         started = self._clock()
@@ -111,7 +115,7 @@ class RequestLog:
 
 
 def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get(REQUEST_ID, "")
+    given = header(scope, RAW_REQUEST_ID)
     return given if _ACCEPTABLE.fullmatch(given) else str(uuid.uuid4())
 
 

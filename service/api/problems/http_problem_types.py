@@ -12,6 +12,7 @@ from service.api.errors import (
     Overloaded,
     ProblemTypeNotFound,
     ServiceStops,
+    SlowRequest,
     TimeLimitReached,
     TooManyAttempts,
     TooManyConnections,
@@ -112,8 +113,16 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "service-stops",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The service stops",
-        "A service that stops takes no new requests, and has six seconds for those that are being "
-        "answered. Repeat the request after `Retry-After` seconds, when it or another replica runs.",
+        "A service that stops takes no new requests, and its time for those that are being answered is over. "
+        "Repeat the request after `Retry-After` seconds, when it or another replica runs. "
+        "DRYSERVE_STOP_SECONDS sets the time.",
+    ),
+    SlowRequest: ProblemType(
+        "slow-request",
+        HTTPStatus.REQUEST_TIMEOUT,
+        "The request came too slowly",
+        "The head of a request must arrive within 10 seconds, and its body within 60 more. The connection is "
+        "closed after this answer: repeat the request on another one.",
     ),
     TooManyConnections: ProblemType(
         "too-many-connections",

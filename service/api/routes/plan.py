@@ -12,9 +12,11 @@ from starlette.responses import Response
 
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Verdict
+from service.api.bare_route import BareRoute
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics
 from service.api.plan_size import engines_work_size, work_size
+from service.api.raw_headers import header
 from service.api.responses import (
     JSON,
     TEXT,
@@ -25,8 +27,8 @@ from service.api.responses import (
 from service.api.work_lanes import Runner
 from service.api.written_answers import (
     AnsweredBefore,
-    Handler,
     WrittenAnswer,
+    answered,
     count_verdicts,
     store_answer,
 )
@@ -46,39 +48,12 @@ from service.application.services import Services
 from service.application.text.engines_table import engines_text
 from service.application.text.plan_text import plan_text
 
-
-class PlanRoute(AnsweredBefore):
-    """Reads a body that comes without a query by itself: what FastAPI does for it takes as long as a plan."""
-
-    async def answer_new(self, request: Request, content: bytes, handler: Handler) -> Response:
-        """Answer a body without a query; FastAPI reads all others, and says what is wrong with a body."""
-        body = _body_alone(request, content)
-        if body is None:
-            return await handler(request)
-        state = request.app.state
-        form = body.format or negotiated_format(request.headers.get("accept", ""))
-        run = state.lanes.of(request)
-        return await _answer(body, request, state.services, state.metrics, run, form, WrittenForm())
-
-
-def _body_alone(request: Request, content: bytes) -> PlanBody | None:
-    """Return the body of a POST that has no query; ``None`` where there is none, or FastAPI must read it."""
-    if (
-        request.method != "POST"
-        or request.scope["query_string"]
-        or request.headers.get("content-type") != JSON
-    ):
-        return None
-    try:
-        return PlanBody.model_validate(json.loads(content))
-    except (ValueError, RecursionError):
-        return None
-
-
-router = APIRouter(tags=["plan"], route_class=PlanRoute)
+router = APIRouter(tags=["plan"], route_class=AnsweredBefore)
 
 AnyAnswer = Annotated[PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer, Field(discriminator="kind")]
 """vLLM alone, another engine alone, or several, by ``kind``."""
+
+PLAIN: Final = WrittenForm()
 
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -130,6 +105,31 @@ async def get_plan(  # noqa: PLR0913, PLR0917 - one for each parameter
     if not isinstance(body, PlanBody):
         return await _answer_engines(body, services, run, form)
     return await _answer(body, asked, services, metrics, run, form, query)
+
+
+class BodyAlone(BareRoute):
+    """A body that comes without a query or a token: what FastAPI does for it takes as long as a plan.
+
+    FastAPI reads all others, and says what is wrong with a body.
+    """
+
+    async def answer(self, request: Request) -> Response | None:
+        """Return the answer; ``None`` where FastAPI must read the body."""
+        content = await request.body()
+        return await answered(request, content, lambda: self._answer_new(request, content))
+
+    async def _answer_new(self, request: Request, content: bytes) -> Response | None:
+        try:
+            body = PlanBody.model_validate(json.loads(content))
+        except (ValueError, RecursionError):
+            return None
+        state = request.app.state
+        form = body.format or negotiated_format(header(request.scope, b"accept"))
+        run = state.lanes.of(request)
+        return await _answer(body, request, state.services, state.metrics, run, form, PLAIN)
+
+
+BODY_ALONE: Final = BodyAlone("/plan")
 
 
 async def _answer_engines(body: EngineBody, services: Services, run: Runner, form: Format) -> Response:

@@ -40,7 +40,10 @@ class KvCacheAnswer(Output):
         "different ways, and some log more than one request can use"
     )
     max_concurrency: float = Field(description="Requests of the maximum length that fit at once, unrounded")
-    max_model_len: int = Field(description="Tokens of the longest request that the engine accepts")
+    max_model_len: int = Field(
+        description="Tokens of the longest request that the engine accepts: what `max_model_len` says or, "
+        "where it is -1 or `auto`, what the engine fits to the memory"
+    )
     estimated_max_model_len: int = Field(
         description="Tokens of the longest request that fits into the cache, at most `max_model_len`"
     )

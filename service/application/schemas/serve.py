@@ -7,9 +7,11 @@ from pydantic import AfterValidator, Field, JsonValue
 from service.application.schemas.flag_objects import EplbInput, MediaLimitInput, SpeculativeInput
 from service.application.schemas.flag_types import MAX_KEYS, Count, small
 from service.application.schemas.flags import FlagsInput
+from service.changed import changed
 from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
 
+UNTOUCHED: Final = ServeFlags()
 LISTS: Final = (
     "kv_cache_dtype_skip_layers",
     "cudagraph_capture_sizes",
@@ -99,4 +101,4 @@ class ServeInput(FlagsInput):
         given |= {name: tuple(given[name]) for name in LISTS if name in given}
         given |= {name: JsonObject.of(given[name]) for name in OBJECTS if name in given}
         speculative = None if self.speculative_config is None else self.speculative_config.parsed()
-        return ServeFlags(speculative_config=speculative, **given)
+        return changed(UNTOUCHED, speculative_config=speculative, **given)

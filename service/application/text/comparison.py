@@ -10,7 +10,7 @@ from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.advisor.service_level import Service, service_of
 from service.advisor.speed_words import number
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
-from service.application.text.words import dtype_words, verdict_words
+from service.application.text.words import dtype_words, verdict_words, weights_words
 from service.engines.refusal import Stage
 from service.memory.budget_types import MemoryBudget
 from service.units import gib_amount, gib_text
@@ -95,8 +95,8 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
 
 
 def _weights(candidate: Candidate) -> str:
-    method = candidate.flags.quantization
-    return "" if method is None else f", {method} weights"
+    words = weights_words(candidate)
+    return f", {words}" if words else ""
 
 
 def _sizes(candidate: Candidate) -> str:

@@ -12,7 +12,7 @@ from service.advisor.plan_types import (
     Refusal,
     Verdict,
 )
-from service.application.text.words import change_words, indented, sizes
+from service.application.text.words import change_words, indented, sizes, weights_words
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
 from service.memory.budget_types import Estimate, Evidence, MemoryBudget
@@ -164,8 +164,8 @@ def _names(candidates: Iterable[Candidate]) -> str:
     """Name candidates, those of the same sizes together."""
     taken: dict[str, list[str]] = {}
     for candidate in candidates:
-        method = candidate.flags.quantization
-        words = sizes(candidate) if method is None else f"{sizes(candidate)} with {method} weights"
+        weights = weights_words(candidate)
+        words = f"{sizes(candidate)} with {weights}" if weights else sizes(candidate)
         # Candidates that differ in their context alone are named once.
         names = taken.setdefault(candidate.kv_cache_dtype, [])
         names.extend([] if words in names else [words])

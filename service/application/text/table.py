@@ -30,6 +30,7 @@ from service.application.text.words import (
     sizes,
     start_words,
     verdict_words,
+    weights_words,
 )
 from service.engine_config.cache_dtype import canonical
 from service.engines.refusal import Stage
@@ -238,10 +239,9 @@ def _row(alike: Sequence[Candidate]) -> dict[str, str]:
     candidate = alike[0]
     cache, memory, speed = candidate.kv_cache, candidate.memory, candidate.speed
     names = [dtype_words(candidate)] if len(alike) == 1 else [each.kv_cache_dtype for each in alike]
-    method = candidate.flags.quantization
-    weights = () if method is None else (f"{method} weights",)
+    names += filter(None, [weights_words(candidate)])
     return {
-        "cache dtype": ", ".join((*names, *weights)),
+        "cache dtype": ", ".join(names),
         "TP": str(candidate.tensor_parallel_size),
         "PP": str(candidate.pipeline_parallel_size),
         "DP": str(candidate.data_parallel_size),

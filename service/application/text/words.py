@@ -45,10 +45,27 @@ def dtype_words(candidate: Candidate) -> str:
 
 def start_words(candidate: Candidate) -> str:
     """Return what a candidate starts with: cache dtype, quantized weights, shorter context, GPUs."""
-    method, length = candidate.flags.quantization, candidate.flags.max_model_len
-    weights = () if method is None else (f"{method} weights",)
-    context = () if not length or length < 0 else (f"context {length:,}",)
-    return ", ".join((dtype_words(candidate), *weights, *context, gpus_words(candidate)))
+    named = (dtype_words(candidate), weights_words(candidate), _context(candidate), gpus_words(candidate))
+    return ", ".join(each for each in named if each)
+
+
+def weights_words(candidate: Candidate) -> str:
+    """Return what ``--quantization`` makes of the weights, such as ``fp8 weights``; empty without the flag.
+
+    Values that say how many weights share a scale, such as ``fp8_per_tensor``, are named by their type.
+    """
+    method = candidate.flags.quantization
+    return "" if method is None else f"{method.partition('_per_')[0]} weights"
+
+
+def _context(candidate: Candidate) -> str:
+    """Return the length that the flag says, or the engine chose where it was to fit it to the memory."""
+    length, cache = candidate.flags.max_model_len, candidate.kv_cache
+    if not length:
+        return ""
+    if length > 0:
+        return f"context {length:,}"
+    return "" if cache is None else f"context {cache.max_model_len:,} (auto)"
 
 
 def figures(candidate: Candidate) -> str:

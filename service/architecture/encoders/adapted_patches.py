@@ -239,7 +239,7 @@ def pixtral(config: Config) -> tuple[Tower, ...]:
 
 
 def llama4(config: Config) -> tuple[Tower, ...]:
-    """Read the tower of Llama 4 (vLLM 0.32.0, Llama4VisionModel)."""
+    """Read the tower of Llama 4 (vLLM 0.20.2 to 0.33.0, Llama4VisionModel), which is not quantized."""
     specified = config.section("vision_config") or Config({}, config.at("vision_config"))
     vision = Config({**LLAMA4_VISION, **specified.fields}, specified.pointer)
     hidden = (config.section("text_config") or config).integer("hidden_size", default=LLAMA4_HIDDEN)
@@ -269,6 +269,7 @@ def llama4(config: Config) -> tuple[Tower, ...]:
                 Projection("multi_modal_projector.linear_1", last, (hidden,), Split.COLUMN),
             ),
             frame_elements=(positions + 1 + 4) * width,
+            quantizable=False,
         ),
     )
 

@@ -5,7 +5,14 @@ from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
 from service.architecture.encoders.media import IMAGE_CHANNELS
-from service.architecture.encoders.tower import Projection, Split, Tower, biased_block, siglip_block
+from service.architecture.encoders.tower import (
+    Projection,
+    Split,
+    Tower,
+    attention_projections,
+    biased_block,
+    siglip_block,
+)
 
 CLIP: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
@@ -27,6 +34,11 @@ INTERN: Final[Mapping[str, Any]] = {
     "image_size": 448,
 }
 """transformers 5.16, InternVLVisionConfig."""
+ARIA_QUERIES: Final = 256
+"""transformers 5.16, AriaConfig: projector_patch_to_query_dict."""
+MAX_QUERIES: Final = 1 << 20
+MERGED: Final = 4
+"""Patches that MiniCPM-V merges into one."""
 LEAST_RATIO: Final = 0.01
 ALWAYS_QUANTIZED: Final = frozenset({"clip_vision_model", "siglip2_vision_model"})
 """Kinds of encoders whose feed-forward networks are quantized whatever their sizes."""
@@ -90,6 +102,47 @@ def idefics3(config: Config) -> tuple[Tower, ...]:
     name = "model.connector.modality_projection.proj"
     frame = (Projection(name, merged, (_text_width(config),), Split.REPLICATED),)
     return (_tower("model.vision_model", vision, frame, extra=NORM * width),)
+
+
+def aria(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Aria and its projector, whose queries attend to the patches.
+
+    Source: vLLM 0.28.0 and 0.33.0, aria.py AriaVisionTransformer, AriaProjector and AriaProjectorMLP.
+    """
+    vision = _vision(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
+    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    names = "multi_modal_projector.feed_forward"
+    frame = (
+        Projection(f"{names}.linear_in", width, (hidden,), Split.COLUMN, quantizable=False),
+        Projection(f"{names}.linear_out", hidden, (hidden,), Split.ROW, quantizable=False),
+    )
+    projections = 3 * _linear(width, width, bias=False) + 5 * _linear(width, width)
+    return (_tower("vision_tower", vision, frame, extra=projections + (3 * NORM + _queries(config)) * width),)
+
+
+def _queries(config: Config) -> int:
+    """Return the most vectors that Aria makes of an image: 256 in its default table."""
+    table = config.section("projector_patch_to_query_dict")
+    stated = [] if table is None else [each for each in table.fields.values() if isinstance(each, int)]
+    most = max(stated, default=ARIA_QUERIES)
+    return config.count("max_value_projector_patch_to_query_dict", default=max(1, min(most, MAX_QUERIES)))
+
+
+def minicpm(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of MiniCPM-V 4.6 and later, with a merger between its layers and one after them.
+
+    Source: vLLM 0.29.0 and 0.33.0, minicpmv4_6.py MiniCPMV4_6ViTWindowAttentionMerger and MiniCPMV4_6Merger.
+    """
+    vision = _vision(config, {**SIGLIP, "patch_size": 14})
+    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    merged, inner = MERGED * width, MERGED * vision.integer("intermediate_size")
+    depth = vision.layers("num_hidden_layers") - config.boolean("drop_vision_last_layer")
+    between = NORM * (width + merged) + _linear(merged, inner) + _linear(inner, width)
+    after = NORM * merged + _linear(merged, merged) + _linear(merged, hidden)
+    frame = attention_projections(
+        ("vit_merger.self_attn.qkv_proj", "vit_merger.self_attn.out_proj"), width, bias=True, output_bias=True
+    )
+    return (_tower("vpm", vision, frame, depth=depth, extra=NORM * width + between + after),)
 
 
 def cohere2_vision(config: Config) -> tuple[Tower, ...]:

@@ -26,6 +26,8 @@ class ExpertWeights:
     """Rows of the router that belong to no expert (LongCat)."""
     projections: tuple[str, ...] = ("gate_proj", "up_proj")
     """Names of an expert's first projections in the checkpoint."""
+    weighs_inputs: bool = False
+    """A token's inputs to an expert are multiplied by its score, not its outputs (Llama 4)."""
     plain_softmax: bool = False
     """A token's scores are a softmax over all experts, not divided by the sum of those taken."""
     hashed_tokens: int = 0

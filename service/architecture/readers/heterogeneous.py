@@ -43,6 +43,7 @@ def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
         experts_per_token=text.count("num_experts_per_tok", default=1),
         intermediate_size=width,
         shared_intermediate_size=width,
+        weights=ExpertWeights(weighs_inputs=True),
     )
     network = DenseFeedForward(text.integer("intermediate_size_mlp", default=width))
 
@@ -50,6 +51,7 @@ def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
         DecoderLayer(
             replace(mixer, attention_chunk_size=chunk if positions[index] else None),
             experts if step and (index + 1) % step == 0 else network,
+            feed_forward_name="feed_forward",
         )
         for index in range(count)
     )

@@ -7,6 +7,7 @@ from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import (
     adapted_patches,
     audio,
+    conformer,
     downsampled_patches,
     merged_patches,
     pooled_patches,
@@ -57,7 +58,12 @@ MINICPM_V_TEXTS: Final = {
 """vLLM 0.10.2 to 0.33.0, minicpmv._SUPPORT_VERSION and the ``init_llm`` of each version."""
 MINICPM_O_TEXTS: Final = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
 """vLLM 0.33.0, minicpmo._MINICPMO_SUPPORT_VERSION."""
-_MINICPM_HYBRID: Final = Wrapper("Qwen3_5ForCausalLM", model_type="qwen3_5_text", splits_media_heads=True)
+_MINICPM_HYBRID: Final = Wrapper(
+    "Qwen3_5ForCausalLM",
+    model_type="qwen3_5_text",
+    splits_media_heads=True,
+    towers=projected_patches.minicpm,
+)
 """vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
 _NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
 """vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
@@ -70,7 +76,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=lambda config: merged_patches.qwen3_vl(config.section("vlm_config") or config),
     ),
     "AriaForConditionalGeneration": Wrapper(
-        "AriaTextForCausalLM", model_type="aria_text", splits_media_heads=True, supports_pipeline=False
+        "AriaTextForCausalLM",
+        model_type="aria_text",
+        splits_media_heads=True,
+        supports_pipeline=False,
+        towers=projected_patches.aria,
     ),
     "AudioFlamingo3ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=audio.audio_flamingo),
     "AyaVisionForConditionalGeneration": Wrapper(
@@ -127,8 +137,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "GlmOcrForConditionalGeneration": Wrapper(
         "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm_ocr
     ),
-    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite"),
-    "GraniteSpeechPlusForConditionalGeneration": Wrapper(model_type="granite"),
+    "GraniteSpeechForConditionalGeneration": Wrapper(model_type="granite", towers=conformer.granite_speech),
+    "GraniteSpeechPlusForConditionalGeneration": Wrapper(
+        model_type="granite", towers=conformer.granite_speech
+    ),
     "Granite4VisionForConditionalGeneration": Wrapper(
         "GraniteForCausalLM", model_type="granite", splits_media_heads=True
     ),

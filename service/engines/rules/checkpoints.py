@@ -32,6 +32,10 @@ class CheckpointRules:
     """Values of --quantization that the release knows."""
     online_quantization: frozenset[str]
     """Values of --quantization that quantize all linear layers of 16-bit weights while they load."""
+    online_fp8: str
+    """Value of --quantization that stores 16-bit weights in fp8 while they load: the name that is not
+    deprecated.
+    """
     online_on_meta: bool
     """Whether such weights have no data when --cpu-offload-gb or groups would move them to the host."""
     deprecated_quantization: frozenset[str]

@@ -353,6 +353,7 @@ def routed_experts(
         width_shards=1 if weights.sharded else shards.expert_width_shards,
         bias=weights.expert_bias,
         gated=weights.gated,
+        weighs_inputs=weights.weighs_inputs,
         plain_softmax=weights.plain_softmax,
         parts=weights.projections,
     )

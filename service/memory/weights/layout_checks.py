@@ -38,7 +38,6 @@ SPLIT_OUTPUTS: Final = frozenset(
     {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
 )
 """Modules that every class fuses, or splits by their outputs, as they are counted here."""
-MODELOPT: Final = frozenset({"modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"})
 PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
 
 
@@ -64,8 +63,10 @@ def _refusal(
     Layers may differ: every module is looked at, those of one name, scheme and size once.
     """
     sizes = module_bytes_of(architecture, deployment, release)
+    quantization = architecture.quantization
     loader = _Loader(
-        "" if architecture.quantization is None else architecture.quantization.method,
+        "" if quantization is None else quantization.method,
+        quantization is not None and quantization.by_modelopt,
         Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
         rules_for(release).layouts,
         sizes.layout.padded_marlin_experts,
@@ -102,6 +103,7 @@ class _Loader:
     """What builds the modules: the checkpoint's method, the release and the GPU."""
 
     method: str
+    by_modelopt: bool
     device: Device
     rules: LayoutRules
     padded_marlin_experts: bool
@@ -135,7 +137,7 @@ class _Loader:
             and not self.rules.quark_int8_experts
         ):
             yield _refuse("RuntimeError", "Unsupported FusedMoe scheme")
-        if self.method in MODELOPT:
+        if self.by_modelopt:
             yield from modelopt_experts(experts, scheme)
 
     def _on_marlin(self, experts: Experts, scheme: WeightScheme) -> bool:
@@ -145,7 +147,7 @@ class _Loader:
         blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK
         if self.method == "compressed-tensors" and not _has_linear(scheme, self.rules):
             yield _refuse("NotImplementedError", NO_SCHEME)
-        if self.method in MODELOPT:
+        if self.by_modelopt:
             yield from modelopt_linear(linear, scheme, self.rules)
         elif blocks:
             yield from starmap(_refuse, _blocks(linear, scheme.block or (128, 128), self.method, self.rules))

@@ -41,7 +41,7 @@ Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQ
 """
 
 
-_LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model")
+_LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector")
 """Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
 
 Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
@@ -89,8 +89,10 @@ class ModuleBytes:
         return None
 
     def _head(self, head: OutputEmbedding) -> Linear:
-        by_modelopt = self.quantization is not None and self.quantization.method.startswith("modelopt")
-        quantizable = by_modelopt and self.layout.quantized_output
+        quantization = self.quantization
+        quantizable = quantization is not None and (
+            quantization.output or (quantization.by_modelopt and self.layout.quantized_output)
+        )
         return Linear("lm_head", head.hidden_size, (head.rows,), quantizable=quantizable)
 
     def _linear(self, linear: Linear) -> int:
@@ -118,6 +120,9 @@ class ModuleBytes:
         if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
             return weight_only_experts(experts, base, self.element_bytes)
         scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
+        if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
+            # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
+            experts = replace(experts, bias=False)
         if scheme is None and experts.plain_softmax:
             # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
             return plain_experts(experts, self.element_bytes)
@@ -128,8 +133,9 @@ class ModuleBytes:
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
                 return weight_only_experts(experts, scheme, self.element_bytes)
-            biases = scheme.format is WeightFormat.GPTQ and self.layout.gptq_expert_biases
-            experts = replace(experts, bias=experts.bias or biases)
+            if scheme.format is WeightFormat.GPTQ:
+                experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
+                scheme = replace(scheme, zero_points_as_scales=self.layout.gptq_zero_points_as_scales)
         return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
 
     def _base_scheme(self) -> WeightScheme | None:
@@ -184,7 +190,7 @@ class ModuleBytes:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
-        if quantization.method.startswith("modelopt") and any(part in name for part in _LEFT_BY_MODELOPT):
+        if quantization.by_modelopt and any(part in name for part in _LEFT_BY_MODELOPT):
             return None
         names = tuple(_spellings(name, parts if self.maps_parts else ()))
         if any(map(_ignores(quantization), names)):
@@ -206,11 +212,11 @@ class ModuleBytes:
 def _ignores(quantization: Quantization) -> Callable[[str], bool]:
     """Return whether a checkpoint leaves a module of some name unquantized.
 
-    Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``); 0.24.0,
-    is_layer_skipped_bnb.
+    Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``) and
+    ModelOptQuantConfigBase.is_layer_excluded; 0.24.0, is_layer_skipped_bnb.
     """
     ignored = module_names(quantization.ignored)
-    if quantization.method in _AWQ:
+    if quantization.method in _AWQ or quantization.by_modelopt:
         return lambda name: name in ignored or ignored.occurs_in(name)
     if quantization.method == "bitsandbytes":
         return lambda name: name in ignored or ignored.within(name)

@@ -17,6 +17,8 @@ from service.memory.weights.patterns import (
 )
 
 PREFIXES: Final = (
+    "thinker.model.",
+    "thinker.",
     "model.language_model.",
     "language_model.model.",
     "language_model.",
@@ -60,6 +62,7 @@ def all_readable(entries: tuple[str, ...]) -> bool:
 class ModuleNames:
     """Parsed names and patterns; ``name in names`` matches."""
 
+    entries: tuple[str, ...]
     names: frozenset[str]
     globs: Expressions
     expressions: Expressions
@@ -80,6 +83,7 @@ class ModuleNames:
         for prefix in PREFIXES:
             prefixed |= of_expressions.after(prefix)
         return cls(
+            entries,
             frozenset(entry for entry in others if "*" not in entry),
             of_globs,
             of_expressions,
@@ -100,7 +104,10 @@ class ModuleNames:
         return _is_within(self, name)
 
     def occurs_in(self, name: str) -> bool:
-        """Whether a plain entry occurs anywhere in the name (AWQ's ``modules_to_not_convert``)."""
+        """Whether a plain entry occurs anywhere in the name (lists of AWQ and ModelOpt).
+
+        An entry that begins with the prefix of a model is the beginning of a name of that model.
+        """
         return _occurs_in(self, name)
 
     def _within(self, name: str) -> bool:
@@ -110,9 +117,12 @@ class ModuleNames:
         return any(path in self.names or f"{path}." in self.names for path in paths)
 
     def _occurs(self, name: str) -> bool:
-        if len(self.names) <= len(name) ** 2:
-            return any(entry in name for entry in self.names)
-        return any(name[begin:end] in self.names for begin, end in combinations(range(len(name) + 1), 2))
+        anywhere, first = _parts(self)
+        if any(name[:end] in first for end in range(1, len(name) + 1)):
+            return True
+        if len(anywhere) <= len(name) ** 2:
+            return any(entry in name for entry in anywhere)
+        return any(name[begin:end] in anywhere for begin, end in combinations(range(len(name) + 1), 2))
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
@@ -146,6 +156,14 @@ def _is_within(names: ModuleNames, name: str) -> bool:
 @lru_cache(maxsize=1 << 15)
 def _occurs_in(names: ModuleNames, name: str) -> bool:
     return names._occurs(name)  # noqa: SLF001 - its own cache
+
+
+@lru_cache(maxsize=64)
+def _parts(names: ModuleNames) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the plain entries as they are, and what those with a model's prefix have after it."""
+    plain = [entry for entry in names.entries if "*" not in entry and not entry.startswith(REGULAR)]
+    rest = (bare for entry, bare in zip(plain, _all_bare(plain), strict=True) if bare != entry)
+    return frozenset(plain), frozenset(rest)
 
 
 @lru_cache(maxsize=64)

@@ -31,7 +31,7 @@ class Linear:
     """Ranks share its outputs, and none is on two of them."""
     quantizable: bool = True
     router: bool = False
-    """It chooses the experts of a token."""
+    """It chooses the experts of a token, or is as small; quantizing tools leave it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Experts:
     """Ranks that each expert's width is split over."""
     bias: bool = False
     gated: bool = True
+    weighs_inputs: bool = False
+    """Their scores multiply their inputs, which kernels of Marlin do not do in all releases."""
     plain_softmax: bool = False
     """Their scores are a plain softmax, which TRTLLM's kernel for unquantized experts does not compute."""
     parts: tuple[str, ...] = ()

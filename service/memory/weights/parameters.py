@@ -110,6 +110,13 @@ def layer_modules_of(
     )
 
 
+def tower_modules_of(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[Module, ...]:
+    """Return the modules of the towers that are built, on tensor parallel rank 0 of the first stage."""
+    return tuple(_after_layers(architecture, weight_layout_at(release), deployment, range(1)))
+
+
 def module_bytes_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> ModuleBytes:
@@ -194,8 +201,8 @@ def _layer(
     architecture: ModelArchitecture, layer: DecoderLayer, number: int, shards: Shards, built: Built
 ) -> Modules:
     yield from layer_modules(layer, architecture.hidden_size, f"layers.{number}", shards, built)
-    yield from _per_layer(architecture)
-    yield from _side_paths(architecture, shards)
+    yield from _per_layer(architecture, f"layers.{number}")
+    yield from _side_paths(architecture, f"layers.{number}", shards)
     yield from _mixing(architecture)
     yield from cache_scales(layer.mixer, architecture.quantization)
 
@@ -245,7 +252,9 @@ def _embeddings(
     yield from _output(architecture, shards, layout, last=last, everywhere=frame.output)
     updates = architecture.alternating_updates
     if updates is not None:
-        yield PlainModule(2 * (updates.num_inputs - 1) * hidden * shards.share(hidden))
+        for place in ("altup_projections", "altup_unembed_projections"):
+            for index in range(updates.num_inputs - 1):
+                yield Linear(f"{place}.{index}", hidden, (shards.share(hidden),), router=True)
     extra = architecture.per_layer_embedding
     if extra is not None:
         all_layers = extra.size * len(architecture.layers)
@@ -291,12 +300,12 @@ def _head(head: PoolingHead, shards: Shards, layout: StageLayout) -> Modules:
     yield PlainModule(weights.plain)
 
 
-def _per_layer(architecture: ModelArchitecture) -> Modules:
+def _per_layer(architecture: ModelArchitecture, name: str) -> Modules:
     extra = architecture.per_layer_embedding
     if extra is not None:
         hidden = architecture.hidden_size
-        yield Linear("per_layer_input_gate", hidden, (extra.size,))
-        yield Linear("per_layer_projection", extra.size, (hidden,))
+        yield Linear(f"{name}.per_layer_input_gate", hidden, (extra.size,))
+        yield Linear(f"{name}.per_layer_projection", extra.size, (hidden,))
         yield PlainModule(hidden)
 
 
@@ -329,14 +338,18 @@ def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
         yield PlainModule(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 
 
-def _side_paths(architecture: ModelArchitecture, shards: Shards) -> Modules:
-    """Yield a layer's alternating updates (vLLM 0.24.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
+def _side_paths(architecture: ModelArchitecture, name: str, shards: Shards) -> Modules:
+    """Yield a layer's alternating updates (vLLM 0.22.1 to 0.33.0, Gemma3nAltUp and Gemma3nLaurelBlock)."""
     updates = architecture.alternating_updates
     if updates is not None:
         hidden, inputs = architecture.hidden_size, updates.num_inputs
         rank = shards.share(updates.laurel_rank)
-        yield PlainModule(2 * hidden * rank + hidden)
-        yield PlainModule(inputs * inputs + inputs**3 + hidden * inputs + hidden)
+        yield Linear(f"{name}.altup.correction_coefs", inputs, (inputs,), router=True)
+        yield Linear(f"{name}.altup.prediction_coefs", inputs, (inputs * inputs,), router=True)
+        yield Linear(f"{name}.altup.modality_router", hidden, (inputs,), router=True)
+        yield Linear(f"{name}.laurel.linear_left", hidden, (rank,), router=True)
+        yield Linear(f"{name}.laurel.linear_right", rank, (hidden,), router=True)
+        yield PlainModule(2 * hidden)
         yield PlainModule(hidden, FLOAT32)
 
 
@@ -347,9 +360,10 @@ def cache_scales(mixer: Mixer, quantization: Quantization | None) -> Modules:
     ModelOpt's covers MLA.
     """
     method = "" if quantization is None else quantization.method
+    by_modelopt = quantization is not None and quantization.by_modelopt
     mla = isinstance(mixer, MultiHeadLatentAttention)
     if isinstance(mixer, Attention | MultiHeadLatentAttention) and (
-        method.startswith("modelopt") or (method in ("fp8", "quark") and not mla)
+        by_modelopt or (method in ("fp8", "quark") and not mla)
     ):
         yield PlainModule(2, FLOAT32)
     if isinstance(mixer, Attention) and method == "compressed-tensors":

@@ -234,7 +234,8 @@ LEAST_GROUP: Final = 32
 def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> bool:
     """Return whether Marlin's kernels take experts of AWQ or GPTQ.
 
-    ``padded``: the release pads widths that are no multiple of the kernels' tiles.
+    ``padded``: the release pads widths that are no multiple of the kernels' tiles, and lets scores multiply
+    inputs.
 
     Source: vLLM 0.19.0 and 0.24.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.1 to 0.32.0,
     check_moe_marlin_supports_config; 0.19.0, GPTQMarlinConfig.is_gptq_marlin_compatible: TYPE_MAP.
@@ -242,7 +243,8 @@ def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> b
     unit = (scheme.group_size or 1) if padded else max(MARLIN_WIDTH, scheme.group_size or 0)
     divides = experts.hidden_size % MARLIN_HIDDEN == 0 and experts.intermediate_size % unit == 0
     plain = scheme.format is WeightFormat.GPTQ and not (scheme.symmetric and scheme.bits in MARLIN_GPTQ_BITS)
-    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not plain
+    weighed = experts.weighs_inputs and not padded
+    return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not (plain or weighed)
 
 
 def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
@@ -277,18 +279,14 @@ def _grouped_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) 
 
 
 def _gptq_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
-    """Return the bytes of one GPTQ expert; zero points lie in the model's type where indices are stored.
-
-    Source: vLLM 0.19.0 and 0.24.0, GPTQMarlinMoEMethod.create_weights.
-    """
+    """Source: vLLM 0.19.0 to 0.33.0, create_weights of GPTQMarlinMoEMethod and AutoGPTQMoEMethod."""
     hidden, width = experts.hidden_size, experts.intermediate_size
     size = _grouped_expert(experts, scheme, element_bytes)
-    if not scheme.activation_order:
-        return size
-    scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
-    scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
-    packed = scales * scheme.bits // WORD_BITS
-    return size - packed * (INT32 - element_bytes) + 2 * (hidden + width) * INT32
+    if scheme.zero_points_as_scales:
+        scales = ceil_div(hidden, _group(scheme, hidden)) * experts.first_width
+        scales += ceil_div(_scaled_width(experts, scheme), _group(scheme, width)) * hidden
+        size -= scales * scheme.bits // WORD_BITS * (INT32 - element_bytes)
+    return size + (2 * (hidden + width) * INT32 if scheme.activation_order else 0)
 
 
 def _bitsandbytes_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:

@@ -70,6 +70,8 @@ class QuantizedLayout:
     """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
     gptq_expert_biases: bool
     """GPTQ experts on Marlin kernels have biases even if the model has none."""
+    gptq_zero_points_as_scales: bool
+    """Zero points of such experts have the type of their scales, not words of 32 bits."""
     declared_nvfp4_experts: bool
     """Experts that a DeepSeek V4 checkpoint stores in NVFP4 are built in it; else in MXFP4."""
     mxfp4_rounding: tuple[Rounding, ...]
