@@ -19,9 +19,7 @@ _DENIES: Final = re.compile(
     r"(?:is|was|got) fixed|all good) "
 )
 """What shows that a sentence is about no failure."""
-_YET: Final = re.compile(
-    r" (?:but|however|although|except|yet|when|while|if|until) |\u4f46|\u7136\u800c"
-)
+_YET: Final = re.compile(r" (?:but|however|although|except|yet|when|while|if|until) |\u4f46|\u7136\u800c")
 _WISHES: Final = re.compile(
     r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
 )
