@@ -1,37 +1,45 @@
 """Wires the HTTP service together; `plan_services` and `probe_services` wire the parts of a command."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from __future__ import annotations
 
-import httpx2
-from fastapi import FastAPI
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from service.api.app import create_app
 from service.api.app_options import AppOptions
-from service.api.metrics import Metrics
 from service.api.tracing import configured_tracing
 from service.api.work_lanes import LARGE_LIMIT, WorkLimits
 from service.application.announcements import Announcements
 from service.application.maintenance import run_maintenance
 from service.application.services import Services, with_probes
 from service.calibration.measurement import SECONDS_PER_DAY
-from service.hub.transfer import hub_http
 from service.plan_services import build_plan_services
 from service.probe_services import build_database, build_probes
-from service.settings import Settings
-from service.store.database import Database
-from service.store.job_notifications import JobNotifications
+from service.store.errors import StoreUnavailable
 from service.store.token_file import TokenFile
-from service.worker.deploy.local_worker import LocalWorker
-from service.worker.deploy.local_worker import local_worker as run_local_worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import httpx2
+    from fastapi import FastAPI
+
+    from service.api.metrics import Metrics
+    from service.settings import Settings
+    from service.store.database import Database
+    from service.worker.deploy.local_worker import LocalWorker
 
 
 def build_services(
-    settings: Settings, http: httpx2.AsyncClient, database: Database | None = None
+    settings: Settings,
+    http: httpx2.AsyncClient | Callable[[], httpx2.AsyncClient],
+    database: Database | None = None,
 ) -> Services:
     """Return the parts that use cases work with.
+
+    ``http``: the client for the Hub, or what returns it at the first download.
 
     Raises:
         ValueError: the address of the Hub or of the database is not valid, or the file of tokens.
@@ -55,7 +63,7 @@ def build_app(
     """
     if not (open_reads if settings.share_hub_token is None else settings.share_hub_token):
         settings = settings.without_hub_token
-    http = hub_http()
+    http: list[httpx2.AsyncClient] = []
     database = build_database(settings)
     retention = settings.probe_retention_days * SECONDS_PER_DAY
 
@@ -64,11 +72,17 @@ def build_app(
         services.snapshot.ids()  # read before the first request
         tasks = [asyncio.create_task(run_maintenance(database, services.probes, retention))]
         if not database.embedded:
+            from service.store.job_notifications import JobNotifications  # noqa: PLC0415 - its library is slow
+
             notifications = JobNotifications(database, announcements.receive)
             announcements.carriers.append(notifications.announce)
             tasks.append(asyncio.create_task(notifications.run()))
-        async with http, AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack:
             if local_worker is not None:
+                from service.worker.deploy.local_worker import (  # noqa: PLC0415 - as above
+                    local_worker as run_local_worker,
+                )
+
                 await stack.enter_async_context(run_local_worker(services.probes.tokens, local_worker))
             yield
         await services.models.close()
@@ -76,9 +90,21 @@ def build_app(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await database.close()
+        for client in http:
+            await client.aclose()
         await asyncio.to_thread(tracing.close)
 
-    services = build_services(settings, http, database)
+    def client() -> httpx2.AsyncClient:
+        from service.hub.transfer import hub_http  # noqa: PLC0415 - a service may never ask the Hub
+
+        made = hub_http()
+        _count_hub_traffic(made, app.state.metrics)
+        http.append(made)
+        return made
+
+    services = build_services(settings, client, database)
+    with suppress(StoreUnavailable):  # which whoever uses it says
+        services.probes.stores.prepare()
     announcements = Announcements(services.probes)
     tracing = configured_tracing(settings.otel_endpoint)
     options = AppOptions(
@@ -91,7 +117,6 @@ def build_app(
     )
     app = create_app(services, options, lifespan=lifespan)
     app.state.announcements = announcements
-    _count_hub_traffic(http, app.state.metrics)
     return app
 
 

@@ -7,7 +7,6 @@ files are not exact in an image. A file that changed, or that cannot be stored, 
 """
 
 import marshal
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -38,6 +37,8 @@ def _read(source: Path) -> dict[str, Any]:
             return table
     except (OSError, ValueError, EOFError, TypeError):
         pass
+    import tomllib  # noqa: PLC0415 - only the first start needs it
+
     table = tomllib.loads(text.decode())
     # A table that holds a date has no stored form.
     with suppress(ValueError):

@@ -5,30 +5,42 @@ time that a command takes. The code of a text is always the same, so it is store
 form of ``marshal``, by the text's digest and for one version of Python. A text that is not stored is compiled
 as ever. `python -m service.generated_methods` stores those of all modules, for an installation that is not
 written to afterwards.
+
+Most classes are never compared, hashed or printed. Until Python 3.12 each method has a text of its own:
+``__init__`` is made at once, and where its code was stored, so was that of the other methods, which are made
+when they are first called. Since 3.13 one text has all methods of a class.
 """
 
 import dataclasses
 import marshal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import MAGIC_NUMBER
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from pkgutil import walk_packages
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from service.stored_beside import place_beside, store_beside
 
 Codes: TypeAlias = Mapping[bytes, bytes]
 """Code in the form of ``marshal`` by the digest of its text."""
+Content: TypeAlias = bytes | mmap
+"""A file as it is."""
 
 EXECUTES: Final = "exec"
 """The name by which `dataclasses` runs what it wrote: a builtin, unless its module has one of that name."""
+CREATES: Final = "_create_fn"
+"""The function that writes and runs the text of one method, until Python 3.12."""
+FIRST_METHOD: Final = "__init__"
+"""The first method of a class that is made."""
 MOST_TEXTS: Final = 20_000
 """Texts of a file; those of classes that are gone stay in it until there are so many."""
 DIGEST_BYTES: Final = 16
+LENGTH_BYTES: Final = 4
 SOURCE: Final = Path(__file__)
 """The file beside which the codes are stored."""
 
@@ -40,10 +52,35 @@ class GeneratedMethods:
         self._source = source
         self._places, self._content = _read(place_beside(source))
         self._compiled: dict[bytes, bytes] = {}
+        self._class_is_stored = False
+        self._create = self._creator()
 
     def execute(self, text: str, names: dict[str, Any], local: dict[str, Any]) -> None:
         """Do what the builtin does with the text of a generated method."""
         exec(self._code(text), names, local)  # noqa: S102 - as `dataclasses` does
+
+    def create(self, name: str, args: list[str], body: list[str], **options: Any) -> Callable[..., Any]:  # noqa: ANN401
+        """Return a method, as `dataclasses` does, or what makes it when it is first called."""
+
+        def made() -> Callable[..., Any]:
+            return self._create(name, args, body, **options)
+
+        if name == FIRST_METHOD:
+            before = len(self._compiled)
+            method = made()
+            self._class_is_stored = len(self._compiled) == before
+            return method
+        return _at_first_call(name, made) if self._class_is_stored else made()
+
+    def _creator(self) -> Callable[..., Callable[..., Any]]:
+        """Return the function of `dataclasses` that creates a method, which runs what it wrote by ours."""
+        theirs = getattr(dataclasses, CREATES, None)
+        if not isinstance(theirs, FunctionType):
+            return self.create
+        names = {**vars(dataclasses), EXECUTES: self.execute}
+        ours = FunctionType(theirs.__code__, names, CREATES, theirs.__defaults__)
+        ours.__kwdefaults__ = theirs.__kwdefaults__
+        return ours
 
     def _code(self, text: str) -> CodeType:
         digest = blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
@@ -64,35 +101,61 @@ class GeneratedMethods:
         store_beside(self._source, _written({**codes, **self._compiled}))
 
 
+def _at_first_call(name: str, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a method that makes the real one when it is first called, and puts it in its own place."""
+    made: Callable[..., Any] | None = None
+
+    def method(self: object, *others: object) -> Any:  # noqa: ANN401 - as the real one
+        nonlocal made
+        if made is None:
+            made = make()
+            made.__qualname__ = method.__qualname__
+            for each in type(self).__mro__:
+                if each.__dict__.get(name) is method:
+                    setattr(each, name, made)
+        return made(self, *others)
+
+    method.__name__ = name
+    return method
+
+
 @contextmanager
 def stored_methods(source: Path = SOURCE) -> Iterator[None]:
     """Let classes that are made meanwhile use the code stored beside a file; store what is compiled."""
     generated = GeneratedMethods(source)
+    theirs = getattr(dataclasses, CREATES, None)
     setattr(dataclasses, EXECUTES, generated.execute)
+    if theirs is not None:
+        setattr(dataclasses, CREATES, generated.create)
     try:
         yield
     finally:
         delattr(dataclasses, EXECUTES)
+        if theirs is not None:
+            setattr(dataclasses, CREATES, theirs)
         generated.store()
 
 
 def _written(codes: Codes) -> bytes:
-    """Return a file: the places of all codes, then the codes in one piece, which is read as one."""
-    ends, end = {}, 0
+    """Return a file: all codes, the places of each, and how long these places are."""
+    places, end = {}, len(MAGIC_NUMBER)
     for digest, code in codes.items():
-        ends[digest] = (end, end + len(code))
+        places[digest] = (end, end + len(code))
         end += len(code)
-    return MAGIC_NUMBER + marshal.dumps((ends, b"".join(codes.values())))
+    last = marshal.dumps((places, end))
+    return b"".join((MAGIC_NUMBER, *codes.values(), last, len(last).to_bytes(LENGTH_BYTES, "little")))
 
 
-def _read(file: Path) -> tuple[dict[bytes, tuple[int, int]], bytes]:
-    try:
-        content = file.read_bytes()
-        if content.startswith(MAGIC_NUMBER):
-            places, codes = marshal.loads(content[len(MAGIC_NUMBER) :])  # noqa: S302 - as above
-            return places, codes
-    except (OSError, ValueError, EOFError, TypeError):
-        pass
+def _read(file: Path) -> tuple[Mapping[bytes, tuple[int, int]], Content]:
+    """Return where the codes of a file are, and the file; nothing of one that is damaged."""
+    with suppress(OSError, ValueError, EOFError, TypeError), file.open("rb") as opened:
+        content = mmap(opened.fileno(), 0, access=ACCESS_READ)
+        length = int.from_bytes(content[-LENGTH_BYTES:], "little")
+        start = len(content) - LENGTH_BYTES - length
+        if content[: len(MAGIC_NUMBER)] == MAGIC_NUMBER and start > 0:
+            places, end = marshal.loads(content[start:-LENGTH_BYTES])  # noqa: S302 - as above
+            if end == start:
+                return places, content
     return {}, b""
 
 

@@ -3,12 +3,11 @@
 from service.application.job_events import JobEvents
 from service.application.services import Probes
 from service.memory.calibration import Calibration
+from service.probes.limits import QueueLimits
 from service.settings import Settings
 from service.store.database import Database, DatabaseOptions
-from service.store.jobs import JobStore
 from service.store.learned import LearnedCalibration
-from service.store.measurements import MeasurementStore
-from service.store.tokens import TokenStore
+from service.store.stores import Stores
 
 
 def build_database(settings: Settings) -> Database:
@@ -25,15 +24,9 @@ def build_database(settings: Settings) -> Database:
 
 def build_probes(settings: Settings, database: Database) -> Probes:
     """Return the stores of a database."""
-    jobs = JobStore(
-        database,
-        lease_seconds=settings.probe_lease_seconds,
-        queue_limit=settings.probe_queue_limit,
-        most_attempts=settings.probe_attempts,
-    )
-    measurements = MeasurementStore(database)
-    tokens = TokenStore(database)
-    return Probes(jobs, measurements, tokens, JobEvents(), LearnedCalibration(measurements, tokens), database)
+    limits = QueueLimits(settings.probe_queue_limit, settings.probe_attempts, settings.probe_lease_seconds)
+    stores = Stores(database, limits)
+    return Probes(stores, JobEvents(), LearnedCalibration(stores))
 
 
 async def read_calibration(settings: Settings) -> Calibration:

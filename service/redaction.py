@@ -8,6 +8,7 @@ pattern matches a bounded number of characters, so that the time is linear in th
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -27,8 +28,8 @@ class _Secret:
 
     needs: tuple[str, ...]
     """Lower-case texts of which every text with this form contains one; other texts are not searched."""
-    pattern: re.Pattern[str]
-    """What stands before the secret is its first group."""
+    pattern: str
+    """A regular expression; what stands before the secret is its first group."""
 
 
 _NAMES: Final = (
@@ -43,92 +44,79 @@ _PREFIXES: Final = (
 )
 _SECRETS: Final = (
     # A private key in PEM format: everything from its first line to the end of the text.
-    _Secret(("-----begin",), re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).{1,16384}")),
+    _Secret(("-----begin",), r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).{1,16384}"),
     # Several words after a flag such as `--api-key`; a word with a slash is a model, not a key.
     _Secret(
         _OPTIONS,
-        re.compile(
-            r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
-            rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}"
-        ),
+        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
+        rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}",
     ),
     # A quoted value after a flag, with its blanks.
     _Secret(
         _OPTIONS,
-        re.compile(
-            r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
-            r"(?:(?!(?P=quote)).){1,4096}"
-        ),
+        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
+        r"(?:(?!(?P=quote)).){1,4096}",
     ),
     # All values of a header that holds several.
-    _Secret(("cookie",), re.compile(r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}")),
+    _Secret(("cookie",), r"(?i)(\b(?:set-)?cookie\s{0,4}[:=]\s{0,4})(?!\s|['\"])[^'\"]{1,4096}"),
     # A quoted value, up to its closing quote; in a list, every quoted word.
     _Secret(
         _NAMES,
-        re.compile(
-            rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:,]\s{{0,4}}[\[(]\s{{0,4}})"
-            r"(?:b?['\"][^'\"]{1,4096}+['\"](?:\s{0,4},\s{0,4})?){1,64}"
-        ),
+        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:,]\s{{0,4}}[\[(]\s{{0,4}})"
+        r"(?:b?['\"][^'\"]{1,4096}+['\"](?:\s{0,4},\s{0,4})?){1,64}",
     ),
     _Secret(
         _NAMES,
-        re.compile(
-            rf"(?i)({_NAME}(?:{_QUOTE}\s{{0,4}}[=:,]|\s{{0,4}}[=:])\s{{0,4}}b?(?P<quote>{_QUOTE}))"
-            r"(?:(?!(?P=quote)).){1,4096}"
-        ),
+        rf"(?i)({_NAME}(?:{_QUOTE}\s{{0,4}}[=:,]|\s{{0,4}}[=:])\s{{0,4}}b?(?P<quote>{_QUOTE}))"
+        r"(?:(?!(?P=quote)).){1,4096}",
     ),
-    _Secret(_NAMES, re.compile(rf"(?i)({_NAME}\s{{1,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote))\S){{4,4096}}")),
+    _Secret(_NAMES, rf"(?i)({_NAME}\s{{1,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote))\S){{4,4096}}"),
     # A value without quotes.
     _Secret(
         _NAMES,
-        re.compile(
-            rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
-            rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}"
-        ),
+        rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
+        rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}",
     ),
     _Secret(
         ("sig=", "key=", "auth="),
-        re.compile(r"(?i)((?:[?&](?:sig|key|auth|apikey)|\bsig)=)[^\s&'\"]{3,4096}"),
+        r"(?i)((?:[?&](?:sig|key|auth|apikey)|\bsig)=)[^\s&'\"]{3,4096}",
     ),
-    _Secret(
-        ("_key",), re.compile(r"(?i)((?<![a-z0-9])[a-z0-9]{2,40}_key\s{0,4}[=:]\s{0,4})[^\s'\",;]{8,4096}")
-    ),
+    _Secret(("_key",), r"(?i)((?<![a-z0-9])[a-z0-9]{2,40}_key\s{0,4}[=:]\s{0,4})[^\s'\",;]{8,4096}"),
     # In a sentence, or behind a wide sign: a word with a digit, since "the key is missing" hides nothing.
     _Secret(
         (" is ", "\uff1d", "\uff1a"),
-        re.compile(
-            r"(?i)((?:password|passphrase|token|secret|key)\s{0,2}(?: is |\uff1d|\uff1a)\s{0,2})"
-            r"(?=\D{0,64}\d)[^\s'\",;]{4,4096}"
-        ),
+        r"(?i)((?:password|passphrase|token|secret|key)\s{0,2}(?: is |\uff1d|\uff1a)\s{0,2})"
+        r"(?=\D{0,64}\d)[^\s'\",;]{4,4096}",
     ),
-    _Secret(("basic",), re.compile(r"(?i)(\bbasic\s{1,4})[A-Za-z0-9+/=_-]{16,4096}")),
-    _Secret(("hooks.slack",), re.compile(r"(hooks\.slack\.com/services/)[^\s'\"]{8,512}")),
+    _Secret(("basic",), r"(?i)(\bbasic\s{1,4})[A-Za-z0-9+/=_-]{16,4096}"),
+    _Secret(("hooks.slack",), r"(hooks\.slack\.com/services/)[^\s'\"]{8,512}"),
     _Secret(
         ("auth",),
-        re.compile(
-            rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}"
-        ),
+        rf"(?i)(\bauth{_QUOTE}\s{{0,4}}:\s{{0,4}}(?P<quote>{_QUOTE}))(?:(?!(?P=quote)).){{1,4096}}",
     ),
-    _Secret(("bearer",), re.compile(r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}")),
+    _Secret(("bearer",), r"(?i)(\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{6,4096}"),
     # Tokens with a fixed pattern, anywhere in the text.
     _Secret(
         _PREFIXES,
-        re.compile(
-            # A model's file is named like a token.
-            r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
-            r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
-            r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})"
-        ),
+        # A model's file is named like a token.
+        r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
+        r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
+        r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})",
     ),
     # user:password@ in an address, up to the last @ before a slash.
-    _Secret(("://",), re.compile(r"(://)[^/\s'\"]{1,512}(?=@)")),
+    _Secret(("://",), r"(://)[^/\s'\"]{1,512}(?=@)"),
     # A password with a slash: a user and a colon stand before it, and only one @ follows.
-    _Secret(("://",), re.compile(r"(://[^/\s:@'\"]{1,128}:)[^\s'\"@]{1,512}(?=@)")),
+    _Secret(("://",), r"(://[^/\s:@'\"]{1,128}:)[^\s'\"@]{1,512}(?=@)"),
 )
 
 
 _NEEDS: Final = tuple(dict.fromkeys(secret.needs for secret in _SECRETS))
-_SEARCHED: Final = tuple((_NEEDS.index(secret.needs), secret.pattern) for secret in _SECRETS)
+
+
+@cache
+def _searched() -> tuple[tuple[int, re.Pattern[str]], ...]:
+    """Return the place in `_NEEDS` and the pattern of each secret, compiled when a text first needs it."""
+    return tuple((_NEEDS.index(secret.needs), re.compile(secret.pattern)) for secret in _SECRETS)
 
 
 def hide_secrets(text: str) -> str:
@@ -136,7 +124,7 @@ def hide_secrets(text: str) -> str:
     contains = text.lower().__contains__
     present = [any(map(contains, needs)) for needs in _NEEDS]
     if any(present):
-        for needed, pattern in _SEARCHED:
+        for needed, pattern in _searched():
             if present[needed]:
                 text = pattern.sub(rf"\1{HIDDEN}", text)
     return text

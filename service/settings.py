@@ -12,16 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.hub.endpoint import PUBLIC_ENDPOINT, Endpoint
 from service.hub.redirects import STORAGE_HOSTS
 from service.nearest_names import nearest, quoted
 from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS, QUEUE_LIMIT
 from service.store.limits import POOL_SIZE, TIMEOUT_SECONDS
+from service.store.sqlite_file import plain_file
 
 DATABASE: Final = ".local/share/dryserve/dryserve.db"
 """Path below the user's home. The file is created when there is something to store."""
@@ -44,12 +44,14 @@ def _cache_name(endpoint: str) -> str:
     return f"hub-{sha256(endpoint.encode()).hexdigest()[:12]}.sqlite3"
 
 
-class Settings(BaseSettings):
-    """Settings from the variables `DRYSERVE_*` and from those that the Hub's own tools read."""
+class Settings(BaseModel):
+    """Settings from the variables `DRYSERVE_*` and from those that the Hub's own tools read.
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, defer_build=True
-    )
+    A variable's name may be in capitals or not, and an empty one says nothing. Those that are given stand in
+    the place of the environment's.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, validate_default=True, defer_build=True)
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 and :: are all of the host's addresses."""
@@ -70,7 +72,7 @@ class Settings(BaseSettings):
     """Port on which only probes and metrics are answered, and `/metrics` nowhere else; none by default."""
     root_path: str = ""
     """Prefix of all paths behind a proxy, such as `/dryserve`; the proxy may leave it or take it off."""
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     plan_queue_limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
     """Large plan requests (about a second of one core) that may wait, by default 64; more are rejected."""
@@ -89,7 +91,7 @@ class Settings(BaseSettings):
 
     By default it is if the service listens on loopback only.
     """
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    cors_origins: tuple[str, ...] = ()
     """Origins whose web pages may call the API (CORS), separated by commas; none by default."""
     database_url: str = Field(default_factory=_default_database)
     """Database of probes and measurements: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`."""
@@ -113,7 +115,7 @@ class Settings(BaseSettings):
     """File of GPU prices in the form of SkyPilot's catalog (`vms.csv`); they come before the bundled ones."""
     cache: Path | None = None
     """File of the cache for the Hub's responses, or `:memory:`; by default a file in `HF_HOME`."""
-    hub_storage_hosts: Annotated[tuple[str, ...], NoDecode] = STORAGE_HOSTS
+    hub_storage_hosts: tuple[str, ...] = STORAGE_HOSTS
     """Domains to which the Hub may redirect for large files, separated by commas; no token is sent there."""
     otel_endpoint: str | None = Field(
         default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -134,6 +136,9 @@ class Settings(BaseSettings):
     xdg_cache_home: Path = Field(default=Path("~/.cache"), validation_alias=AliasChoices("XDG_CACHE_HOME"))
     """Folder of caches, used where `HF_HOME` is not set."""
 
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - checked by the model
+        super().__init__(**{**_environment(), **given})
+
     @property
     def of_one_process(self) -> "Settings":
         """These settings for one of several processes: limits of a replica are shared out among them."""
@@ -143,8 +148,7 @@ class Settings(BaseSettings):
     @property
     def database_file(self) -> Path | None:
         """File of a database of SQLite; None where the address names another, or has parameters."""
-        kind, _, path = self.database_url.partition(":///")
-        return Path(path) if kind == "sqlite" and path and not set(path) & set("?%#") else None
+        return plain_file(self.database_url)
 
     @property
     def cache_file(self) -> Path | None:
@@ -283,6 +287,17 @@ def settings_table() -> tuple[Setting, ...]:
         Setting(_variable(name), _default(name, field), meanings[name])
         for name, field in Settings.model_fields.items()
     )
+
+
+def _environment() -> dict[str, str]:
+    """Return what the environment says of each setting, by the name that the model reads."""
+    found = {name.upper(): text for name, text in os.environ.items() if text}
+    variables = ((name, _variable(name)) for name in Settings.model_fields)
+    return {
+        name if variable.startswith(PREFIX) else variable: found[variable]
+        for name, variable in variables
+        if variable in found
+    }
 
 
 def _docstrings() -> dict[str, str]:

@@ -65,7 +65,7 @@ def test_the_stored_form_serves_another_user_and_a_copy_with_another_time(
         read_toml(name, "data.toml")
         assert stored_form(source).stat().st_mode & 0o777 == 0o644
         os.utime(source, (0, 0))
-        monkeypatch.setattr("service.bundled_toml.tomllib.loads", lambda _: pytest.fail("parsed again"))
+        monkeypatch.setattr("tomllib.loads", lambda _: pytest.fail("parsed again"))
         assert read_toml(name, "data.toml") == {"a": 1}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from service.settings import PREFIX, Settings
 from tests.environment import is_cleared
 
 HOSTILE = {
@@ -22,10 +22,9 @@ SAMPLE = ("tests/api/test_settings.py", "tests/hub/test_model_source.py")
 
 
 def test_every_variable_that_the_settings_read_is_cleared() -> None:
-    prefix = str(Settings.model_config["env_prefix"])
     for name, field in Settings.model_fields.items():
         alias = field.validation_alias
-        choices = [prefix + name] if alias is None else getattr(alias, "choices", [alias])
+        choices = [PREFIX + name] if alias is None else getattr(alias, "choices", [alias])
         assert all(is_cleared(str(choice).upper()) for choice in choices), name
 
 

@@ -3,6 +3,7 @@
 import builtins
 import dataclasses
 import inspect
+import marshal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from service.generated_methods import stored_methods
+from service.generated_methods import CREATES, stored_methods
 from service.stored_beside import place_beside
 
+BEFORE = getattr(dataclasses, CREATES, None)
 MADE: dict[str, Any] = {"frozen": True, "slots": True, "order": True}
 
 
@@ -52,6 +54,8 @@ def test_a_class_of_stored_code_is_the_class_that_was_compiled(source: Path) -> 
         assert stored(1) < stored(2)
         with pytest.raises(dataclasses.FrozenInstanceError):
             stored(1).x = 2
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            del stored(1).x
         for name in ("__init__", "__eq__", "__hash__", "__repr__", "__setattr__", "__delattr__", "__lt__"):
             codes = (getattr(each, name).__code__ for each in (compiled, stored))
             assert len({(code.co_code, code.co_names, code.co_varnames) for code in codes}) == 1
@@ -92,6 +96,37 @@ def test_dataclasses_is_left_as_it_was(source: Path) -> None:
     with stored_methods(source):
         pass
     assert not hasattr(dataclasses, "exec")
+    assert getattr(dataclasses, CREATES, None) is BEFORE
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="one text has all methods of a class")
+def test_a_method_is_made_when_it_is_first_called(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stored_methods(source):
+        made()
+    loaded: list[bytes] = []
+    loads = marshal.loads
+
+    def noted(code: bytes) -> Any:  # noqa: ANN401 - as loads
+        loaded.append(code)
+        return loads(code)
+
+    with stored_methods(source):
+        monkeypatch.setattr(marshal, "loads", noted)
+        stored = made()
+    points = stored(1), stored(1)
+    assert len(loaded) == 1  # `__init__`
+    assert points[0] == points[1]
+    assert points[0] == points[1]
+    assert len(loaded) == 2  # and `__eq__`, once
+
+
+def test_what_inherits_a_method_has_it_too(source: Path) -> None:
+    with stored_methods(source):
+        made()
+    with stored_methods(source):
+        other = type("Other", (made(),), {})
+    assert other(1) == other(1) != other(2)
+    assert len({other(1), other(1), other(2)}) == 2
 
 
 def test_a_command_answers_the_same_with_and_without_stored_code() -> None:

@@ -1,5 +1,6 @@
 """Builds the FastAPI application from its parts."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -66,6 +68,10 @@ REQUEST_HEADERS: Final = (
 RESPONSE_HEADERS: Final = (REQUEST_ID, "ETag", "Location", "Retry-After", "Allow", "WWW-Authenticate")
 """Headers that such a page may read, beside those that every page may."""
 Lifespan: TypeAlias = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+# FastAPI gives the fields of a request an alias that says nothing to Pydantic. It silences the warning where
+# it builds validators itself, but deferred ones are built at the first request.
+warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 CLIENT_CLOSED_REQUEST: Final = 499
 """Status that proxies log where the caller has closed the connection; nobody receives it."""
@@ -144,7 +150,7 @@ def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(plan.BODY_ALONE)
     app.router.routes.extend(page_addresses.ROUTES)
     for routes in (*PUBLIC, operations, documents):
-        app.include_router(routes.router)
+        routes.router.make_in(app.router)
 
 
 def _add_error_handlers(app: FastAPI) -> None:

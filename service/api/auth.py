@@ -10,7 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from service.api.dependencies import Parts
 from service.api.errors import Forbidden, Unauthorized
 from service.application.services import Services
-from service.store.tokens import Scope, Token
+from service.store.token import Scope, Token
 
 if TYPE_CHECKING:
     from service.api.failed_attempts import FailedAttempts

@@ -100,7 +100,7 @@ class Metrics:
 
     def watch_probes(self, probes: Probes) -> None:
         """Report the queue of probes, its workers and its database. No query runs for a scrape."""
-        jobs, database = probes.jobs, probes.database
+        jobs, database = probes.stores.job_counts, probes.database
 
         def gauge(name: str, words: str, value: Callable[[], float], **labels: str) -> None:
             if name not in gauges:

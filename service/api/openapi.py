@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
@@ -64,17 +63,3 @@ def _add_answer(operation: dict[str, Any], recorded: Mapping[str, Any]) -> None:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _plain(inner) for key, inner in value.items()} if hasattr(value, "items") else value
-
-
-def openapi_yaml(app: FastAPI) -> str:
-    """Return the document as YAML, as it is committed in `openapi.yaml`."""
-    return yaml.dump(app.openapi(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes every value in full, without anchors."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Return true: a value that occurs again is written again."""
-        del data
-        return True

@@ -7,13 +7,14 @@ tasks look at the database again every second.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from service.application.workers_seen import SeenWorker
-from service.store.jobs import Offer
+from service.probes.offer import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 CHANGED: Final = "changed"
 """The text that says that a job has changed."""
-_WORKER: Final = TypeAdapter(SeenWorker)
-# Its module imports the type of a field for checks of types alone.
-_WORKER.rebuild(_types_namespace={"Offer": Offer})
 
 _log: Final = structlog.stdlib.get_logger("dryserve.announcements")
 
@@ -37,7 +35,7 @@ class Announcements:
         self.carriers: list[Callable[[str], None]] = []
         """Called with each text that the other processes are to receive; must not block."""
         probes.job_events.on_notify.append(lambda: self._announce(CHANGED))
-        probes.workers.on_seen.append(lambda worker: self._announce(_WORKER.dump_json(worker).decode()))
+        probes.workers.on_seen.append(lambda worker: self._announce(_adapter().dump_json(worker).decode()))
 
     def receive(self, text: str) -> None:
         """Take what another process announced."""
@@ -45,7 +43,7 @@ class Announcements:
             self._probes.job_events.wake()
             return
         try:
-            self._probes.workers.learn(_WORKER.validate_json(text))
+            self._probes.workers.learn(_adapter().validate_json(text))
         except ValidationError:
             # A replica of another version may announce more than this one knows.
             _log.debug("an announcement is not understood")
@@ -53,3 +51,11 @@ class Announcements:
     def _announce(self, text: str) -> None:
         for carry in self.carriers:
             carry(text)
+
+
+@cache
+def _adapter() -> TypeAdapter[SeenWorker]:
+    made = TypeAdapter(SeenWorker)
+    # Its module imports the type of a field for checks of types alone.
+    made.rebuild(_types_namespace={"Offer": Offer})
+    return made

@@ -9,8 +9,8 @@ from service.application.schemas.lease import HeartbeatBody, LeaseBody, ResultAn
 from service.application.services import Probes
 from service.probes.job_spec import ProbeKind
 from service.probes.lifecycle import Job, Lease
-from service.store.jobs import Offer
-from service.store.tokens import Token
+from service.probes.offer import Offer
+from service.store.token import Token
 
 
 async def take_job(

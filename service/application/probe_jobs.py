@@ -45,7 +45,7 @@ from service.probes.job_spec import (
 from service.probes.job_state import State
 from service.probes.lifecycle import Job, JobEnding
 from service.serialization import MEASUREMENT, RESULT, written
-from service.store.tokens import Token
+from service.store.token import Token
 
 MAX_RESULT_BYTES: Final = 512 << 10
 """JSON of one result; a list holds up to 200 of them, and a result of a thousand ranks has 400 kB."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from service.store.jobs import JobStore
     from service.store.learned import LearnedCalibration
     from service.store.measurements import MeasurementStore
+    from service.store.stores import Stores
     from service.store.token_file import TokenFile
     from service.store.tokens import TokenStore
 
@@ -30,15 +31,32 @@ if TYPE_CHECKING:
 class Probes:
     """The stores of probes; the database is opened when it is first used."""
 
-    jobs: JobStore
-    measurements: MeasurementStore
-    tokens: TokenStore
+    stores: Stores
     job_events: JobEvents
     learned: LearnedCalibration
-    database: Database
     workers: WorkersSeen = field(default_factory=WorkersSeen)
     declared_tokens: TokenFile | None = None
     """Tokens that a file declares, beside those of the database."""
+
+    @property
+    def jobs(self) -> JobStore:
+        """The queue."""
+        return self.stores.jobs
+
+    @property
+    def measurements(self) -> MeasurementStore:
+        """What workers and logs reported."""
+        return self.stores.measurements
+
+    @property
+    def tokens(self) -> TokenStore:
+        """The tokens of the database."""
+        return self.stores.tokens
+
+    @property
+    def database(self) -> Database:
+        """The database of the stores."""
+        return self.stores.database
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from service.probes.job_spec import JobSpec
-    from service.store.jobs import Offer
+    from service.probes.offer import Offer
 
 ACTIVE_SECONDS: Final = 90
 """A worker that was seen this long ago at most is there: it asks again after 20 s, or sends heartbeats."""

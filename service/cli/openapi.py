@@ -4,7 +4,7 @@ from typing import Final
 
 import typer
 
-from service.api.openapi import openapi_yaml
+from service.api.openapi_yaml import openapi_yaml
 from service.bootstrap import build_app
 from service.cli.settings_of_host import host_settings
 

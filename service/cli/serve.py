@@ -12,6 +12,7 @@ from service.cli.exit_codes import ExitCode
 from service.cli.greeting import greet
 from service.cli.listening import bound, inherited, refuse_port
 from service.cli.settings_of_host import host_settings, settings_help
+from service.deferred_validators import deferred_validators
 from service.generated_methods import stored_methods
 from service.logs import configure_logs
 from service.settings import Settings
@@ -89,7 +90,7 @@ def _serve(
     """
     gc.disable()  # until the service has started, for the reason that `main` gives
     # Imported here: the process that only starts others needs none of it.
-    with stored_methods():
+    with stored_methods(), deferred_validators():
         from service.api.connections import listens_on_loopback  # noqa: PLC0415
         from service.api.tracing import ExtraMissing  # noqa: PLC0415
         from service.bootstrap import build_app  # noqa: PLC0415

@@ -8,7 +8,8 @@ import typer
 
 from service.cli.database import with_database
 from service.cli.exit_codes import ExitCode
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 
 cli: Final = typer.Typer(name="token", help="Tokens of operators, readers and workers.", no_args_is_help=True)
 Answer = TypeVar("Answer")

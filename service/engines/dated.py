@@ -33,7 +33,7 @@ T = TypeVar("T")
 SUMMARY: Final = "summary"
 SOURCES: Final = "sources"
 KEYS: Final = frozenset({"value", "none", "add", "remove", "before", "source"})
-SCALARS: Final = frozenset({bool, int, float, str, date})
+SCALARS: Final = frozenset({bool, int, float, str})
 
 
 def read_timeline(name: str, table: Mapping[str, Any], annotation: object) -> Timeline[Any]:
@@ -205,6 +205,8 @@ def _parser(annotation: object) -> Parser:  # noqa: PLR0911 - one return for eac
         return _mapping(*arguments)
     if annotation is Any:
         return lambda raw: raw
+    if annotation is date:
+        return _day
     if annotation in SCALARS:
         return lambda raw: _exactly(annotation, raw)
     if isinstance(annotation, type) and is_dataclass(annotation):
@@ -220,6 +222,13 @@ def _exactly(kind: object, raw: object) -> object:
     if type(raw) is not kind:
         raise TypeError(f"{raw!r} is not {kind!r}")
     return raw
+
+
+def _day(raw: object) -> date:
+    """Return the day that a text such as ``2026-01-31`` means: TOML's own dates could not be stored."""
+    if not isinstance(raw, str):
+        raise TypeError(f"{raw!r} is no text")
+    return date.fromisoformat(raw)
 
 
 def _listed(raw: object, parse: Parser) -> Iterable[Any]:

@@ -5,7 +5,7 @@ generations of silicon. For a card without a printed CUDA total, the gap is take
 the cards that have one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -124,21 +124,22 @@ def _peers(
 
     They are those of the same silicon; if there are none, all cards of the vendor.
     """
-    known = [
-        (other.silicon, _Peer(other.name, size, printed))
-        for other in catalog
-        if other.vendor == evidence.vendor
-        and other.id != evidence.id
-        and (printed := other.printed) is not None
-        and (size := size_of(other)) is not None
-    ]
-    if same := [peer for silicon, peer in known if silicon == evidence.silicon]:
+    others = [other for other in catalog if other.vendor == evidence.vendor and other.id != evidence.id]
+    if same := _printed_peers((each for each in others if each.silicon == evidence.silicon), size_of):
         return same, f"cards of the same silicon, {evidence.silicon}"
-    if not known:
+    if not (known := _printed_peers(others, size_of)):
         raise NoEvidence(f"{evidence.id}: no {evidence.vendor} card has a printed CUDA total")
+    return known, f"the vendor's other cards, since no card of {evidence.silicon or 'its silicon'} is known"
+
+
+def _printed_peers(
+    cards: Iterable[MemoryEvidence], size_of: Callable[[MemoryEvidence], int | None]
+) -> list[_Peer]:
     return [
-        peer for _, peer in known
-    ], f"the vendor's other cards, since no card of {evidence.silicon or 'its silicon'} is known"
+        _Peer(each.name, size, printed)
+        for each in cards
+        if (printed := each.printed) is not None and (size := size_of(each)) is not None
+    ]
 
 
 def _on_line(points: Sequence[tuple[int, int]], at: int) -> Fraction:

@@ -66,17 +66,19 @@ def slices_of(types: Iterable[GpuType], raw: Mapping[str, Any]) -> tuple[GpuType
     """
     known = {gpu.id: gpu for gpu in types}
     profiles = tuple(Profile.all(raw))
-    return tuple(
-        _slice(profile, known[profile.of], _shares(profile, profiles, known)) for profile in profiles
-    )
+    shares = {
+        eighths: _shares((each for each in profiles if each.eighths == eighths), known)
+        for eighths in {profile.eighths for profile in profiles}
+    }
+    return tuple(_slice(profile, known[profile.of], shares[profile.eighths]) for profile in profiles)
 
 
-def _shares(profile: Profile, profiles: Iterable[Profile], known: Mapping[str, GpuType]) -> list[Fraction]:
-    """Return the shares of their part of the memory that printed slices of as many eighths have, sorted."""
+def _shares(profiles: Iterable[Profile], known: Mapping[str, GpuType]) -> list[Fraction]:
+    """Return the shares of their part of the memory that printed slices have, sorted."""
     found = (
         Fraction(total.value * EIGHTHS, known[each.of].memory_bytes * each.eighths)
         for each in profiles
-        if each.eighths == profile.eighths and (total := each.printed()) is not None
+        if (total := each.printed()) is not None
     )
     return sorted(found)
 

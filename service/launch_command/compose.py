@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from service.launch_command.document_text import Text
 from service.launch_command.document_values import (
     Document,
     line_of,
@@ -15,7 +16,6 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.documents import Text
 from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
 from service.launch_command.starts import argv_starts, entrypoint_start, seen_inside, visible_devices
 

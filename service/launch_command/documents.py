@@ -6,10 +6,11 @@ node counts each time an alias repeats it, so that a small text cannot become a 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
+from service.launch_command.document_text import Text
 from service.launch_command.launch import UnreadableCommand
 
 MAX_DEPTH: Final = 40
@@ -26,19 +27,6 @@ LONGEST_NUMBER: Final = 40
 """Characters; longer numbers stay text."""
 _NULL: Final = "tag:yaml.org,2002:null"
 MERGE: Final = "<<"
-
-
-class Text(str):
-    """A text of a document that knows its line."""
-
-    line: int
-    __slots__ = ("line",)
-
-    def __new__(cls, text: str, line: int) -> Self:
-        """Return the text with its line, counted from 1."""
-        made = super().__new__(cls, text)
-        made.line = line
-        return made
 
 
 @dataclass(slots=True)

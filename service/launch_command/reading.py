@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from service.launch_command.compose import compose_starts, is_compose
-from service.launch_command.documents import read_documents
 from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
 from service.launch_command.kubernetes import kubernetes_starts
 from service.launch_command.launch import (
@@ -110,7 +109,7 @@ def _with_config_file(start: Invocation, files: dict[str, str]) -> Invocation:
         if body is None:
             return start
         settings = next(
-            (tuple(_settings(each)) for each in read_documents(body) if isinstance(each, dict)), ()
+            (tuple(_settings(each)) for each in _read_documents(body) if isinstance(each, dict)), ()
         )
         words = (*start.words[:at], *start.words[at + (1 if equals else 2) :])
         return Invocation(
@@ -127,8 +126,14 @@ def _with_config_file(start: Invocation, files: dict[str, str]) -> Invocation:
     return start
 
 
+def _read_documents(text: str) -> tuple[Any, ...]:
+    from service.launch_command.documents import read_documents  # noqa: PLC0415 - YAML is slow to import
+
+    return read_documents(text)
+
+
 def _documents(text: str) -> Iterator[Invocation]:
-    for document in read_documents(text):
+    for document in _read_documents(text):
         for each in document if isinstance(document, list) else [document]:
             if isinstance(each, dict):
                 yield from _document_starts(each)
@@ -165,7 +170,7 @@ def _ray_service(document: dict[str, Any]) -> Iterator[Invocation]:
     spec = document.get("spec")
     text = spec.get("serveConfigV2") if isinstance(spec, dict) else None
     if isinstance(text, str):
-        for each in read_documents(text):
+        for each in _read_documents(text):
             if isinstance(each, dict):
                 yield from ray_starts(each)
 

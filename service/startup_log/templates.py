@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate
 from string import Formatter
 from typing import Final, Self
@@ -38,7 +39,8 @@ class Template:
 
     start: str
     """The text before the first placeholder."""
-    pattern: re.Pattern[str]
+    pattern: str
+    """The regular expression of the whole message, which is compiled when it is first looked for."""
     kinds: Mapping[str, str]
     """The kind of each placeholder, by its name."""
 
@@ -63,7 +65,7 @@ class Template:
         start = pieces[0][0]
         if len(start) < SHORTEST_START:
             raise InvalidTemplate(f"{text!r} begins with a placeholder")
-        return cls(start, re.compile("".join(parts)), kinds)
+        return cls(start, "".join(parts), kinds)
 
     @property
     def spellings(self) -> tuple[Self, ...]:
@@ -76,15 +78,20 @@ class Template:
         marked = self.start.count("`") == MARKS and len(plain.split()) >= LEAST_UNMARKED
         if not marked:
             return (self,)
-        return self, replace(self, start=plain, pattern=re.compile(without_backticks(self.pattern.pattern)))
+        return self, replace(self, start=plain, pattern=without_backticks(self.pattern))
 
     def find(self, line: str) -> Iterator[Mapping[str, float | str]]:
         """Yield the values of each occurrence of the template in a line."""
-        for match in self.pattern.finditer(line):
+        for match in _compiled(self.pattern).finditer(line):
             yield {
                 name: value if self.kinds[name] else number(value)
                 for name, value in match.groupdict().items()
             }
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def without_backticks(text: str) -> str:

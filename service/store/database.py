@@ -1,25 +1,29 @@
-"""One database, SQLite or PostgreSQL. Its tables are migrated at the first use."""
+"""One database, SQLite or PostgreSQL. Its tables are migrated at the first use.
+
+SQLAlchemy takes longer to import than a plan takes, and most services never have a probe or a measurement. So
+it is imported at the first use too; what is said of a file that is not there needs none of it.
+"""
+
+from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
-
-from service.store.database_url import check_url, driver_address
 from service.store.errors import SchemaMismatch, StoreUnavailable
-from service.store.faults import is_unusable, reason_of
 from service.store.limits import POOL_SIZE, TIMEOUT_SECONDS
-from service.store.schema import Fitness, Schema, read_schema, upgrade_schema
+from service.store.schema import Fitness, Schema
+from service.store.sqlite_file import plain_file
 
-SQLITE_PATIENCE_SECONDS: Final = 30
-"""How long a connection to SQLite waits for another writer."""
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from sqlalchemy import URL
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
 STATEMENTS: Final = 2
 """All statements of one use may take as long as so many may take alone."""
 PRIVATE: Final = 0o600
@@ -48,17 +52,26 @@ class Database:
     """
 
     def __init__(self, url: str, options: DatabaseOptions | None = None) -> None:
-        self.url = check_url(url)
+        self._address = url
+        self._plain_file = plain_file(url)
         self._options = options or DatabaseOptions()
-        self._engine = self._sqlite() if self.embedded else self._postgresql()
+        if self._plain_file is None:
+            _ = self.url  # refuses it
         self._schema: Schema | None = None
         self._fault: StoreUnavailable | None = None
         self._upgrading = asyncio.Lock()
 
+    @cached_property
+    def url(self) -> URL:
+        """The parsed address."""
+        from service.store.database_url import check_url  # noqa: PLC0415 - at the first use, see above
+
+        return check_url(self._address)
+
     @property
     def embedded(self) -> bool:
         """Whether this is SQLite."""
-        return self.url.get_backend_name() == "sqlite"
+        return self._plain_file is not None or self.url.get_backend_name() == "sqlite"
 
     @property
     def exists(self) -> bool:
@@ -94,8 +107,10 @@ class Database:
     @property
     def pool_in_use(self) -> int:
         """Connections of the pool that are in use; 0 for SQLite, which has no pool."""
-        checked_out: Callable[[], int] | None = getattr(self._engine.pool, "checkedout", None)
-        return 0 if checked_out is None else checked_out()
+        if self.embedded:
+            return 0
+        checked_out: Callable[[], int] = self._engine.pool.checkedout  # type: ignore[attr-defined]
+        return checked_out()
 
     @property
     def pool_size(self) -> int:
@@ -157,11 +172,21 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._engine.dispose()
+        if "_engine" in self.__dict__:
+            await self._engine.dispose()
 
     @property
     def _file(self) -> Path:
-        return Path(str(self.url.database))
+        return self._plain_file or Path(str(self.url.database))
+
+    @cached_property
+    def _engine(self) -> AsyncEngine:
+        from service.store.engines import pooled, sqlite_engine  # noqa: PLC0415 - at the first use, see above
+
+        if self.embedded:
+            return sqlite_engine(self.url)
+        creator = self._creator(self._options.timeout_seconds)
+        return pooled(self.url, creator, self._options.pool_size, self._options.timeout_seconds)
 
     @asynccontextmanager
     async def _used(self) -> AsyncIterator[None]:
@@ -185,6 +210,8 @@ class Database:
             self._fault = error
             raise
         except Exception as error:
+            from service.store.faults import is_unusable  # noqa: PLC0415 - at the first use, see above
+
             if not is_unusable(error):
                 raise
             raise self._failed(error) from error
@@ -192,6 +219,8 @@ class Database:
             self._fault = None
 
     def _failed(self, error: BaseException) -> StoreUnavailable:
+        from service.store.faults import reason_of  # noqa: PLC0415 - at the first use, see above
+
         self._fault = StoreUnavailable(reason_of(error))
         return self._fault
 
@@ -206,71 +235,39 @@ class Database:
         self._fault = None
 
     async def _read_schema(self) -> Schema:
+        from service.store.migrating import read_schema  # noqa: PLC0415 - at the first use, see above
+
         async with self._deadline(), self._engine.connect() as connection:
             reading = await connection.execution_options(reads_only=True)
             return await reading.run_sync(read_schema)
 
     async def _upgrade(self) -> Schema:
+        from service.store.engines import unpooled  # noqa: PLC0415 - at the first use, see above
+        from service.store.migrating import upgrade_schema  # noqa: PLC0415
+
         if self.embedded:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.touch(mode=PRIVATE)
             async with self._engine.begin() as connection:
                 return await connection.run_sync(upgrade_schema)
         # A migration may take longer than any statement of a request.
-        engine = self._connected(command_timeout=None, poolclass=NullPool)
+        engine = unpooled(self.url, self._creator(None))
         try:
             async with engine.begin() as connection:
                 return await connection.run_sync(upgrade_schema)
         finally:
             await engine.dispose()
 
-    def _sqlite(self) -> AsyncEngine:
-        # Each transaction opens a new connection, since a connection is bound to one event loop.
-        connecting = {"timeout": SQLITE_PATIENCE_SECONDS}
-        engine = create_async_engine(self.url, connect_args=connecting, poolclass=NullPool)
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-        event.listen(engine.sync_engine, "begin", _begin_sqlite)
-        return engine
-
-    def _postgresql(self) -> AsyncEngine:
-        return self._connected(
-            command_timeout=self._options.timeout_seconds,
-            pool_pre_ping=True,
-            pool_size=self._options.pool_size,
-            max_overflow=0,
-            pool_timeout=self._options.timeout_seconds,
-        )
-
-    def _connected(self, *, command_timeout: float | None, **pool: Any) -> AsyncEngine:  # noqa: ANN401 - passed on
-        return create_async_engine(
-            self.url, async_creator=lambda: self._driver_connection(command_timeout), **pool
-        )
+    def _creator(self, command_timeout: float | None) -> Callable[[], Awaitable[Any]]:
+        return lambda: self._driver_connection(command_timeout)
 
     async def _driver_connection(self, command_timeout: float | None) -> Any:  # noqa: ANN401 - as above
         # Imported here because most processes use SQLite.
         import asyncpg  # noqa: PLC0415
 
+        from service.store.database_url import driver_address  # noqa: PLC0415
+
         made: Awaitable[Any] = asyncpg.connect(
             driver_address(self.url), timeout=self._options.timeout_seconds, command_timeout=command_timeout
         )
         return await made
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    # By default the driver begins a transaction only at the first write: two readers that then write fail.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    try:
-        cursor.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as error:
-        # This pragma does not wait for locks. If the file is busy, another connection sets the same mode.
-        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-            raise
-    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    reads = connection.get_execution_options().get("reads_only", False)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -3,8 +3,8 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.probes import lifecycle
-from service.probes.job_spec import JobSpec, ProbeKind
+from service.probes.job_spec import JobSpec
 from service.probes.job_state import ENDED, HELD, State
 from service.probes.lifecycle import (
     Job,
@@ -21,43 +21,20 @@ from service.probes.lifecycle import (
     Lease,
     Rule,
 )
-from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS, QUEUE_LIMIT
+from service.probes.limits import QueueLimits
+from service.probes.offer import Offer
 from service.serialization import SPEC, written
 from service.store.database import Database
 from service.store.errors import JobNotFound, KeyReused, QueueFull
+from service.store.job_counts import Census, JobCounts
 from service.store.measurements import insert_measurement, measurement_of
 from service.store.tables import JOBS
 
 SWEPT_AT_ONCE: Final = 100
 PRUNED_AT_ONCE: Final = 500
-SEEN_SECONDS: Final = 300
 Clock = Callable[[], float]
 
 _log: Final = structlog.stdlib.get_logger("dryserve.jobs")
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a worker can run."""
-
-    worker: str
-    kinds: tuple[ProbeKind, ...]
-    gpu_names: tuple[str, ...] = ()
-    gpu_uuids: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    releases: tuple[str, ...] = ()
-    """Releases of the engine that are installed on the node."""
-    gpus: int = 0
-    """Number of GPUs that the worker can use at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Census:
-    """How many jobs there are."""
-
-    by_state: Mapping[State, int] = field(default_factory=dict)
-    oldest_queued_seconds: float = 0.0
-    """Time since the oldest queued job was queued, or queued again; 0 without one."""
 
 
 class JobStore:
@@ -68,37 +45,33 @@ class JobStore:
         database: Database,
         clock: Clock | None = None,
         *,
-        lease_seconds: float = LEASE_SECONDS,
-        queue_limit: int = QUEUE_LIMIT,
-        most_attempts: int = MAX_ATTEMPTS,
+        limits: QueueLimits | None = None,
+        counts: JobCounts | None = None,
     ) -> None:
-        """Set the limits. Requests at the same moment may together exceed `queue_limit` by their number.
+        """Set the limits. Requests at the same moment may together exceed that of the queue by their number.
 
         ``clock``: left out, the time is that of the database's host, which all replicas share.
         """
         self._database = database
         self._clock = clock
-        self._queue_limit = queue_limit
-        self._most_attempts = most_attempts
-        self.lease_seconds = lease_seconds
-        self.on_lease_lost: list[Callable[[], None]] = []
-        self.census = Census()
-        self._asked: dict[str, float] = {}
+        self._limits = limits or QueueLimits()
+        self.lease_seconds = self._limits.lease_seconds
+        self.counts = counts or JobCounts()
 
     async def add(self, spec: JobSpec, key: str | None, request_digest: str) -> tuple[Job, bool]:
         """Queue a job; return it and True, or the job queued earlier with the same key and False.
 
         Raises:
             KeyReused: the key was already used for another request.
-            QueueFull: `queue_limit` jobs wait already.
+            QueueFull: as many jobs as may wait do so already.
         """
         try:
             async with self._database.writing() as connection:
                 if (found := await _by_key(connection, key, request_digest)) is not None:
                     return found, False
                 waiting = select(func.count()).where(JOBS.c.state == State.QUEUED)
-                if (await connection.scalar(waiting) or 0) >= self._queue_limit:
-                    raise QueueFull(self._queue_limit)
+                if (await connection.scalar(waiting) or 0) >= self._limits.waiting:
+                    raise QueueFull(self._limits.waiting)
                 now = await self._now(connection)
                 job = Job(uuid.uuid4().hex, spec, State.QUEUED, now, now, now + lifecycle.QUEUE_SECONDS)
                 row = {**_row(job), **_fixed(job), "idempotency_key": key, "request_digest": request_digest}
@@ -136,7 +109,7 @@ class JobStore:
 
     async def lease(self, offer: Offer) -> Job | None:
         """Lease the oldest queued job that fits a worker's offer to it; return None if no job fits."""
-        self._asked[offer.worker] = time.monotonic()
+        self.counts.note_worker(offer.worker)
         await self.sweep()
         query = select(JOBS).where(JOBS.c.state == State.QUEUED, *_fits(offer))
         query = query.order_by(JOBS.c.created_at, JOBS.c.id).limit(1).with_for_update(skip_locked=True)
@@ -203,28 +176,21 @@ class JobStore:
         async with self._database.writing() as connection:
             found = list(map(_job, await connection.execute(query.with_for_update(skip_locked=True))))
             for job in found:
-                after = lifecycle.after_expiry(job, now, self._most_attempts)
+                after = lifecycle.after_expiry(job, now, self._limits.attempts)
                 await _save(connection, after)
                 if job.state in HELD:
-                    for each in self.on_lease_lost:
-                        each()
+                    self.counts.lose_lease()
                     _log.warning("a lease was lost", probe=job.id, state=after.state, reason=after.reason)
             return len(found)
 
     async def count(self) -> None:
-        """Count the jobs anew; `census` holds the result."""
+        """Count the jobs anew; `counts` holds the result."""
         counting = select(JOBS.c.state, func.count(), func.min(JOBS.c.updated_at)).group_by(JOBS.c.state)
         async with self._database.reading() as connection:
             now = await self._now(connection)
             found = (await connection.execute(counting)).all()
         oldest = next((each[2] for each in found if each[0] == State.QUEUED), now)
-        self.census = Census({State(each[0]): each[1] for each in found}, max(0.0, now - oldest))
-
-    def workers_seen(self) -> int:
-        """Return how many workers asked this replica for a job within `SEEN_SECONDS`."""
-        since = time.monotonic() - SEEN_SECONDS
-        self._asked = {name: at for name, at in self._asked.items() if at > since}
-        return len(self._asked)
+        self.counts.census = Census({State(each[0]): each[1] for each in found}, max(0.0, now - oldest))
 
     async def prune(self, seconds: float) -> int:
         """Delete ended jobs that were created more than `seconds` ago; return how many were deleted.

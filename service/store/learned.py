@@ -16,9 +16,9 @@ from service.calibration.measurement import SECONDS_PER_DAY, Measurement
 from service.calibration.prediction import NotPredicted, predict
 from service.calibration.samples import Sample, sample_of
 from service.memory.calibration import NOTHING_LEARNED, Calibration
+from service.store.batches import batches
 from service.store.errors import StoreUnavailable
-from service.store.measurements import MeasurementStore, batches
-from service.store.tokens import TokenStore
+from service.store.stores import Stores
 
 _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 
@@ -26,11 +26,8 @@ _log: Final = structlog.stdlib.get_logger("dryserve.learned")
 class LearnedCalibration:
     """The calibration of one database, as of its last refresh."""
 
-    def __init__(
-        self, measurements: MeasurementStore, tokens: TokenStore, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._measurements = measurements
-        self._tokens = tokens
+    def __init__(self, stores: Stores, clock: Callable[[], float] = time.time) -> None:
+        self._stores = stores
         self._clock = clock
         self._seen: object = None
         self._samples: dict[str, Sample | None] = {}
@@ -43,13 +40,13 @@ class LearnedCalibration:
         async with self._refreshing:
             try:
                 today = int(self._clock() // SECONDS_PER_DAY)
-                revoked = await self._tokens.revoked()
-                state = (today, revoked, await self._measurements.state())
+                revoked = await self._stores.tokens.revoked()
+                state = (today, revoked, await self._stores.measurements.state())
                 if state == self._seen:
                     return
-                names = await self._measurements.digests()
+                names = await self._stores.measurements.digests()
                 for part in batches([name for name in names if name not in self._samples]):
-                    new = await self._measurements.read(part)
+                    new = await self._stores.measurements.read(part)
                     self._samples.update(await asyncio.to_thread(_samples, new))
             except StoreUnavailable as error:
                 _log.warning("measurements not read: the database cannot be used now", reason=error.reason)

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,11 +16,9 @@ from service.serialization import (
     identity,
     written,
 )
+from service.store.batches import batches
 from service.store.database import Database
 from service.store.tables import MEASUREMENTS
-
-BATCH_SIZE: Final = 100
-"""Measurements that are read in one batch. Each contains a model's config, so a batch must stay small."""
 
 
 class MeasurementStore:
@@ -69,11 +66,6 @@ class MeasurementStore:
         async with self._database.reading() as connection:
             number, newest = (await connection.execute(query)).one()
         return number, newest
-
-
-def batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return digests in batches of at most ``BATCH_SIZE``."""
-    return (names[start : start + BATCH_SIZE] for start in range(0, len(names), BATCH_SIZE))
 
 
 def _read(documents: Mapping[str, str]) -> Mapping[str, Measurement]:

@@ -1,4 +1,4 @@
-"""Revisions of the tables: which one a database has, which one this program needs, and how to get there.
+"""Revisions of the tables: which one a database has, and which one this program needs.
 
 There are two kinds of migrations. One that *expands* only adds: programs of older revisions go on. One
 that *contracts* removes what no supported program uses any more, and raises `oldest_program` in the table
@@ -10,17 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
-
-from service.store.tables import SCHEMA_COMPATIBILITY
-
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 FIRST: Final = "0001"
 HEAD: Final = max(path.name[1:5] for path in (MIGRATIONS / "versions").glob("v[0-9]*.py"))
 """The revision that this program needs: that of its newest migration."""
-LOCK: Final = 0x64727973
-"""Advisory lock in PostgreSQL: replicas that start at the same time migrate one after another."""
-_VERSION: Final = Table("alembic_version", MetaData(), Column("version_num", String(32)))
 
 
 class Fitness(StrEnum):
@@ -73,37 +66,3 @@ class Schema:
                     f"The database has {has}; this program needs revision {HEAD}: run `dryserve database "
                     "upgrade`."
                 )
-
-
-def read_schema(connection: Connection) -> Schema:
-    """Return the revision of a database's tables; nothing is changed."""
-    tables = inspect(connection)
-    if not tables.has_table(_VERSION.name):
-        return Schema(None)
-    revision = connection.scalar(select(_VERSION.c.version_num))
-    if not tables.has_table(SCHEMA_COMPATIBILITY.name):
-        return Schema(revision)
-    return Schema(revision, connection.scalar(select(SCHEMA_COMPATIBILITY.c.oldest_program)) or FIRST)
-
-
-def upgrade_schema(connection: Connection) -> Schema:
-    """Upgrade the tables to the revision that this program needs, unless they have it or a newer one.
-
-    Raises:
-        DBAPIError: a statement failed; the transaction must be rolled back.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-    found = read_schema(connection)
-    if found.fitness is not Fitness.OLDER:
-        return found
-    # Imported here because the import is slow and most processes do not need it.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-    return read_schema(connection)

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from service.store.tokens import Scope, Token, digest_of
+from service.store.token import Scope, Token, digest_of
 
 LEAST_CHARACTERS: Final = 32
 """Of a token: a shorter one might be found by trial."""

@@ -1,12 +1,10 @@
 """TokenStore: access tokens. A secret is shown once, when it is created; only its digest is stored."""
 
-import hashlib
 import hmac
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import structlog
@@ -15,6 +13,7 @@ from sqlalchemy import select
 from service.store.database import Database
 from service.store.errors import StoreUnavailable
 from service.store.tables import TOKENS
+from service.store.token import Scope, Token, digest_of
 
 PREFIX: Final = "dry"
 ID_BYTES: Final = 6
@@ -27,26 +26,6 @@ USE_SECONDS: Final = 300.0
 SECONDS_PER_DAY: Final = 86_400
 
 _log: Final = structlog.stdlib.get_logger("dryserve.tokens")
-
-
-class Scope(StrEnum):
-    """What the bearer of a token may do."""
-
-    OPERATOR = "operator"
-    """Request and cancel probes, import measurements, and do all that a reader may."""
-    READER = "reader"
-    """Read probes and calibrations."""
-    WORKER = "worker"
-    """Lease jobs and report their results, under the token's own name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token without its secret."""
-
-    id: str
-    name: str
-    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +119,3 @@ class TokenStore:
         async with self._database.writing() as connection:
             done = await connection.execute(TOKENS.update().where(known).values(revoked_at=self._clock()))
         return done.rowcount > 0
-
-
-def digest_of(secret: str) -> str:
-    """Return what is stored and compared in place of a secret."""
-    return hashlib.sha256(secret.encode()).hexdigest()

@@ -15,7 +15,8 @@ from service.application.services import Services
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 
 Client: TypeAlias = httpx2.AsyncClient
 

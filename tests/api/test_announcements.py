@@ -10,10 +10,10 @@ from service.application.announcements import CHANGED, Announcements
 from service.application.services import Services
 from service.bootstrap import build_services
 from service.probes.job_spec import Inventory, JobSpec, ProbeKind, ProbeLimits, Target
+from service.probes.offer import Offer
 from service.settings import Settings
 from service.store.database import Database
 from service.store.job_notifications import LONGEST, JobNotifications
-from service.store.jobs import Offer
 from tests.store.postgresql import new_database
 
 PATIENCE = 30

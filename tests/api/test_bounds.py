@@ -14,8 +14,9 @@ from service.api.errors import Overloaded
 from service.api.examples import NODE
 from service.api.middleware.body_budget import LARGE_TOGETHER, SMALL_BYTES, SMALL_TOGETHER
 from service.api.middleware.body_limit import MAX_BODY_BYTES
-from service.store.measurements import BATCH_SIZE
-from service.store.tokens import Scope, TokenStore
+from service.store.batches import BATCH_SIZE
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 from tests.api.test_probes import (
     LEASE,
     MEASUREMENT,

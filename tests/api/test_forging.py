@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.api.examples import H100
-from service.store.tokens import Scope
+from service.store.token import Scope
 from tests.api.conftest import Client
 from tests.api.test_probes import (
     GIB,

@@ -21,7 +21,7 @@ from service.api.failed_attempts import FailedAttempts
 from service.application.schemas.lease import MAX_WAIT_SECONDS
 from service.application.schemas.serve import ServeInput
 from service.application.services import Services
-from service.store.tokens import Scope
+from service.store.token import Scope
 from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from service.cli.main import cli
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 from service.units import GIB
 from tests.api.conftest import Client
 from tests.startup_log.logged_rows import logged_lines

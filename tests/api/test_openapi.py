@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
-from service.api.openapi import openapi_yaml
+from service.api.openapi_yaml import openapi_yaml
 from tests.api.record_examples import RECORDED, REQUESTS, ask
 
 COMMITTED = Path(__file__).parents[2] / "openapi.yaml"

@@ -24,10 +24,12 @@ from service.api.examples import (
     PROBE_ID,
 )
 from service.bootstrap import build_services
+from service.probes.limits import QueueLimits
 from service.serialization import SPEC
 from service.settings import Settings
 from service.store.database import Database
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 from tests.api.conftest import Client
 
 PROBE: dict[str, Any] = json.loads(json.dumps(EXAMPLES["create_probe"].body))
@@ -283,7 +285,7 @@ async def test_what_is_no_result_of_this_lease_is_refused(
 async def test_a_full_queue_is_told_with_the_time_to_ask_again(
     bearer: Callable[..., Any], served: tuple[FastAPI, TokenStore]
 ) -> None:
-    served[0].state.services.probes.jobs._queue_limit = 1  # noqa: SLF001 - in place of a thousand
+    served[0].state.services.probes.jobs._limits = QueueLimits(waiting=1)  # noqa: SLF001 - in place of a thousand
     operator = await bearer(Scope.OPERATOR)
     probe = await queued(operator, key="k")
     reply = await operator.post("/probes", json=PROBE)

@@ -18,10 +18,11 @@ from service.api.connections import OPERATORS_CONNECTIONS, ConnectionLimits, pro
 from service.api.metrics import Metrics
 from service.api.refusals import LOG_SECONDS, ConnectionRefusal, RefusalLog
 from service.bootstrap import build_app, build_services
+from service.hub.errors import HubUnreachable, ModelNotFound
 from service.probes.job_spec import Inventory, JobSpec, ProbeKind
+from service.probes.offer import Offer
 from service.settings import Settings
 from service.store.database import Database
-from service.store.jobs import Offer
 from tests.api.test_connections import closed, engine_config, opened
 from tests.hub.fake_hub import MODEL, hub_with_model
 
@@ -157,25 +158,32 @@ async def test_an_unusable_database_is_in_the_metrics() -> None:
 
 
 async def test_the_hubs_traffic_is_in_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
     def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
         if "gone" in request.url.path:
             raise httpx2.ConnectError("refused")
         return httpx2.Response(404)
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    monkeypatch.setattr("service.bootstrap.hub_http", lambda: http)
-    app = build_app(Settings())
-    await http.get("https://hub.test/a")
-    with pytest.raises(httpx2.ConnectError):
-        await http.get("https://hub.test/gone")
-    assert values(app, "dryserve_hub_requests_total") == {(): 2}
-    assert values(app, "dryserve_hub_responses_total") == {("404",): 1}
+    monkeypatch.setattr("service.hub.transfer.hub_http", lambda: http)
+    app = build_app(Settings(HF_ENDPOINT="https://hub.test"))
+    models = app.state.services.models
+    for model, error in (("acme/absent", ModelNotFound), ("acme/gone", HubUnreachable)):
+        with pytest.raises(error):
+            await models.resolve(model)
+    await models.close()
+    failed = sum("gone" in path for path in asked)
+    assert 0 < failed < len(asked)
+    assert values(app, "dryserve_hub_requests_total") == {(): len(asked)}
+    assert values(app, "dryserve_hub_responses_total") == {("404",): len(asked) - failed}
 
 
 async def test_look_ups_in_the_cache_are_in_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = hub_with_model()
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(hub.answer))
-    monkeypatch.setattr("service.bootstrap.hub_http", lambda: http)
+    monkeypatch.setattr("service.hub.transfer.hub_http", lambda: http)
     app = build_app(Settings(HF_ENDPOINT="https://hub.test"))
     for _ in range(2):
         await app.state.services.models.resolve(MODEL)

@@ -10,7 +10,7 @@ import pytest
 from service.api.examples import NODE
 from service.probes.job_spec import Engine, JobSpec, TimingPoint
 from service.serialization import SPEC
-from service.store.tokens import Scope
+from service.store.token import Scope
 from tests.api.test_probes import GIB, LEASE, MEASURED, PROBE, queued
 
 SPEED: dict[str, Any] = {**PROBE, "kind": "speed"}

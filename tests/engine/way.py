@@ -15,7 +15,7 @@ from service.api.app import create_app
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
-from service.store.tokens import Scope
+from service.store.token import Scope
 from service.worker.devices import HostMemory
 from service.worker.loop import Worker
 from service.worker.node import Node

@@ -20,7 +20,8 @@ from sqlalchemy import text
 
 from service.probes.job_state import ENDED, State
 from service.store.database import Database
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 from tests.bench.server import free_port
 
 SERVICES, WORKERS = 2, 4

@@ -27,7 +27,7 @@ import httpx2
 from rich.console import Console
 
 from service.store.schema import HEAD
-from service.store.tokens import Scope
+from service.store.token import Scope
 from tests.bench.server import free_port, wait_until_ready
 from tests.reliability.campaign import Process
 from tests.store.postgresql import PostgresServer, binaries, new_database, postgres_server

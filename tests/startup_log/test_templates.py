@@ -36,8 +36,8 @@ def test_a_sentence_without_a_start_or_of_an_unknown_kind_is_refused(text: str) 
 
 
 def test_no_two_sentences_are_the_same() -> None:
-    patterns = [each.pattern.pattern for each in TEMPLATES] + [
-        each.pattern.pattern for cause in CAUSES for each in cause.templates
+    patterns = [each.pattern for each in TEMPLATES] + [
+        each.pattern for cause in CAUSES for each in cause.templates
     ]
 
     assert len(patterns) == len(set(patterns))

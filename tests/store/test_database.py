@@ -16,7 +16,8 @@ from service.store.errors import InvalidDatabase, StoreUnavailable
 from service.store.jobs import JobStore
 from service.store.measurements import MeasurementStore
 from service.store.tables import METADATA
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 
 
 async def test_migrations_make_the_tables_that_queries_see(database: Database) -> None:

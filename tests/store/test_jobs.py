@@ -28,11 +28,12 @@ from service.probes.lifecycle import (
     LeaseLost,
     ResultConflict,
 )
-from service.probes.limits import LEASE_SECONDS
+from service.probes.limits import LEASE_SECONDS, QueueLimits
+from service.probes.offer import Offer
 from service.serialization import RESULT, written
 from service.store.database import Database
 from service.store.errors import JobNotFound, KeyReused, QueueFull
-from service.store.jobs import JobStore, Offer
+from service.store.jobs import JobStore
 from service.store.measurements import MeasurementStore
 from tests.calibration.test_measurements import MEASURED
 from tests.store.conftest import SetClock
@@ -239,7 +240,7 @@ async def test_old_jobs_are_forgotten_in_parts(
 
 
 async def test_a_full_queue_takes_no_more(database: Database, clock: SetClock) -> None:
-    jobs = JobStore(database, clock, queue_limit=3)
+    jobs = JobStore(database, clock, limits=QueueLimits(waiting=3))
     first, _ = await jobs.add(SPEC, "first", "d")
     for _ in range(2):
         await jobs.add(SPEC, None, "d")

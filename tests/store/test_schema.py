@@ -15,11 +15,12 @@ from service.api.app import create_app
 from service.bootstrap import build_services
 from service.probes.job_spec import Inventory, JobSpec, ProbeKind
 from service.probes.job_state import State
-from service.probes.limits import MAX_ATTEMPTS
+from service.probes.limits import MAX_ATTEMPTS, QueueLimits
+from service.probes.offer import Offer
 from service.settings import Settings
 from service.store.database import Database, DatabaseOptions
 from service.store.errors import SchemaMismatch, StoreUnavailable
-from service.store.jobs import JobStore, Offer
+from service.store.jobs import JobStore
 from service.store.schema import HEAD, MIGRATIONS, Fitness, Schema
 from service.store.tables import SCHEMA_COMPATIBILITY
 from service.store.tokens import TokenStore
@@ -142,7 +143,7 @@ async def test_leases_end_by_the_clock_of_the_database(
 ) -> None:
     """A replica whose clock is an hour ahead takes no job from a living worker."""
     database = Database(postgresql_url)
-    jobs = JobStore(database, lease_seconds=30)
+    jobs = JobStore(database, limits=QueueLimits(lease_seconds=30))
     await _added(jobs)
     job = await jobs.lease(OFFER)
     assert job is not None
@@ -157,9 +158,9 @@ async def test_leases_end_by_the_clock_of_the_database(
 
 @pytest.mark.parametrize("most", [1, MAX_ATTEMPTS, 4])
 async def test_a_job_that_is_given_up_says_why(database: Database, clock: SetClock, most: int) -> None:
-    jobs = JobStore(database, clock, lease_seconds=10, most_attempts=most)
+    jobs = JobStore(database, clock, limits=QueueLimits(attempts=most, lease_seconds=10))
     lost: list[int] = []
-    jobs.on_lease_lost.append(lambda: lost.append(1))
+    jobs.counts.on_lease_lost.append(lambda: lost.append(1))
     name = await _added(jobs)
     for attempt in range(1, most + 1):
         leased = await jobs.lease(OFFER)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from service.store.database import Database
+from service.store.token import Scope
 from service.store.token_file import LOOK_SECONDS, InvalidTokenFile, TokenFile
-from service.store.tokens import USE_SECONDS, Scope, TokenStore
+from service.store.tokens import USE_SECONDS, TokenStore
 from tests.store.conftest import SetClock
 
 DAY = 86_400

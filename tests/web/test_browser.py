@@ -19,7 +19,8 @@ from service.api.examples import EXAMPLES, NODE
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+from service.store.tokens import TokenStore
 from tests.api.test_explain import GEMMA as LOG
 from tests.api.test_probes import LEASE, MEASURED, PROBE
 from tests.web.browser import PATIENCE_SECONDS, executable, served, violations

@@ -13,7 +13,7 @@ from service.api.examples import NODE
 from service.bootstrap import build_services
 from service.settings import Settings
 from service.store.database import Database
-from service.store.tokens import Scope
+from service.store.token import Scope
 from tests.api.test_probes import LEASE, MEASURED, PROBE
 from tests.web.conftest import BROWSER, words
 

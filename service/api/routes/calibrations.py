@@ -4,21 +4,22 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
 from service.api.auth import Operator, Reader
 from service.api.dependencies import Accept, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
+from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.calibration.learning import Learned
 from service.memory.budget_types import Level
-from service.store.measurements import batches
+from service.store.batches import batches
 
-router = APIRouter(tags=["calibrations"])
+router = RouteList(tags=["calibrations"])
 
 FILE: Final = "application/octet-stream"
 """Media type of any file; generated clients know it, and do not know the one of JSON lines."""

@@ -5,15 +5,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import __version__
-from service.api.openapi import openapi_yaml
+from service.api.routes.route_list import RouteList
 
-router = APIRouter(include_in_schema=False)
+router = RouteList(include_in_schema=False)
 
 YAML: Final = "application/yaml"
 ASSETS: Final[Mapping[str, str]] = {
@@ -46,6 +46,8 @@ async def get_openapi_yaml(request: Request) -> Response:
     """Return the contract as it is committed."""
     state = request.app.state
     if not hasattr(state, "openapi_yaml"):
+        from service.api.openapi_yaml import openapi_yaml  # noqa: PLC0415 - slow to import, and hardly asked for
+
         state.openapi_yaml = openapi_yaml(request.app)
     return Response(state.openapi_yaml, media_type=YAML)
 

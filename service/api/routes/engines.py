@@ -1,11 +1,10 @@
 """Routes of engines and their releases."""
 
-from fastapi import APIRouter
-
+from service.api.routes.route_list import RouteList
 from service.application.engine_catalog import engine_list
 from service.application.schemas.engine import EngineList
 
-router = APIRouter(tags=["engines"])
+router = RouteList(tags=["engines"])
 
 
 @router.get("/engines", summary="List engines")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from service.api.auth import Caller, operator_of
@@ -14,6 +14,7 @@ from service.api.responses import (
     text_response,
 )
 from service.api.routes.log_body import LogRoute, condensed_log
+from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
 from service.application.log_evidence import Sender, store_log
 from service.application.log_requests import log_request
@@ -24,7 +25,7 @@ from service.application.text.explanation_markdown import render_markdown
 from service.engines_compared.engine_logs import engine_log_of
 from service.startup_log.log import read_log
 
-router = APIRouter(tags=["explain"], route_class=LogRoute)
+router = RouteList(tags=["explain"], route_class=LogRoute)
 
 MARKDOWN: Final = "text/markdown"
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {

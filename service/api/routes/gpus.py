@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from service.api.dependencies import Parts
 from service.api.paging import After, Limit, page_of
+from service.api.routes.route_list import RouteList
 from service.application.schemas.hardware import GpuAnswer, GpuList
 
-router = APIRouter(tags=["gpus"])
+router = RouteList(tags=["gpus"])
 
 
 @router.get("/gpus", summary="List GPU types")

@@ -3,11 +3,12 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.api.auth import Worker
 from service.api.dependencies import Lanes, Parts
 from service.api.routes.probes import ProbeId
+from service.api.routes.route_list import RouteList
 from service.application.leases import finish_job, prolong_lease, take_job
 from service.application.schemas.lease import (
     HeartbeatAnswer,
@@ -20,7 +21,7 @@ from service.application.schemas.lease import (
 from service.probes.lifecycle import BEATS_PER_LEASE
 from service.serialization import SPEC
 
-router = APIRouter(tags=["workers"])
+router = RouteList(tags=["workers"])
 
 NONE_NOW: Final[dict[int | str, dict[str, Any]]] = {
     HTTPStatus.NO_CONTENT: {"description": "There is no job for this worker now"}

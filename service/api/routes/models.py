@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.responses import Response
 
 from service.api.dependencies import CallersParts, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
 from service.api.responses import json_response
+from service.api.routes.route_list import RouteList
 from service.application.model_catalog import bundled_models
 from service.application.model_reading import read_model
 from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
-router = APIRouter(tags=["models"])
+router = RouteList(tags=["models"])
 
 Org = Annotated[str, Path(max_length=100, description="Organisation or user on the Hub")]
 Name = Annotated[str, Path(max_length=100, description="Name of the repository")]

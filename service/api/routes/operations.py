@@ -2,17 +2,17 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from service import __version__
 from service.api.dependencies import Counts, Parts
+from service.api.routes.route_list import RouteList
 from service.application.schemas.health import Health
 from service.application.services import Services
 from service.store.errors import SchemaMismatch
 
-router = APIRouter(tags=["operations"])
+router = RouteList(tags=["operations"])
 
 METRICS: Final[dict[int | str, dict[str, Any]]] = {
     200: {

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +24,7 @@ from service.api.responses import (
     negotiated_format,
     text_response,
 )
+from service.api.routes.route_list import RouteList
 from service.api.work_lanes import Runner
 from service.api.written_answers import (
     AnsweredBefore,
@@ -48,7 +49,7 @@ from service.application.services import Services
 from service.application.text.engines_table import engines_text
 from service.application.text.plan_text import plan_text
 
-router = APIRouter(tags=["plan"], route_class=AnsweredBefore)
+router = RouteList(tags=["plan"], route_class=AnsweredBefore)
 
 AnyAnswer = Annotated[PlanAnswer | EnginePlanAnswer | EngineComparisonAnswer, Field(discriminator="kind")]
 """vLLM alone, another engine alone, or several, by ``kind``."""

@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from service.api.auth import Operator, Reader
 from service.api.dependencies import Lanes, Parts, RunnerOf
 from service.api.errors import NothingMore
 from service.api.responses import json_response
+from service.api.routes.route_list import RouteList
 from service.application import probe_jobs
 from service.application.schemas.probe import (
     ProbeAnswer,
@@ -21,7 +22,7 @@ from service.application.schemas.probe import (
 from service.application.services import Services
 from service.probes.lifecycle import Job
 
-router = APIRouter(tags=["probes"])
+router = RouteList(tags=["probes"])
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 LAST_EVENT_ID: Final = "Last-Event-ID"

@@ -2,15 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from service.api.errors import ProblemTypeNotFound
 from service.api.paging import After, Limit, page_of
 from service.api.problems.http_problem_types import PROBLEM_TYPES
+from service.api.routes.route_list import RouteList
 from service.application.problems.problem_type import ProblemType
 from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
 
-router = APIRouter(tags=["operations"])
+router = RouteList(tags=["operations"])
 
 
 @router.get("/problems", summary="List the problem types")

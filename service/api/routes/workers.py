@@ -2,13 +2,12 @@
 
 from datetime import UTC, datetime
 
-from fastapi import APIRouter
-
 from service.api.auth import Reader
 from service.api.dependencies import Parts
+from service.api.routes.route_list import RouteList
 from service.application.schemas.workers import WorkerAnswer, WorkerList
 
-router = APIRouter(tags=["workers"])
+router = RouteList(tags=["workers"])
 
 
 @router.get("/workers", summary="List workers")

@@ -14,9 +14,13 @@ NAMES_SHOWN: Final = 10
 
 
 class Input(BaseModel):
-    """A part of a request: unknown members are refused, and text is not converted to numbers."""
+    """A part of a request: unknown members are refused, and text is not converted to numbers.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    Validators are built at the first use: most classes are used only inside of another, or not at all by a
+    command.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
     also_called: ClassVar[Mapping[str, str]] = {}
     """Members by words that mean them elsewhere, which an error about an unknown name then gives."""
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from service.application.schemas.base import Input
 from service.application.schemas.flag_types import (
@@ -31,11 +31,8 @@ from service.engines.flag_values import read_count, read_length
 class FlagsInput(Input):
     """Flags of `vllm serve` that hold one value or a list, by its own names.
 
-    One left out (or null) takes the release's own default. Validators are built at the first use: most of the
-    classes made from this one are used only inside of another, or not at all by a command.
+    One left out (or null) takes the release's own default.
     """
-
-    model_config = ConfigDict(defer_build=True)
 
     tensor_parallel_size: Ranks | None = Field(
         default=None, description="Ranks (GPUs) that share every layer; left out: 1, 2, 4 and 8 are tried"

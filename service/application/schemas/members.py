@@ -35,11 +35,29 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidOnce:
+    """Texts that the answer says once for all GPU types are left out; others are written as ``WholeOnce``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeOnce:
+    """The text of the member is whole the first time; answers for many GPU types shorten it after that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Writing:
     """What one answer is written with."""
 
     parts: Parts = PLAIN
+    said: tuple[str, ...] = ()
+    """Texts that the answer says once for all GPU types."""
+    in_short: bool = False
+    """Whether long texts are shortened where they are repeated."""
     texts: Texts = field(default_factory=lambda: Texts("s"))
+
+    def text(self, text: str) -> str:
+        """Return a text, shortened where it is repeated in an answer in short."""
+        return self.texts.once_whole(text) if self.in_short else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,15 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from service.application.schemas.base import Output
-from service.application.schemas.members import From, In, Numbered, Writing, WrittenMember
+from service.application.schemas.members import (
+    From,
+    In,
+    Numbered,
+    SaidOnce,
+    WholeOnce,
+    Writing,
+    WrittenMember,
+)
 from service.application.schemas.parts import Parts
 
 Read: TypeAlias = Callable[[Any, Writing], Any]
@@ -109,6 +117,10 @@ def _member(name: str, field: FieldInfo) -> Member:
 def _of_field(field: FieldInfo) -> Read | None:
     if any(isinstance(each, Numbered) for each in field.metadata):
         return lambda text, writing: writing.texts.id_of(text)
+    if any(isinstance(each, SaidOnce) for each in field.metadata):
+        return lambda texts, writing: [writing.text(each) for each in texts if each not in writing.said]
+    if any(isinstance(each, WholeOnce) for each in field.metadata):
+        return lambda text, writing: writing.text(text)
     return _of_metadata(field.metadata) or _of_type(field.annotation)
 
 

@@ -13,8 +13,7 @@ from service.application.text.layout import NARROWEST, WIDEST, WIDTH, Kept, Orde
 class WrittenForm(Input):
     """How a plan is written. All but the format change tables for people alone."""
 
-    # FastAPI would build a deferred validator at the first request.
-    model_config = ConfigDict(strict=False, defer_build=False)
+    model_config = ConfigDict(strict=False)
 
     format: Format | None = Field(
         default=None,
@@ -44,5 +43,3 @@ class WrittenForm(Input):
 
 class PlanQuery(EngineParameters, WrittenForm):
     """The query string of a plan."""
-
-    model_config = ConfigDict(defer_build=False)  # as above

@@ -1,15 +1,21 @@
 """Runs a worker on the service's own host, for a node with both."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from service.store.tokens import Scope, TokenStore
+from service.store.token import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from service.store.tokens import TokenStore
 
 NAME: Final = "local"
 PATIENCE_SECONDS: Final = 3
