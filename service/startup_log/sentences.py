@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -71,7 +72,11 @@ class Sentence:
 
 
 _OF_STARTS: Final = (*BEGINNINGS, *(says for each in MILESTONES for says in each.says))
-_MESSAGES: Final = SentenceIndex([template.start for template in TEMPLATES])
+
+
+@cache
+def _messages() -> SentenceIndex:
+    return SentenceIndex([template.start for template in TEMPLATES])
 
 
 def _with_values(lines: Sequence[LogLine]) -> set[int]:
@@ -79,8 +84,8 @@ def _with_values(lines: Sequence[LogLine]) -> set[int]:
     texts = [line.text for line in lines]
     return {
         lines[at].number
-        for at, which in _MESSAGES.pairs(texts)
-        if TEMPLATES[which].pattern.search(texts[at]) is not None
+        for at, which in _messages().pairs(texts)
+        if any(True for _ in TEMPLATES[which].find(texts[at]))
     }
 
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 from service.bundled_toml import read_toml
 from service.startup_log.phrases import CAUSES, FailureCause
@@ -75,7 +76,7 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
 
     Beside the log of a start, sentences without a title that complains are those of a script.
     """
-    if found and found[0].beside_start and not (found[0].tags or _ANY_TROUBLE.is_in(found[0].words)):
+    if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
     troubled = [each for each in found if (each.title or not titles_only) and _is_of_failure(each)]
     wishes = any(_WISHES.search(each.words) for each in found[:2]) and not any(
@@ -86,11 +87,14 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
             continue
         for sentence in troubled:
             symptom = next(
-                (each for each in _SYMPTOMS if each.general is general and each.is_in(sentence)), None
+                (each for each in _vocabulary().symptoms if each.general is general and each.is_in(sentence)),
+                None,
             )
             if symptom is not None:
                 return Described(sentence, symptom.cause, general)
-    title = next((each for each in troubled if each.title and _COMPLAINT.is_in(each.words)), None)
+    title = next(
+        (each for each in troubled if each.title and _vocabulary().complaint.is_in(each.words)), None
+    )
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
@@ -111,7 +115,16 @@ def _spelled(word: str) -> str:
     return plain[1 if begins else 0 : len(plain) - 1 if ends else None]
 
 
-def _load(table: Mapping[str, Any]) -> tuple[tuple[Symptom, ...], Group, Group]:
+@dataclass(frozen=True, slots=True)
+class _Vocabulary:
+    symptoms: tuple[Symptom, ...]
+    complaint: Group
+    trouble: Group
+
+
+@cache
+def _vocabulary() -> _Vocabulary:
+    table = read_toml("service.startup_log", "symptoms.toml")
     families: Mapping[str, str] = table["words"]
     causes = {each.name: each for each in CAUSES}
 
@@ -121,20 +134,14 @@ def _load(table: Mapping[str, Any]) -> tuple[tuple[Symptom, ...], Group, Group]:
             words.extend(group(families[each[1:]]).words if each.startswith(FAMILY) else (_spelled(each),))
         return Group(tuple(dict.fromkeys(words)))
 
-    return (
-        tuple(
-            Symptom(
-                cause=causes[each["cause"]],
-                says=tuple(map(group, each["says"])),
-                unless=Group(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
-                general=each.get("general", False),
-                tagged=frozenset(each.get("tagged", ())),
-            )
-            for each in table["symptom"]
-        ),
-        group(families["complaint"]),
-        group(families["trouble"]),
+    symptoms = (
+        Symptom(
+            cause=causes[each["cause"]],
+            says=tuple(map(group, each["says"])),
+            unless=Group(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
+            general=each.get("general", False),
+            tagged=frozenset(each.get("tagged", ())),
+        )
+        for each in table["symptom"]
     )
-
-
-_SYMPTOMS, _COMPLAINT, _ANY_TROUBLE = _load(read_toml("service.startup_log", "symptoms.toml"))
+    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]))
