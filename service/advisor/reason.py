@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from textwrap import shorten
 
-from service.advisor.advice import LIMITS, STEPS, Step
+from service.advisor.advice import LIMITS, STEPS
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
@@ -11,7 +11,14 @@ from service.advisor.pooling_words import pooling_sentence
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
-from service.advisor.steps_of_advice import Asked, is_fp8, length_of, step_of, uses_fallback
+from service.advisor.steps_of_advice import (
+    Asked,
+    has_other_cache,
+    is_fp8,
+    length_of,
+    step_of,
+    uses_fallback,
+)
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
@@ -161,7 +168,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
         if each.may_serve
         and each.gpus < best.gpus
         and each.flags.quantization == asked.specified.quantization
-        and step_of(each, asked) is not Step.OTHER_CACHE
+        and not has_other_cache(each, asked)
     ]
     if not smaller:
         return
@@ -226,14 +233,12 @@ def _siblings(request: PlanRequest) -> Iterator[str]:
 
 def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:
     """Say that an unusual cache would serve what no other does so well, and what is published against it."""
-    if asked.objective is not Objective.BALANCED or step_of(best, asked) is Step.OTHER_CACHE:
+    if asked.objective is not Objective.BALANCED or has_other_cache(best, asked):
         return
     able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
-    steps = [step_of(each, asked) for each in able]
-    usual = [each for each, step in zip(able, steps, strict=True) if step is not Step.OTHER_CACHE]
-    for other, step in zip(able, steps, strict=True):
-        if step is not Step.OTHER_CACHE:
-            continue
+    unusual = [each for each in able if has_other_cache(each, asked)]
+    usual = [each for each in able if not has_other_cache(each, asked)] if unusual else []
+    for other in unusual:
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
             continue

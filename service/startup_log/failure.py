@@ -9,7 +9,15 @@ from service.startup_log.engine_errors import ENGINE, EngineError, engine_error,
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, cut_part, origin_of, passed_part
+from service.startup_log.origins import (
+    NOWHERE,
+    FailureOrigin,
+    cut_part,
+    innermost_part,
+    origin_of,
+    owner_of,
+    passed_part,
+)
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.sentences import sentences
@@ -65,6 +73,8 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
+_RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
+"""The source of a statement that raises an exception."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -250,11 +260,22 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
+    if (raised := _raised_by_source(at, lines)) is not None:
+        return _of_exception(raised, lines)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return _of_line(wrapper or lines[at], origin)
+
+
+def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
+    """Return the exception that the source below the last frame raises, where the exception is cut off."""
+    for below in range(at + 1, min(at + 1 + _BELOW, len(lines))):
+        found = _RAISES.search(lines[below].text)
+        if found is not None:
+            return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
+    return None
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
@@ -311,7 +332,7 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
     message = _full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
-    origin = origin_of(root.type, frames)
+    origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (_frame_of_error(error), *frames))
@@ -329,6 +350,11 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         source=source,
         request=_is_of_request(line),
     )
+
+
+def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
+    """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
+    return passed_part(type_name, frames) or owner_of(type_name, message) or innermost_part(type_name, frames)
 
 
 def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Final
 
+from service.startup_log.device_errors import device_error
 from service.startup_log.exceptions import QUIET
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import CAUSES, FailureCause
@@ -16,6 +17,9 @@ _SENTENCES: Final = tuple(
 )
 _STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
 _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
+_BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
+GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl"})
+"""Causes that say less than one error of CUDA in the same line."""
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 
@@ -47,10 +51,22 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
         for values in template.find(text):
             before = found[at].values if at in found else {}
             found[at] = KnownWords(at, cause, {**before, **values})
+    for at, cause in _of_devices(texts):
+        if lines[at].level in QUIET and not quiet:
+            continue
+        if at not in found or (found[at].cause.name in GENERAL and cause.name not in GENERAL):
+            found[at] = KnownWords(at, cause, {})
     for at, line in enumerate(lines):
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _of_devices(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
+    """Yield which text holds an error of CUDA, with what it shows."""
+    for at in [at for at, text in enumerate(texts) if "uda" in text or "CUDA" in text]:
+        if (name := device_error(texts[at])) is not None:
+            yield at, _BY_NAME[name]
 
 
 def _said(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:

@@ -93,7 +93,7 @@ async def test_slow_and_displaced_connections_are_counted(app: FastAPI) -> None:
 
 def test_refusals_are_logged_once_a_period() -> None:
     now = 0.0
-    log = RefusalLog(lambda: now)
+    log = RefusalLog(clock=lambda: now)
     with capture_logs() as lines:
         for _ in range(1000):
             log(ConnectionRefusal.TOO_MANY)
