@@ -27,9 +27,10 @@ _TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
 _NO_VERB: Final = (
     r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never)[a-z]{0,4}\b)"
 )
+_NO_FAULT: Final = r"(?i:(?!.{0,60}\b(?:cannot|fail|error|unable|issue|problem)))"
 _UNSAID: Final = (
     # Checks of a form, tables, code, flags; prompts, links alone; commands, and not sentences about them.
-    r"[-*] \[[ xX]\]|\||[{}\[\]<]|--?[a-z]",
+    r"[-*] \[[ xX]\]|\||[{}\[\]]|<(?!/?think)|--?[a-z]\S*(?:\s+\S+){0,2}$",
     r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
     r"(?:sudo |nohup )?(?:\S{0,80}/)?vllm (?:serve|bench|chat|run-batch|complete) \S{0,120}[/\d-]",
     rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
@@ -41,7 +42,7 @@ _UNSAID: Final = (
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
     r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d",
     r"Vulnerability |[\w.-]{1,60}==",
-    r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
+    _NO_FAULT + r"(?:[\w()]{1, 24} ){0, 3}[\w()]{1, 24} {0, 8}:(?: {1, 8}\S{1, 60}){0, 3}$",
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""

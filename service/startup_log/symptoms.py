@@ -13,14 +13,15 @@ from service.startup_log.sentences import Sentence, plain_words
 ANY_LETTERS: Final = "*"
 OR: Final = "|"
 FAMILY: Final = "@"
+LEAST_WORDS: Final = 3
+"""Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
-    r" (?:no|never|not|nothing|without|zero|avoid|prevent)(?: an?| any| single)? "
+    r" (?:no|never|not|nothing|without|zero|avoid|prevent)(?: an?| any| single| obvious| clear)? "
     r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
     r"(?:is|was|got) fixed|all good) "
 )
-"""What shows that a sentence is about no failure."""
-_YET: Final = re.compile(r" (?:but|however|although|except|yet|when|while|if|until) |\u4f46|\u7136\u800c")
+"""Parts of a sentence that say that something did not fail."""
 _WISHES: Final = re.compile(
     r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
 )
@@ -32,7 +33,7 @@ _ASKS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WordGroup:
     """Alternatives of which one is in a sentence."""
 
     words: tuple[str, ...]
@@ -47,8 +48,8 @@ class Symptom:
     """What a sentence says that shows a cause."""
 
     cause: FailureCause
-    says: tuple[Group, ...]
-    unless: Group
+    says: tuple[WordGroup, ...]
+    unless: WordGroup
     general: bool
     """It says what happened and hardly why."""
     tagged: frozenset[str]
@@ -58,7 +59,7 @@ class Symptom:
         """Whether a sentence has it."""
         if self.tagged and self.tagged.isdisjoint(sentence.tags):
             return False
-        words = sentence.words
+        words = _DENIES.sub(" ", sentence.words)
         return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
 
 
@@ -93,16 +94,21 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
             if symptom is not None:
                 return Described(sentence, symptom.cause, general)
     title = next(
-        (each for each in troubled if each.title and _vocabulary().complaint.is_in(each.words)), None
+        (
+            each
+            for each in troubled
+            if each.title and _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words))
+        ),
+        None,
     )
+    if title is not None and len(title.words.split()) < LEAST_WORDS:
+        title = None
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
 
 
 def _is_of_failure(sentence: Sentence) -> bool:
-    if _DENIES.search(sentence.words) and not _YET.search(sentence.words):
-        return False
     return sentence.title or not _WISHES.search(sentence.words)
 
 
@@ -118,8 +124,8 @@ def _spelled(word: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Vocabulary:
     symptoms: tuple[Symptom, ...]
-    complaint: Group
-    trouble: Group
+    complaint: WordGroup
+    trouble: WordGroup
 
 
 @cache
@@ -128,17 +134,17 @@ def _vocabulary() -> _Vocabulary:
     families: Mapping[str, str] = table["words"]
     causes = {each.name: each for each in CAUSES}
 
-    def group(text: str) -> Group:
+    def group(text: str) -> WordGroup:
         words: list[str] = []
         for each in text.split(OR):
             words.extend(group(families[each[1:]]).words if each.startswith(FAMILY) else (_spelled(each),))
-        return Group(tuple(dict.fromkeys(words)))
+        return WordGroup(tuple(dict.fromkeys(words)))
 
     symptoms = (
         Symptom(
             cause=causes[each["cause"]],
             says=tuple(map(group, each["says"])),
-            unless=Group(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
+            unless=WordGroup(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
             general=each.get("general", False),
             tagged=frozenset(each.get("tagged", ())),
         )
