@@ -236,8 +236,10 @@ def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> 
     if asked.objective is not Objective.BALANCED or has_other_cache(best, asked):
         return
     able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
-    unusual = [each for each in able if has_other_cache(each, asked)]
-    usual = [each for each in able if not has_other_cache(each, asked)] if unusual else []
+    usual: list[Candidate] = []
+    unusual: list[Candidate] = []
+    for each in able:
+        (unusual if has_other_cache(each, asked) else usual).append(each)
     for other in unusual:
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):

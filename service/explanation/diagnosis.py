@@ -9,10 +9,12 @@ from service.explanation.failure_fixes import beside_others, memory_fixes, other
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.explanation.wanted_lines import wanted_lines
+from service.startup_log.advice import advice_for
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
 from service.startup_log.origins import meaning_of
+from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING
 
 TAKEN: Final = "memory_taken_by_others"
@@ -37,7 +39,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy="" if cause is None else cause.remedy_after(SERVING if logged.serving else log.failed_after),
+        remedy=_remedy(log, logged, cause),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
@@ -63,6 +65,16 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
         return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
     return means
+
+
+def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> str:
+    """Return what helps: first what the part that failed suggests, then what helps against the cause."""
+    if cause is None:
+        return ""
+    reached = SERVING if failure.serving else log.failed_after
+    flags = {**log.resolved, **log.flags}
+    first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
+    return f"{first} {cause.remedy_after(reached)}".strip()
 
 
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:

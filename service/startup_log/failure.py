@@ -14,6 +14,7 @@ from service.startup_log.origins import (
     FailureOrigin,
     cut_part,
     innermost_part,
+    native_part,
     origin_of,
     owner_of,
     passed_part,
@@ -75,6 +76,12 @@ IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
 _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
 """The source of a statement that raises an exception."""
+_OF_PYTHON: Final = (
+    (" object has no attribute '", "AttributeError"),
+    ("() got an unexpected keyword argument", "TypeError"),
+    ("required positional argument", "TypeError"),
+)
+"""Words of Python's errors that name a class or a function, with the errors' classes."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -103,6 +110,8 @@ class Failure:
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
 
+    frames: tuple[Frame, ...] = ()
+    """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
 
@@ -180,7 +189,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     """
     found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
     if found is None:
-        return None
+        return _of_python(lines)
     at, error = found
     origin = origin_of(error.type, (_frame_of_error(error),))
     if origin.cause is None:
@@ -196,6 +205,19 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
         source=error.source,
         request=_is_of_request(line),
     )
+
+
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's own errors, without their class, about a known class."""
+    for line in lines:
+        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
+        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+            continue
+        origin = owner_of(type_name, line.text)
+        if origin is not None:
+            words = line.text[:MAX_MESSAGE]
+            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+    return None
 
 
 def _frame_of_error(error: EngineError) -> Frame:
@@ -266,7 +288,7 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return _of_line(wrapper or lines[at], origin)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
 
 
 def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
@@ -325,7 +347,8 @@ def _of_known(
         words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
         return Failure(root.cause.type, words, line.number, root.cause, values)
     message = _full_message(exception.message, lines, shown)
-    return Failure(exception.type, message, line.number, root.cause, values)
+    frames = frames_above(shown, lines)
+    return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
@@ -348,13 +371,19 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         {},
         origin=origin,
         source=source,
+        frames=frames,
         request=_is_of_request(line),
     )
 
 
 def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
     """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
-    return passed_part(type_name, frames) or owner_of(type_name, message) or innermost_part(type_name, frames)
+    return (
+        passed_part(type_name, frames)
+        or owner_of(type_name, message)
+        or native_part(type_name, message)
+        or innermost_part(type_name, frames)
+    )
 
 
 def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:

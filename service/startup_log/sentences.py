@@ -42,7 +42,7 @@ _UNSAID: Final = (
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
     r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d",
     r"Vulnerability |[\w.-]{1,60}==",
-    _NO_FAULT + r"(?:[\w()]{1, 24} ){0, 3}[\w()]{1, 24} {0, 8}:(?: {1, 8}\S{1, 60}){0, 3}$",
+    _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""
