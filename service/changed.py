@@ -19,16 +19,22 @@ def changed(value: Value, **changes: object) -> Value:
     """
     kind: Any = type(value)
     derived = _derived(kind)
-    copy: Value = object.__new__(kind)
-    stored = vars(copy)
-    stored.update(vars(value))
+    stored = vars(value).copy()
     for name in derived:
         stored.pop(name, None)
     fields = len(stored)
     stored.update(changes)
     if len(stored) > fields:
         raise KeyError(*(name for name in changes if name in derived or name not in vars(value)))
+    copy: Value = of_fields(kind, stored)
     return copy
+
+
+def of_fields(kind: type[Value], stored: dict[str, Any]) -> Value:
+    """Return an instance with a dict of its fields, and of what cached properties would find out."""
+    made = object.__new__(kind)
+    object.__setattr__(made, "__dict__", stored)
+    return made
 
 
 @cache

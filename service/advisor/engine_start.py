@@ -10,7 +10,7 @@ from service.backends.assignment import assign_backends
 from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
-from service.changed import changed
+from service.changed import changed, of_fields
 from service.engine_config.cache_dtype import (
     HALF_FLOATS,
     canonical,
@@ -67,10 +67,9 @@ class Start:
 
         What was found out about this start holds for the other, too.
         """
-        other = object.__new__(Start)
-        vars(other).update(vars(self))
-        vars(other)["engine_config"] = changed(self.engine_config, max_model_len=max_model_len)
-        return other
+        stored = vars(self).copy()
+        stored["engine_config"] = changed(self.engine_config, max_model_len=max_model_len)
+        return of_fields(Start, stored)
 
     @cached_property
     def stored_dtype(self) -> str:

@@ -58,8 +58,6 @@ ROUGH_FOUR_BITS: Final = (
     "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
     "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
 )
-FEW_GPUS: Final = 4
-"""Requests for more GPU types than this are answered without fixes."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
 """Returns the start that a change leads to, or ``None`` where it fails too."""
 
@@ -71,7 +69,7 @@ def run_with_fixes(request: PlanRequest, flags: ServeFlags, gpu: GpuType, steps:
     other dtypes do. A request for many GPU types gets none: the other types show it.
     """
     candidate = dry_run(request, flags, steps.rules, gpu, steps)
-    if (candidate.error is None and not candidate.fails) or len(request.gpus) > FEW_GPUS:
+    if (candidate.error is None and not candidate.fails) or request.is_survey:
         return candidate
     searched = request.serve.kv_cache_dtype is None
     return with_fixes(request, candidate, gpu, steps, shorter_only=searched)
@@ -85,7 +83,7 @@ def with_nearest_fixed(
     ``candidates``: best first. A request for many GPU types gets none, as above.
     """
     near = nearest_refused(candidates)
-    if near is None or request.serve.kv_cache_dtype is not None or len(request.gpus) > FEW_GPUS:
+    if near is None or request.serve.kv_cache_dtype is not None or request.is_survey:
         return candidates
     fixed = with_fixes(request, near, gpu, steps)
     return tuple(fixed if candidate is near else candidate for candidate in candidates)

@@ -21,6 +21,11 @@ class Memo(Generic[Result]):
         """Return the number of results."""
         return len(self._stored)
 
+    def get(self, key: Hashable) -> Result | None:
+        """Return the result stored for a key; ``None`` if there is none, or if it is a refusal."""
+        found = self._stored.get(key)
+        return None if isinstance(found, EngineRefusal) else found
+
     def of(self, key: Hashable, calculate: Callable[[], Result]) -> Result:
         """Return the result stored for a key, calculated if there is none.
 

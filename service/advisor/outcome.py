@@ -80,16 +80,26 @@ def sized(started: StartedEngine, budget: MemoryBudget) -> Outcome:
     sizing, available = started.sizing, budget.available_kv
     if started.start.layout.caches_nothing:
         return _without_cache(started, budget)
+    if is_sure_to_fit(started, budget):
+        cache = sizing.cache(available.bytes, started.start.engine_config.max_model_len)
+        return _with_cache(started, budget, cache, Verdict.STARTS)
     try:
         cache = sizing.size(available.bytes)
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
         return Outcome(verdict, Refusal.of(refusal), doubts=_depends_on_memory(verdict, budget))
     fits = available.low == available.bytes or sizing.fits(available.low)
-    verdict = Verdict.STARTS if fits else Verdict.UNCERTAIN
+    return _with_cache(started, budget, cache, Verdict.STARTS if fits else Verdict.UNCERTAIN)
+
+
+def _with_cache(started: StartedEngine, budget: MemoryBudget, cache: KvCache, verdict: Verdict) -> Outcome:
+    """Return the outcome of a start that gets a cache; it is certain where a request fits in any case."""
+    least = cache.num_blocks
+    if verdict is Verdict.STARTS:
+        least = started.sizing.num_blocks(budget.available_kv.low)
     doubts = (
         *started.doubts,
-        *_capture_doubt(started.start, sizing.num_blocks(available.low) if fits else cache.num_blocks),
+        *_capture_doubt(started.start, least),
         *(beyond_memory(cache, budget) or no_room_for_graphs(cache, budget)),
         *hardly_free(budget),
         *_depends_on_memory(verdict, budget),

@@ -7,8 +7,9 @@ calculates.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from operator import attrgetter
 from threading import Lock
 from typing import Final
@@ -35,6 +36,7 @@ from service.engine_config.request_limits import (
 )
 from service.engine_config.resolution import DeviceTerms, configure
 from service.engine_config.runner import as_run, runner_inputs
+from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -69,6 +71,10 @@ SIZES: Final = frozenset(
 )
 """Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
+LENGTHS: Final = 16
+"""Lengths of which the limits of a start are stored."""
+CANDIDATES: Final = 8_000
+"""The last candidates that are stored: a question for all GPU types has up to 6,200."""
 RECENT_STARTS: Final = 3_000
 """The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
 
@@ -77,9 +83,8 @@ RECENT_STARTS: Final = 3_000
 class StartOfAnyLength:
     """What starts have in common whose flags differ in the length alone. An instance can be a key."""
 
-    limits: int | None
-    """Number of what their limits depend on beside the length; ``None`` where more than limits depends on
-    the length."""
+    limits: Callable[[int | None], RequestLimits] | None
+    """Returns their limits by the length of the flags; ``None`` where more than limits depends on it."""
     takes_alike: bool
     """Whether the memory that they take does not depend on the length."""
 
@@ -104,7 +109,7 @@ class CachedSteps:
         self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
         self._starts_of_lengths = Memo[StartedEngine | FailedStart]()
         self._of_any_length = Memo[StartOfAnyLength]()
-        self._limits = Memo[RequestLimits](most=RECENT_STARTS)
+        self._limits = Memo[Callable[[int | None], RequestLimits]]()
         self._read = Memo[ModelArchitecture]()
         self._terms = Memo[DeviceTerms]()
         self._configured = Memo[EngineConfig]()
@@ -118,7 +123,7 @@ class CachedSteps:
         self._taken_by = Memo[MemoryTaken]()
         self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
-        self._of_sure_fits = Memo[Candidate](most=RECENT_STARTS)
+        self._of_sure_fits = Memo[Candidate](most=CANDIDATES)
 
     @property
     def size(self) -> int:
@@ -143,7 +148,7 @@ class CachedSteps:
         """Return a start, made of one with another length where they differ in that alone."""
         try:
             alike = self._of_any_length.of((flags.but_length, device), lambda: self._alike(flags, gpu))
-            limits = self._limits_of(alike, flags, gpu)
+            limits = None if alike.limits is None else alike.limits(flags.max_model_len)
         except (EngineRefusal, *UNMODELLED) as failure:
             return FailedStart.of(self.model, self.rules, flags, failure)
         decides = flags.max_model_len if limits is None else limits.but_length
@@ -162,22 +167,19 @@ class CachedSteps:
             UnmodelledEngine: what this runner does is not known.
         """
         read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        if not only_limits_read_the_length(read, flags):
+            return StartOfAnyLength(None, takes_alike=False)
         inputs = (limits_inputs(flags), runner_inputs(flags), defaults)
-        limits = self._numbers.of(inputs) if only_limits_read_the_length(read, flags) else None
+        limits = self._limits.of(inputs, lambda: lru_cache(LENGTHS)(partial(self._limited, flags, defaults)))
         return StartOfAnyLength(limits, takes_alike=not reads_length(read))
 
-    def _limits_of(self, alike: StartOfAnyLength, flags: ServeFlags, gpu: GpuType) -> RequestLimits | None:
-        """Return the limits of a start; ``None`` where more than they depends on its length.
+    def _limited(self, flags: ServeFlags, defaults: BatchDefaults, length: int | None) -> RequestLimits:
+        """Return the limits of flags with some length.
 
         Raises:
             EngineRefusal: the release has no such length.
         """
-        if alike.limits is None:
-            return None
-        return self._limits.of((alike.limits, flags.max_model_len), lambda: self._limited(flags, gpu))
-
-    def _limited(self, flags: ServeFlags, gpu: GpuType) -> RequestLimits:
-        read, defaults = self._read_for(flags), self._terms_on(flags, gpu).batch
+        read, flags = self._read_for(flags), flags.of_length(length)
         return RequestLimits.of(read, flags, self.rules, defaults, resolve_length(read, flags, self.rules))
 
     def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
@@ -269,13 +271,17 @@ class CachedSteps:
         return self._taken.of(key, lambda: MemoryTaken(inputs, estimate_budget(start.architecture, inputs)))
 
     def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
-        """Return the candidate, shared by all lengths of which a request is sure to fit."""
+        """Return the candidate, made of one with another length where a request of either is sure to fit."""
+        found = self._of_sure_fits.get((started.but_length, budget))
+        if found is not None and found.start is started.start:
+            return found
         if not is_sure_to_fit(started, budget):
             return candidate_of(self.model, self.rules, started, budget)
-        found = self._of_sure_fits.of(
+        if found is not None:
+            return _of_length(found, started)
+        return self._of_sure_fits.of(
             (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
         )
-        return found if found.flags is started.flags else _of_length(found, started)
 
 
 _read_to_build: Final = attrgetter(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
@@ -13,6 +13,9 @@ from service.gpus.gpu_type import GpuType
 from service.launch_command.command_reading import CommandReading
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.speed.prices import BUNDLED, PriceList
+
+FEW_GPUS: Final = 4
+"""Requests for more GPU types than this are surveys."""
 
 
 class Objective(StrEnum):
@@ -145,6 +148,11 @@ class PlanRequest:
 
     Otherwise one start is planned on each GPU type: the flags as given, with the engine's defaults.
     """
+
+    @property
+    def is_survey(self) -> bool:
+        """Whether so many GPU types are asked for that each is answered in short: no fixes, short reasons."""
+        return len(self.gpus) > FEW_GPUS
 
     def count_of(self, gpu: GpuType) -> int | None:
         """Return how many GPUs of one of its types there are; ``None`` where that is not given."""

@@ -219,7 +219,7 @@ class Candidate:
     @property
     def gpus(self) -> int:
         """GPUs of one replica."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.flags.data_parallel_size
 
     @property
     def engines(self) -> int:

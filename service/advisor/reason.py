@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from textwrap import shorten
 
-from service.advisor.advice import LIMITS, STEPS, Step
+from service.advisor.advice import LIMITS, STEPS
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
@@ -11,7 +11,14 @@ from service.advisor.pooling_words import pooling_sentence
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
-from service.advisor.steps_of_advice import Asked, is_fp8, length_of, step_of, uses_fallback
+from service.advisor.steps_of_advice import (
+    Asked,
+    has_other_cache,
+    is_fp8,
+    length_of,
+    step_of,
+    uses_fallback,
+)
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
@@ -19,8 +26,8 @@ MOST_SIBLINGS = 4
 """Ids of quantized checkpoints that are named."""
 SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
 """Beginnings of the names of dtypes that take the article "an"."""
-MOST_MESSAGE = 240
-"""Characters of a refusal that are repeated."""
+MOST_MESSAGE, MOST_IN_SURVEY = 240, 100
+"""Characters of a refusal that are repeated: the whole of it stands with the refused candidate."""
 FEW_REQUESTS = 10
 """Numbers of requests below this are specified with decimals."""
 
@@ -32,36 +39,40 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         near = nearest_refused(candidates) or best
         error, method = near.error, near.flags.quantization
         added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
-        said = "" if error is None else _brief(error.detail or error.message)
+        most = MOST_IN_SURVEY if request.is_survey else MOST_MESSAGE
+        said = "" if error is None else shorten(error.detail or error.message, most, placeholder=" ...")
         words = [f"No candidate starts{added}: {said}"]
-        return " ".join((*words, *_siblings(request)))
+        return " ".join(words if request.is_survey else (*words, *_siblings(request)))
     if not best.may_serve:
         return f"No candidate is recommended: {best.doubts[0]}"
-    parts = [
-        _purpose(best, asked),
-        *_fewer(candidates, best, asked),
+    parts = (_purpose(best, asked), *(() if request.is_survey else _more(candidates, asked, request, count)))
+    return " ".join(parts)
+
+
+def _more(
+    candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None
+) -> Iterator[str]:
+    """Yield what a survey leaves out: what its figures tell, and what else could be done."""
+    best = candidates[0]
+    if best.quality.loss:
+        yield f"Published effect on quality: {best.quality.effect}."
+    yield from _fewer(candidates, best, asked)
+    if best.verdict is Verdict.UNCERTAIN:
+        yield "Whether it starts is uncertain."
+    yield from (
         *_replicas(best, count),
         *_quantized(candidates, best, request),
         *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
         *_unusual(candidates, best, asked),
-        *(("Whether it starts is uncertain.",) if best.verdict is Verdict.UNCERTAIN else ()),
         *_latent(best),
         *_denser(candidates, best, asked),
         *(() if asked.workload is None else speed_sentences(best, asked.workload)),
         *faster_sentence(candidates, best),
-    ]
-    return " ".join(parts)
-
-
-def _brief(message: str) -> str:
-    """Return the beginning of the engine's words: the whole of them stands with the refused candidate."""
-    return shorten(message, MOST_MESSAGE, placeholder=" ...")
+    )
 
 
 def _purpose(best: Candidate, asked: Asked) -> str:
     cache = _cache(best)
-    if best.quality.loss:
-        cache += f" (published effect on quality: {best.quality.effect})"
     served = "" if asked.workload is None else _served(best, asked.workload)
     if best.caches_nothing:
         return f"{_gpus(best)}{served or ' is enough' * (best.gpus == 1)}. {pooling_sentence(best)}"
@@ -105,6 +116,8 @@ def _gpus(candidate: Candidate, *, starts_sentence: bool = True) -> str:
 def _holds(candidate: Candidate, *, names_length: bool) -> str:
     """Say how many requests of the maximum length the cache holds, and that length unless it was named."""
     cache = candidate.kv_cache
+    if cache is None and candidate.error is not None:
+        return "The memory that is expected does not hold one such request."
     if cache is None:
         return "How much the cache holds is not modelled."
     ranks = candidate.flags.data_parallel_size
@@ -155,7 +168,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
         if each.may_serve
         and each.gpus < best.gpus
         and each.flags.quantization == asked.specified.quantization
-        and step_of(each, asked) is not Step.OTHER_CACHE
+        and not has_other_cache(each, asked)
     ]
     if not smaller:
         return
@@ -173,7 +186,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     elif other.kv_cache is not None:
         held = _number(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
         yield (
-            f"{_gpus(other)} would hold only {held} requests of {length_of(other):,} tokens, "
+            f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
         )
 
@@ -220,14 +233,14 @@ def _siblings(request: PlanRequest) -> Iterator[str]:
 
 def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:
     """Say that an unusual cache would serve what no other does so well, and what is published against it."""
-    if asked.objective is not Objective.BALANCED or step_of(best, asked) is Step.OTHER_CACHE:
+    if asked.objective is not Objective.BALANCED or has_other_cache(best, asked):
         return
     able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
-    steps = [step_of(each, asked) for each in able]
-    usual = [each for each, step in zip(able, steps, strict=True) if step is not Step.OTHER_CACHE]
-    for other, step in zip(able, steps, strict=True):
-        if step is not Step.OTHER_CACHE:
-            continue
+    usual: list[Candidate] = []
+    unusual: list[Candidate] = []
+    for each in able:
+        (unusual if has_other_cache(each, asked) else usual).append(each)
+    for other in unusual:
         service = service_of(other, asked.workload)
         if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
             continue

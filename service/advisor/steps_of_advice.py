@@ -111,10 +111,15 @@ def loses_nothing(candidate: Candidate, asked: Asked) -> bool:
     )
 
 
+def has_other_cache(candidate: Candidate, asked: Asked) -> bool:
+    """Whether the cache loses something, and is not one of 8-bit floats."""
+    return not (loses_nothing(candidate, asked) or is_fp8(candidate))
+
+
 def step_of(candidate: Candidate, asked: Asked) -> Step:
     """Return the first step of the order whose conditions a candidate meets."""
     flags, specified = candidate.flags, asked.specified
-    if not (loses_nothing(candidate, asked) or is_fp8(candidate)):
+    if has_other_cache(candidate, asked):
         return Step.OTHER_CACHE
     if not holds_one(candidate):
         return Step.PART_OF_A_REQUEST

@@ -26,6 +26,7 @@ from service.api.middleware.connection_gate import ConnectionGate
 from service.api.middleware.representation import Representation
 from service.api.middleware.request_log import REQUEST_ID, RequestLog
 from service.api.middleware.root_path import RootPath
+from service.api.middleware.shedding import Shedding
 from service.api.middleware.versioned_paths import VersionedPaths
 from service.api.openapi import DocumentedApp
 from service.api.problems.handlers import HANDLED_ERRORS, responses
@@ -177,6 +178,7 @@ def _add_middleware(app: FastAPI, options: AppOptions) -> None:
         )
     app.add_middleware(VersionedPaths)
     app.add_middleware(RequestLog, metrics=app.state.metrics, tracing=options.tracing)
+    app.add_middleware(Shedding, state=app.state)
     if options.root_path:
         app.add_middleware(RootPath, prefix=options.root_path)
 

@@ -91,10 +91,12 @@ class Overloaded(Exception):
     """So much work waits that this request is not accepted, or it waited too long.
 
     Attributes:
+        waiting: number of requests that wait.
         retry_after: seconds after which to repeat the request.
     """
 
     def __init__(self, waiting: int, retry_after: int) -> None:
+        self.waiting = waiting
         self.retry_after = retry_after
         super().__init__(f"{waiting:,} requests of this kind wait already: repeat the request later")
 

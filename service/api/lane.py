@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
+from starlette.types import Scope
 
 from service.api.errors import CallerLeft, Overloaded
 from service.api.supervision import Supervision
@@ -84,14 +85,30 @@ class Lane:
         Raises:
             Overloaded: so many are admitted that ``run`` would refuse it in the end.
         """
-        if self._is_full(self._admitted.total()):
-            self._check_share(_caller(request), self._admitted)
-        self._admitted[_caller(request)] += 1
+        caller = caller_of(request.scope)
+        if (error := self.refusal(caller)) is not None:
+            raise error
+        self._admitted[caller] += 1
         try:
             yield
         finally:
-            self._admitted[_caller(request)] -= 1
+            self._admitted[caller] -= 1
             self._admitted += Counter()  # drops callers without a request
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether some callers would be refused now."""
+        return self._is_full(self._admitted.total())
+
+    def refusal(self, caller: str) -> Overloaded | None:
+        """Return the error by which ``admit`` would refuse a caller now; ``None`` where it would not."""
+        if not self.is_filled:
+            return None
+        try:
+            self._check_share(caller, self._admitted)
+        except Overloaded as error:
+            return error
+        return None
 
     def _is_full(self, ahead: int) -> bool:
         """Whether a piece behind so many others would hardly get its turn in time."""
@@ -111,7 +128,7 @@ class Lane:
             leaving.remove_done_callback(left)
 
     async def _turn(self, request: Request, leaving: asyncio.Future[None]) -> None:
-        caller = _caller(request)
+        caller = caller_of(request.scope)
         if self._is_full(self.waiting + 1):
             self._make_room(caller)
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -178,8 +195,10 @@ class Lane:
             self._pass_on()
 
 
-def _caller(request: Request) -> str:
-    return "" if request.client is None else request.client.host
+def caller_of(scope: Scope) -> str:
+    """Return the address of the caller of a request; empty where the server gives none."""
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
 
 
 async def _left(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Reasons why the server closes or refuses a connection."""
+"""Reasons why the server closes or refuses a connection, and the log of what is refused."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import structlog
 LOG_SECONDS: Final = 10
 """Refusals of so many seconds share one line of the log: thousands may come at once."""
 
-_log: Final = structlog.stdlib.get_logger("dryserve.connections")
+_log: Final = structlog.stdlib.get_logger("dryserve.refusals")
 
 
 class ConnectionRefusal(StrEnum):
@@ -32,17 +32,18 @@ class ConnectionRefusal(StrEnum):
 class RefusalLog:
     """Logs refusals: the first at once, and all others of a period together with the next after it."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, event: str = "connections refused", clock: Callable[[], float] = monotonic) -> None:
+        self._event = event
         self._clock = clock
         self._since: Counter[str] = Counter()
         self._logged_at: float | None = None
 
-    def __call__(self, reason: ConnectionRefusal) -> None:
+    def __call__(self, reason: str) -> None:
         """Note a refusal."""
-        self._since[reason.value] += 1
+        self._since[str(reason)] += 1
         now = self._clock()
         if self._logged_at is not None and now - self._logged_at < LOG_SECONDS:
             return
-        _log.warning("connections refused", **self._since)
+        _log.warning(self._event, **self._since)
         self._since.clear()
         self._logged_at = now

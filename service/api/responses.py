@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.application.schemas.plan_format import Format
+from service.application.schemas.problem import Problem
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
@@ -31,9 +32,7 @@ def text_response(text: str) -> Response:
 
 def problem_response(request: Request, error: Exception) -> Response:
     """Return an error as a problem."""
-    problem = problem_of(error, instance(request))
-    if request.app.state.root_path:
-        problem = problem.model_copy(update={"type": f"{request.app.state.root_path}{problem.type}"})
+    problem = problem_document(error, instance(request), request.app.state.root_path)
     headers = {}
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = _allowed(request)
@@ -45,6 +44,12 @@ def problem_response(request: Request, error: Exception) -> Response:
     return Response(content, problem.status, headers, media_type=MEDIA_TYPE)
 
 
+def problem_document(error: Exception, instance: str, root_path: str) -> Problem:
+    """Return the problem of an error, with the address of its type behind the prefix of a proxy."""
+    problem = problem_of(error, instance)
+    return problem.model_copy(update={"type": f"{root_path}{problem.type}"}) if root_path else problem
+
+
 def _allowed(request: Request) -> str:
     # FastAPI names only the methods of the first route with this path.
     path, paths = getattr(request.scope.get("route"), "path", ""), request.app.openapi()["paths"]
@@ -54,7 +59,12 @@ def _allowed(request: Request) -> str:
 
 def instance(request: Request) -> str:
     """Return the URI that names a request."""
-    return f"urn:dryserve:request:{request.state.request_id}"
+    return instance_of(request.state.request_id)
+
+
+def instance_of(request_id: str) -> str:
+    """Return the URI that names the request of an id."""
+    return f"urn:dryserve:request:{request_id}"
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,8 @@ from service.checkpoints import checked_by
 
 Result = TypeVar("Result")
 
+LOOK_SECONDS: Final = 0.001
+"""Time between two looks at the processor time that was used, which takes longer than other checks."""
 PAUSE_SECONDS: Final = 0.002
 """Time after which a pause for more urgent work is looked at again."""
 
@@ -25,7 +27,7 @@ class Supervision:
         self._limit = limit_seconds
         self._has_urgent_work = has_urgent_work
         self._left = False
-        self._started = self._paused = 0.0
+        self._started = self._paused = self._next_look = 0.0
 
     def leave(self) -> None:
         """Note that nobody waits for the result any more."""
@@ -48,6 +50,12 @@ class Supervision:
         Raises:
             CallerLeft, TimeLimitReached: as for ``run``.
         """
+        if not self._left and time.monotonic() < self._next_look:
+            return
+        self._look()
+        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _look(self) -> None:
         while True:
             if self._left:
                 raise CallerLeft

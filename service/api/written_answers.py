@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Verdict
@@ -135,9 +136,8 @@ async def answered(request: Request, body: bytes, answer: Callable[[], Awaitable
     Raises:
         Overloaded: a new one would wait in the lane of large work, where so much waits already.
     """
-    state, scope = request.app.state, request.scope
-    accept, kind = header(scope, b"accept"), header(scope, b"content-type")
-    question = QuestionAsked(scope["method"], scope["query_string"], body, f"{accept}\n{kind}")
+    state = request.app.state
+    question = question_asked(request.scope, body)
     found = state.answers.find(question, state.services)
     if found is not None:
         count_verdicts(found.verdicts, state.metrics)
@@ -149,6 +149,12 @@ async def answered(request: Request, body: bytes, answer: Callable[[], Awaitable
     # What is refused is refused before it is parsed, which takes longer than the refusal.
     with state.lanes.large.admit(request):
         return await answer()
+
+
+def question_asked(scope: Scope, body: bytes) -> QuestionAsked:
+    """Return the question of a request with a body."""
+    accept, kind = header(scope, b"accept"), header(scope, b"content-type")
+    return QuestionAsked(scope["method"], scope["query_string"], body, f"{accept}\n{kind}")
 
 
 def names_no_gpu(question: QuestionAsked) -> bool:

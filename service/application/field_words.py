@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from service.application.schemas.base import UNKNOWN_NAMES, Input
+from service.application.schemas.renamed import TWICE
 from service.gpus.own_gpu import FORM
 from service.nearest_names import cut
 
@@ -17,7 +18,7 @@ SHOWN: Final = 40
 GROUPED_FROM: Final = 10_000
 """Numbers from here on are written with separators."""
 BOUNDS: Final = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
-SAID: Final = frozenset({"unknown_argument", "unknown_engine", "unknown_quantization"})
+SAID: Final = frozenset({"unknown_argument", "unknown_engine", "unknown_quantization", TWICE})
 """Errors of our own schemas, which say themselves what is wrong."""
 OBJECTS: Final = frozenset(
     {"dict_type", "model_type", "model_attributes_type", "dataclass_type", "mapping_type"}

@@ -2,16 +2,17 @@
 
 import orjson
 
+from service.advisor.plan_request import FEW_GPUS
 from service.advisor.plan_types import Plan
 from service.application.schemas.members import Writing, WrittenMember
 from service.application.schemas.parts import PLAIN, Parts
 from service.application.schemas.plain_values import as_answer, as_json, plain
-from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer
+from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer, shared_warnings
 
 
 def written_plan(plan: Plan, parts: Parts = PLAIN) -> bytes:
     """Return the JSON of a plan, one GPU type at a time: other threads run between two of them."""
-    writing = Writing(parts)
+    writing = _writing(plan, parts)
     try:
         gpus = [WrittenMember(as_json(plain(GpuPlanAnswer, gpu, writing))) for gpu in plan.plans]
         # The texts are known once all that has them is written.
@@ -23,7 +24,12 @@ def written_plan(plan: Plan, parts: Parts = PLAIN) -> bytes:
 
 def plan_answer(plan: Plan, parts: Parts = PLAIN) -> PlanAnswer:
     """Return a plan as a model of its schema."""
-    writing = Writing(parts)
+    writing = _writing(plan, parts)
     gpus = [plain(GpuPlanAnswer, gpu, writing) for gpu in plan.plans]
     given = {"plans": gpus, "sources": writing.texts.by_id()}
     return as_answer(PlanAnswer, plain(PlanAnswer, plan, writing, given))
+
+
+def _writing(plan: Plan, parts: Parts) -> Writing:
+    in_short = len(plan.plans) > FEW_GPUS and not parts.candidates
+    return Writing(parts, tuple(shared_warnings(plan)), in_short)

@@ -11,7 +11,7 @@ from service.advisor.plan_types import Verdict
 from service.application.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
 from service.application.schemas.plan_body import MAX_COMMAND
-from service.application.schemas.plan_parameters import gpu_choices
+from service.application.schemas.renamed import gpu_choices
 from service.application.text.colocation import render_colocation
 from service.cli.bad_input import exits_on_bad_input
 from service.cli.exit_codes import ExitCode

@@ -85,6 +85,7 @@ def plan(  # noqa: PLR0913 - one for each option
         document = with_config(EngineParameters(**flags).document(), config)
         document |= _asked(words or [], command_file)
         if "engines" in document or "name" in document.get("engine", {}):
+            _check_words(document, flags.get("engine_flags"))
             # Most plans are of vLLM and need none of the other engines' modules.
             from service.cli.engines import is_gguf_file, is_gguf_on_hub, print_engines  # noqa: PLC0415
 
@@ -164,6 +165,17 @@ def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
             raise InvalidRequest([("/command", "a command is given twice: as words and as a file")])
         asked["command"] = command_file.read(4 * MAX_COMMAND + 1).decode("utf-8", "replace")
     return asked
+
+
+def _check_words(document: dict[str, Any], flags: str | None) -> None:
+    """Refuse words beside another engine, which are most often its flags without quotes.
+
+    Raises:
+        InvalidRequest: there are some.
+    """
+    if "command" in document:
+        quoted = shlex.quote(" ".join(filter(None, (flags, document["command"]))))
+        raise InvalidRequest([("/serve", f"takes all flags as one word: --engine-flags {quoted}")])
 
 
 def _is_id(word: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from service.changed import changed
+from service.changed import changed, of_fields
 from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 
@@ -168,6 +168,6 @@ class ServeFlags:
         """Return the same with another maximum length; both have one object as ``but_length``."""
         if max_model_len is None:
             return self.but_length
-        other = object.__new__(type(self))
-        vars(other).update(vars(self.but_length), max_model_len=max_model_len, _but_length=self.but_length)
-        return other
+        stored = vars(self.but_length).copy()
+        stored.update(max_model_len=max_model_len, _but_length=self.but_length)
+        return of_fields(type(self), stored)

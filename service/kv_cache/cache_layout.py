@@ -37,7 +37,7 @@ class CacheLayout:
     refusal: EngineRefusal | None = None
     """Why there are no groups, in releases that look at the memory first."""
 
-    @property
+    @cached_property
     def caches_nothing(self) -> bool:
         """Whether no layer has a cache: the engine then sets none up (``has_kv_cache`` of its core)."""
         return not any(self.layers)

@@ -14,8 +14,8 @@ from service.kv_cache.packing import bytes_per_block
 from service.kv_cache.specs import SpecLayers
 from service.units import GIB
 
-LENGTHS: Final = 64
-"""Lengths of which each check stores what a request needs: more than one search for the longest tries."""
+LENGTHS: Final = 256
+"""Lengths of which is stored what a request takes: several searches for the longest try so many."""
 
 
 @dataclass(frozen=True, slots=True)

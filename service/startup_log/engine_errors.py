@@ -2,11 +2,16 @@
 
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
+
+from packaging.version import Version
 
 from service.startup_log.templates import SentenceIndex, without_backticks
 
@@ -75,7 +80,11 @@ def engine_error(type_name: str, message: str) -> EngineError | None:
 
 def _likeliest(found: Sequence[EngineError], type_name: str) -> EngineError | None:
     same = [each for each in found if each.type == type_name] or found
-    return max(same, key=lambda each: (each.fixed, each.package == ENGINE, each.file), default=None)
+    return max(
+        same,
+        key=lambda each: (each.fixed, each.package == ENGINE, Version(each.last), each.file),
+        default=None,
+    )
 
 
 def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
@@ -85,13 +94,9 @@ def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
     """
     errors, index = _long_errors()
     lines = list(map(without_backticks, lines))
-    found: dict[int, list[EngineError]] = {}
-    for at, position in index.pairs(lines):
-        if _rests_on(errors[position], lines[at]):
-            found.setdefault(at, []).append(errors[position])
-    for at in sorted(found):
-        error = _likeliest(found[at], "")
-        if error is not None:
+    for at, pairs in groupby(index.pairs(lines), key=itemgetter(0)):
+        found = [each for _, position in pairs for each in errors[position] if _rests_on(each, lines[at])]
+        if (error := _likeliest(found, "")) is not None:
             return at, error
     return None
 
@@ -102,14 +107,14 @@ def _rests_on(error: EngineError, line: str) -> bool:
 
 
 @cache
-def _long_errors() -> tuple[Sequence[EngineError], SentenceIndex]:
-    kept, parts = [], []
+def _long_errors() -> tuple[Sequence[Sequence[EngineError]], SentenceIndex]:
+    """Return the errors of each long part, and the index of these parts; many errors have the same."""
+    found: dict[str, list[EngineError]] = defaultdict(list)
     for each in _errors():
         longest = max(each.parts, key=len)
         if len(longest) >= LONG and len(longest.split()) >= MANY_WORDS:
-            kept.append(each)
-            parts.append(longest)
-    return kept, SentenceIndex(parts)
+            found[longest].append(each)
+    return list(found.values()), SentenceIndex(list(found))
 
 
 @cache

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Final
 
+from service.startup_log.device_errors import device_error
 from service.startup_log.exceptions import QUIET
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import CAUSES, FailureCause
@@ -16,6 +17,9 @@ _SENTENCES: Final = tuple(
 )
 _STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
 _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
+_BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
+GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl"})
+"""Causes that say less than one error of CUDA in the same line."""
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 
@@ -38,19 +42,39 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
     texts = [line.text for line in lines]
     # Who writes a message down often marks other words of it than the engine does.
     unmarked = [without_backticks(text) if "`" in text else "" for text in texts]
+    silent = set() if quiet else {at for at, line in enumerate(lines) if line.level in QUIET}
     for at, which, text in chain(_said(texts), _said(unmarked)):
         cause, template = _SENTENCES[which]
-        if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
+        before = found.get(at)
+        if before is not None and (before.cause is not cause or not template.kinds):
             continue
-        if any(words in lines[at].text or words in text for words in cause.unless):
+        if before is None and (at in silent or _is_denied(cause, lines[at].text, text)):
             continue
         for values in template.find(text):
-            before = found[at].values if at in found else {}
-            found[at] = KnownWords(at, cause, {**before, **values})
+            known = {} if before is None else before.values
+            before = found[at] = KnownWords(at, cause, {**known, **values})
+    for at, cause in _of_devices(texts):
+        if at not in silent and _says_more(cause, found.get(at)):
+            found[at] = KnownWords(at, cause, {})
     for at, line in enumerate(lines):
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:
+    return before is None or (before.cause.name in GENERAL and cause.name not in GENERAL)
+
+
+def _is_denied(cause: FailureCause, *texts: str) -> bool:
+    return any(words in text for words in cause.unless for text in texts)
+
+
+def _of_devices(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
+    """Yield which text holds an error of CUDA, with what it shows."""
+    for at in [at for at, text in enumerate(texts) if "uda" in text or "CUDA" in text]:
+        if (name := device_error(texts[at])) is not None:
+            yield at, _BY_NAME[name]
 
 
 def _said(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:

@@ -1,10 +1,12 @@
 """Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
+from service.startup_log.known_classes import is_model_type, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.tracebacks import Frame
 
@@ -50,6 +52,11 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
     """
     if (passed := passed_part(type_name, frames)) is not None:
         return passed
+    return innermost_part(type_name, frames)
+
+
+def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
+    """Return the innermost part that the frames show, with the cause of the first that gives one."""
     first: FailureOrigin | None = None
     for part in _parts_of(frames):
         cause = _cause_of(type_name, part)
@@ -57,6 +64,34 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
         if cause is not None:
             return FailureOrigin(first.part, cause)
     return FailureOrigin((first or NOWHERE).part, _ANYWHERE.get(type_name))
+
+
+def owner_of(type_name: str, message: str) -> FailureOrigin | None:
+    """Return the owner of the class or the function that a message of Python's own names.
+
+    Where several files have the name, they must agree on what it means.
+    """
+    if type_name == KEY_ERROR and is_model_type(message):
+        return _MODEL_TYPES
+    owners = {part.name: part for part in map(_owner, places_named(message)) if part is not None}
+    causes = {name: _cause_of(type_name, part) for name, part in owners.items()}
+    if len({cause.name if cause is not None else "" for cause in causes.values()}) != 1:
+        return None
+    name, cause = next(iter(causes.items()))
+    return None if cause is None else FailureOrigin(name, cause)
+
+
+def native_part(type_name: str, message: str) -> FailureOrigin | None:
+    """Return the part whose file of C++ or CUDA a message names."""
+    for place in _NATIVE_FILE.finditer(message[:MOST_OF_MESSAGE]):
+        for part in _NATIVE:
+            if part.holds(Frame(place[0], "")) and (cause := _cause_of(type_name, part)) is not None:
+                return FailureOrigin(part.name, cause)
+    return None
+
+
+def _owner(path: str) -> Part | None:
+    return next((each for each in _OWNERS if each.holds(Frame(path, ""))), None)
 
 
 def passed_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
@@ -110,6 +145,15 @@ _ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+_NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
+_NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.ASCII)
+MOST_OF_MESSAGE: Final = 600
+"""Characters of a message in which files are looked for."""
+_OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
+KEY_ERROR: Final = "KeyError"
+_MODEL_TYPES: Final = FailureOrigin(
+    "the transformers library", next(cause for cause in CAUSES if cause.name == "unknown_architecture")
+)
 _ANYWHERE: Final[Mapping[str, FailureCause]] = {
     name: cause
     for table in _ORIGINS["meaning"]

@@ -154,6 +154,25 @@ def test_starts_of_all_lengths_equal_plain_ones_whatever_length_came_first(model
                 assert _start_of(found) == _start_of(expected), (rules.release, gpu.id, flags)
 
 
+@pytest.mark.parametrize("version", ["0.10.2", "0.19.0", "0.32.0"])
+@pytest.mark.parametrize("given", [{}, {"kv_cache_memory_bytes": 3 << 30}, {"kv_cache_dtype": "fp8"}])
+def test_lengths_that_do_not_fit_for_sure_have_candidates_of_their_own(
+    version: str, given: dict[str, Any]
+) -> None:
+    """Of 24 GiB some 5 are left for a cache of 144 KiB a token: between 20,000 and 80,000 tokens."""
+    requested, rules = request("Qwen/Qwen3-8B", version), rules_for(find_release(version))
+    gpu = next(gpu for gpu in GPUS if gpu.id == "rtx-3090-24gb")
+    cached, plain = CachedSteps(requested.model, rules), PlainSteps(requested.model, rules)
+    verdicts = set()
+    for length in (40_960, 1000, 20_000, 28_000, 31_000, 33_000, 35_000, 38_000, 9000, 40_960, None):
+        flags = ServeFlags(**given, max_model_len=length)
+        found, expected = (dry_run(requested, flags, rules, gpu, steps) for steps in (cached, plain))
+        assert found == expected, flags
+        assert found.warnings == expected.warnings
+        verdicts.add((expected.verdict, expected.error is None))
+    assert len(verdicts) > 1 or "kv_cache_dtype" in given
+
+
 @pytest.mark.parametrize("version", ["0.15.1", "0.32.0", "0.33.0"])
 @pytest.mark.parametrize(
     ("model", "given"),

@@ -21,9 +21,9 @@ from tests.api.plan_bodies import GEMMA, with_serve
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
-        ({"gpu": "H100"}, "use `gpus`"),
+        ({"gpux": "H100"}, "the nearest name is gpus"),
         ({"tensor_parallel_size": 2}, "it belongs in `serve`"),
-        ({"engine_version": "0.19.0"}, "it belongs in `engine` as `version`"),
+        ({"version": "0.19.0"}, "it belongs in `engine`"),
         ({"prompt_tokens": 5}, "it belongs in `workload`"),
         (
             {"tensor_paralel_size": 2},
@@ -52,8 +52,43 @@ def test_no_name_is_advised_that_is_not_valid_at_its_place() -> None:
         assert not advice or near in PlanBody.model_fields or "belongs" in advice
 
 
-@pytest.mark.parametrize(("given", "meant"), [("gpus", "gpu"), ("version", "engine_version")])
-def test_a_query_has_names_of_its_own(given: str, meant: str, client: TestClient) -> None:
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ({"gpu": "H100,l4:2"}, {"gpus": ["H100", "l4:2"]}),
+        ({"engine_version": "0.20.2"}, {"engine": {"version": "0.20.2"}}),
+        ({"compare": "0.20.2,0.21.0"}, {"engine": {"versions": ["0.20.2", "0.21.0"]}}),
+        ({"patch": "vllm#40391"}, {"engine": {"patches": ["vllm#40391"]}}),
+        ({"price": "l4-24gb=0.7"}, {"prices": [{"gpu": "l4-24gb", "usd_per_gpu_hour": 0.7}]}),
+    ],
+)
+def test_names_of_a_query_and_of_a_body_are_taken_in_both(
+    query: dict[str, str], body: dict[str, Any], client: TestClient
+) -> None:
+    asked: dict[str, Any] = {"model": "Qwen/Qwen3-8B", **({} if "gpu" in query else {"gpu": "l4"})}
+    ((name, text),) = query.items()
+    called = next(iter(body.values()))
+    last = name if name in {"gpu", "price"} else next(iter(called))
+    expected = client.get("/v1/plan", params={**asked, **query})
+    in_query = {"gpu": "gpus", "price": "prices"}.get(last, last)
+
+    assert expected.status_code == 200
+    assert client.get("/v1/plan", params={**asked, in_query: text}).content == expected.content
+    assert client.post("/v1/plan", json={**asked, **body}).content == expected.content
+    assert client.post("/v1/plan", json={**asked, name: text}).content == expected.content
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_one_thing_is_given_by_one_of_its_names(method: str, client: TestClient) -> None:
+    asked = {"model": "Qwen/Qwen3-8B", "gpu": "l4", "gpus": ["h100"]}
+    sent: dict[str, Any] = {"params": asked} if method == "GET" else {"json": asked}
+    found = client.request(method, "/v1/plan", **sent)
+    assert found.status_code == 422
+    assert found.json()["errors"][0]["detail"] == "`gpu` and `gpus` are the same: give one of them"
+
+
+@pytest.mark.parametrize(("given", "meant"), [("gpuss", "gpu"), ("engineversion", "engine_version")])
+def test_an_unknown_name_of_a_query_has_advice(given: str, meant: str, client: TestClient) -> None:
     found = client.get("/v1/plan", params={"model": GEMMA["model"], given: "H100"}).json()
     assert found["errors"] == [{"pointer": f"/{given}", "detail": f"is not known; use `{meant}`"}]
 
@@ -171,3 +206,18 @@ def test_a_job_is_created_and_not_applied() -> None:
     assert text.startswith("# For `kubectl create -f -`")
     assert yaml.safe_load(text)["metadata"] == {"generateName": "dryserve-probe-"}
     assert "Secret dryserve-worker" in text
+
+
+def test_short_names_of_flags_are_taken_outside_a_command() -> None:
+    asked = ["check", "Qwen/Qwen3-8B", "--gpu", "l4-24gb", "--format", "command"]
+    short = CliRunner().invoke(cli, [*asked, "-tp", "2", "-q", "fp8"])
+    long = CliRunner().invoke(cli, [*asked, "--tensor-parallel-size", "2", "--quantization", "fp8"])
+    assert (short.exit_code, short.output) == (long.exit_code, long.output)
+    assert "--tensor-parallel-size 2" in short.output
+
+
+def test_flags_of_another_engine_are_one_word() -> None:
+    asked = ["plan", "Qwen/Qwen3-8B", "--engine", "llama.cpp", "--gpu", "l4", "--engine-flags", "-c", "32768"]
+    found = CliRunner().invoke(cli, asked)
+    assert found.exit_code == ExitCode.BAD_INPUT
+    assert found.output == "--engine-flags takes all flags as one word: --engine-flags '-c 32768'\n"

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count, cycle
 from typing import Any
@@ -57,6 +57,8 @@ class Watched:
 
     livez: Tally
     light: Tally
+    late: list[float] = field(default_factory=list)
+    """By how many seconds the load itself came too late to what it wanted to do, again and again."""
 
     @property
     def line(self) -> str:
@@ -66,7 +68,8 @@ class Watched:
             + "".join(f", {each}" for each in tally.unexpected(200))
             for name, tally in (("/livez", self.livez), ("light plan", self.light))
         ]
-        return "; ".join(parts)
+        late = Tally({0: self.late}).percentile(0, 99) * 1e3
+        return "; ".join((*parts, f"the load itself was late by p99 {late:.0f} ms"))
 
     @property
     def accepted(self) -> list[Acceptance]:
@@ -95,7 +98,14 @@ async def watching(port: int) -> AsyncIterator[Watched]:
     def light() -> tuple[str, Any]:
         return "/plan", {**LIGHT, "serve": {"max_model_len": next(lengths)}}
 
+    async def measure_lateness() -> None:
+        while not ended.is_set():
+            due = time.perf_counter() + PERIOD_SECONDS
+            await asyncio.sleep(PERIOD_SECONDS)
+            watched.late.append(time.perf_counter() - due)
+
     tasks = [
+        asyncio.create_task(measure_lateness()),
         asyncio.create_task(repeat(watched.livez, lambda: ("/livez", None))),
         asyncio.create_task(repeat(watched.light, light)),
     ]

@@ -109,6 +109,15 @@ UNITS: Final = (
     "version: 1\n",
     "EngineArgs(a=",
     "model: vllm\n",
+    "CUDA error: ",
+    "CUDA error: invalid \n",
+    "cudaErrorA ",
+    "Cuda failure 1 ",
+    "AttributeError: 'GPUModelRunner' object has no attribute 'a'\n",
+    "TypeError: a.b() got ",
+    "KeyError: 'a.1.\n",
+    'a.py", line 1, in a\n',
+    "raise ValueError('a\n",
 )
 """Beginnings of brackets, quotes, secrets, files, frames and prefixes that do not end."""
 

@@ -52,3 +52,25 @@ def test_a_failure_in_a_notebook_is_named_by_its_linked_frames() -> None:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name == "weights_do_not_fit_the_class"
+
+
+def test_the_source_of_a_raise_says_what_is_cut_off_below_it() -> None:
+    """Lines of odysseus-dev/odysseus#191: a package that fails while it is imported."""
+    log = read_log(
+        'transformers/integrations/hub_kernels.py", line 89, in <module>\n'
+        '    "cuda": LayerRepository(\n'
+        'kernels/layer/layer.py", line 76, in __init__\n'
+        '    raise ValueError("Either a revision or a version must be specified.")\n'
+    )
+
+    assert log.failure is not None
+    assert log.failure.cause is not None
+    assert log.failure.cause.name == "build_does_not_match"
+    assert log.failure.message == "Either a revision or a version must be specified."
+
+
+def test_a_frame_of_an_older_notebook_is_read() -> None:
+    """A line of ipython/ipython#13840."""
+    line = read_lines("/kaggle/usr/lib/vllm_0_7/vllm/utils.py in inner(*args, **kwargs)")[0]
+
+    assert frame_of(line) == Frame("/kaggle/usr/lib/vllm_0_7/vllm/utils.py", "inner")

@@ -48,7 +48,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        request_id = request_id_of(scope)
         scope.setdefault("state", {})["request_id"] = request_id
         if scope["path"] in PROBES:
             await self._answer(scope, receive, send, request_id)
@@ -114,7 +114,8 @@ class RequestLog:
         level("request", **fields, duration_ms=round(seconds * 1000, 3))
 
 
-def _request_id(scope: Scope) -> str:
+def request_id_of(scope: Scope) -> str:
+    """Return the id that the caller gave a request, else a new one."""
     given = header(scope, RAW_REQUEST_ID)
     return given if _ACCEPTABLE.fullmatch(given) else str(uuid.uuid4())
 

@@ -10,7 +10,7 @@ from service.advisor.plan_types import Candidate, Verdict
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
 from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer
-from service.application.schemas.members import From, In
+from service.application.schemas.members import From, In, SaidOnce
 from service.application.schemas.memory import MemoryAnswer
 from service.application.schemas.refusal import ErrorAnswer
 from service.application.schemas.speed import CostAnswer, SpeedAnswer
@@ -71,7 +71,8 @@ def _curve(candidate: Candidate) -> tuple[CurvePoint, ...] | None:
     return concurrency_curve(candidate) or None
 
 
-def _warnings(candidate: Candidate) -> list[str]:
+def own_warnings(candidate: Candidate) -> list[str]:
+    """Return the warnings of a candidate without its notes."""
     notes = candidate.notes
     return [words for words in candidate.warnings if words not in notes]
 
@@ -149,8 +150,9 @@ class CandidateAnswer(Output):
     cost: CostAnswer | SkipJsonSchema[None] = optional(
         "What it costs at this speed. Left out without a speed, and where no price of the GPU type is known"
     )
-    warnings: Annotated[list[str], From(_warnings)] = Field(
-        description="What a person should know before using it, the most important first"
+    warnings: Annotated[list[str], From(own_warnings), SaidOnce()] = Field(
+        description="What a person should know before using it, the most important first, without "
+        "`common_warnings`. Shortened where it is repeated, as `error.message` is"
     )
     prefix_reuse: Annotated[PrefixReuseAnswer | SkipJsonSchema[None], In("cache")] = optional(
         "Which shared prefixes are found again in the cache. Left out without a cache, and unless `include` "

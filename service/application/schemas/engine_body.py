@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter
+from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from service.application.schemas.base import Input
 from service.application.schemas.engine_parameters import MAX_ENGINES, CacheBytes
@@ -11,6 +11,7 @@ from service.application.schemas.flag_types import Name
 from service.application.schemas.gpu_choice import MAX_GPUS, GpuChoice
 from service.application.schemas.plan_body import FreeMemory, ModelId, PlanBody, Revision, engine_name
 from service.application.schemas.plan_format import Format
+from service.application.schemas.renamed import as_in_body
 from service.application.schemas.workload import WorkloadInput
 from service.engine_plans.engine_plan import ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 
@@ -64,6 +65,11 @@ class EngineBody(Input):
     format: Format | None = Field(
         default=None, description="How to write the answer; left out: as the Accept header says"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_a_body(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        return as_in_body(given)
 
 
 class LlamaBody(EngineBody):

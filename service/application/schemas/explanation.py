@@ -14,8 +14,9 @@ from service.application.schemas.flags import FlagsInput
 from service.application.schemas.gpu_choice import GpuChoice
 from service.application.schemas.plan import EngineAnswer
 from service.application.schemas.plan_body import MAX_PATCHES, ModelId, Revision
-from service.application.schemas.plan_parameters import GpuTexts, gpu_choices
+from service.application.schemas.plan_parameters import GpuTexts
 from service.application.schemas.refusal import ErrorAnswer, FixAnswer
+from service.application.schemas.renamed import gpu_choices
 from service.application.schemas.serve import ServeInput
 from service.calibration.from_logs import StoredLog
 from service.engines_compared.engine_logs import EngineLog
@@ -219,6 +220,10 @@ class EndingAnswer(Output):
     part: str = Field(
         description="The part of the engine or of a library that raised it; empty where its traceback is not "
         "in the log or was not needed"
+    )
+    wanted: str = Field(
+        description="Lines to paste that would tell the cause; empty where the text holds the engine's own "
+        "words of it"
     )
     fixes: list[FixAnswer] = Field(
         description="Changes that get past the failure, each planned, with the logged memory where that is "

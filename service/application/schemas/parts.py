@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from string import digits
+from textwrap import shorten
 from typing import Final, Self
 
 
@@ -35,6 +37,9 @@ class Parts:
         )
 
 
+MOST_REPEATED: Final = 120
+"""Characters of a text that is written again."""
+WITHOUT_DIGITS: Final = str.maketrans("", "", digits)
 PLAIN: Final = Parts()
 """What a request gets that includes nothing."""
 
@@ -45,10 +50,23 @@ class Texts:
 
     prefix: str
     ids: dict[str, str] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    """Texts that were written whole, without their digits."""
 
     def id_of(self, text: str) -> str:
         """Return the id of a text; a new text gets the next one."""
         return self.ids.setdefault(text, f"{self.prefix}{len(self.ids) + 1}")
+
+    def once_whole(self, text: str) -> str:
+        """Return a text whole the first time, and the beginning of a long one after that.
+
+        Texts that differ in their numbers alone are the same text.
+        """
+        words = text.translate(WITHOUT_DIGITS)
+        if words not in self.whole:
+            self.whole.add(words)
+            return text
+        return shorten(text, MOST_REPEATED, placeholder=" ...")
 
     def by_id(self) -> dict[str, str]:
         """Return all texts by their ids."""

@@ -12,9 +12,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.advice import Step
 from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, GpuPlan, Verdict
+from service.advisor.plan_request import FEW_GPUS
+from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
 from service.application.schemas.base import Output, optional
-from service.application.schemas.candidate import CandidateAnswer, LeverAnswer
+from service.application.schemas.candidate import CandidateAnswer, LeverAnswer, own_warnings
 from service.application.schemas.command import CommandAnswer, FlagsAnswer
 from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
 from service.application.schemas.members import From, In
@@ -76,7 +77,10 @@ class GpuPlanAnswer(Output):
         description="The candidate that comes nearest to a start that could be recommended; null where a "
         "candidate is recommended"
     )
-    reason: str = Field(description="Why the candidate is recommended, or why none is")
+    reason: str = Field(
+        description="Why the candidate is recommended, or why none is. Where more than four GPU types are "
+        "planned at once it leaves out what else could be done, and what `speed` says"
+    )
     step: Step | None = Field(
         description="The step of the order of advice that the recommended candidate takes, from the engine's "
         "defaults to what is tried last; null where none is recommended or nothing was searched"
@@ -118,6 +122,15 @@ class GpuCountAnswer(Output):
     )
 
 
+def shared_warnings(plan: Plan) -> list[str]:
+    """Return what is warned of on every one of many GPU types."""
+    if len(plan.plans) <= FEW_GPUS:
+        return []
+    shown = [each.recommended or _nearest_refused(each) for each in plan.plans]
+    first, *others = ([] if each is None else own_warnings(each) for each in shown)
+    return [words for words in first if all(words in other for other in others)]
+
+
 class PlanAnswer(Output):
     """The answer to a plan."""
 
@@ -139,12 +152,16 @@ class PlanAnswer(Output):
     flags: Annotated[FlagsAnswer | None, From("command")] = Field(
         description="Every flag of the command, by what the plan does with it; null without a command"
     )
+    common_warnings: Annotated[list[str], From(shared_warnings)] = Field(
+        description="Warnings of the best or nearest candidate that are the same on every GPU type, where "
+        "more than four are planned at once; they are left out of `warnings`. Empty otherwise"
+    )
     plans: list[GpuPlanAnswer] = Field(description="One plan for each GPU type, in the order of the request")
     upgrades: list[UpgradeAnswer] = Field(
         description="One step for each GPU type and each pair of neighbours in `engine.versions`; empty "
         "without them"
     )
     sources: dict[str, str] = Field(
-        description="Texts by the ids that `source` of a memory term names; empty unless `include` has "
-        "`memory`"
+        description="Texts by the ids that `source` of a memory term, a speed or a price names; empty where "
+        "nothing names one"
     )

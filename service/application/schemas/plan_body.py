@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.application.schemas.base import Input
@@ -10,6 +10,7 @@ from service.application.schemas.flag_types import MAX_BYTES, Name, as_written
 from service.application.schemas.gpu_choice import MAX_GPUS, GpuChoice
 from service.application.schemas.plan_format import Format
 from service.application.schemas.price import MAX_PRICES, PRICE_KIND, PriceInput, PriceKindName
+from service.application.schemas.renamed import as_in_body
 from service.application.schemas.serve import ServeInput
 from service.application.schemas.workload import WorkloadInput
 from service.engine_plans.engine_plan import ENGINES
@@ -147,3 +148,8 @@ class PlanBody(Input):
         description="Whether to try several cache dtypes and tensor parallel sizes where they are left out; "
         "false: one start on each GPU type, with the engine's defaults for what is left out",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_a_body(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        return as_in_body(given)

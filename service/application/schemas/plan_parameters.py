@@ -1,12 +1,11 @@
 """PlanParameters: a request for a plan as flat parameters, and the place of each in the body."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
-from service.application.errors import InputFault, InvalidRequest
 from service.application.schemas.flag_types import MAX_TOKENS, Name
 from service.application.schemas.flags import FlagsInput
 from service.application.schemas.gpu_choice import MAX_GPUS
@@ -20,10 +19,9 @@ from service.application.schemas.plan_body import (
     Revision,
 )
 from service.application.schemas.price import MAX_PRICES, PriceKindName
+from service.application.schemas.renamed import LISTED, RENAMED, as_in_query, names
 from service.application.schemas.serve import OBJECTS, ServeInput
 from service.application.schemas.workload import Milliseconds
-from service.gpus.gpu_type import InvalidGpu
-from service.gpus.own_gpu import is_own_gpu, read_own_gpu
 
 MAX_COMMAND_IN_QUERY: Final = 1 << 13
 """Characters of a command in a query string."""
@@ -145,6 +143,11 @@ class PlanParameters(FlagsInput):
         "left out: true",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_a_query(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        return as_in_query(given)
+
     def document(self) -> dict[str, Any]:
         """Return the same request as the body of a POST.
 
@@ -182,24 +185,6 @@ def _parsed(text: str) -> object:
         return text
 
 
-def gpu_choices(texts: Iterable[str]) -> list[str | dict[str, Any]]:
-    """Return the GPUs that texts name, as the list of the body: a name, or an object for a GPU of one's own.
-
-    Raises:
-        InputFault: the text of a GPU of the caller's own cannot be read.
-    """
-    choices: list[str | dict[str, Any]] = []
-    for text in texts:
-        if not is_own_gpu(text):
-            choices += [name.strip() for name in text.split(",") if name.strip()] or [text]
-            continue
-        try:
-            choices.append(read_own_gpu(text))
-        except InvalidGpu as error:
-            raise InputFault(f"/gpus/{len(choices)}", error) from error
-    return choices
-
-
 def modality_limits(text: str) -> object:
     """Return the limits by modality of a text: JSON, or ``image=2,video=0`` as older releases took it."""
     pairs = [pair.partition("=") for pair in text.split(",")]
@@ -208,34 +193,11 @@ def modality_limits(text: str) -> object:
     return {name.strip(): _parsed(number.strip()) for name, _, number in pairs}
 
 
-def names(texts: Iterable[str]) -> list[str]:
-    """Return the names in texts, each of which may hold several with commas between them."""
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
-def price_choices(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the prices that texts state, such as ``l4-24gb=0.7``, as the list of the body.
-
-    Raises:
-        InvalidRequest: a text is no GPU type with a number behind ``=``.
-    """
-    choices: list[dict[str, Any]] = []
-    for index, text in enumerate(texts):
-        gpu, _, price = text.rpartition("=")
-        try:
-            choices.append({"gpu": gpu.strip(), "usd_per_gpu_hour": float(price)})
-        except ValueError as error:
-            words = "is not a GPU type and a number, such as l4-24gb=0.7"
-            raise InvalidRequest([(f"/prices/{index}", words)]) from error
-    return choices
-
-
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(JSON_PARAMETERS, _parsed),
     "limit_mm_per_prompt": modality_limits,
-    "gpu": gpu_choices,
-    "price": price_choices,
-    **dict.fromkeys(("compare", "patch", "include"), names),
+    **LISTED,
+    "include": names,
 }
 """How the text of a flat parameter becomes a value of the body, where the two differ."""
 
@@ -244,11 +206,8 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("model",),
     "command": ("command",),
     "revision": ("revision",),
-    "gpu": ("gpus",),
+    **RENAMED,
     "free_memory_bytes": ("free_memory_bytes",),
-    "engine_version": ("engine", "version"),
-    "compare": ("engine", "versions"),
-    "patch": ("engine", "patches"),
     "prompt_tokens": ("workload", "prompt_tokens"),
     "output_tokens": ("workload", "output_tokens"),
     "concurrent_requests": ("workload", "concurrent_requests"),
@@ -256,7 +215,6 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "max_tpot_ms": ("workload", "max_tpot_ms"),
     "max_ttft_ms": ("workload", "max_ttft_ms"),
     "shared_prefix_tokens": ("workload", "shared_prefix_tokens"),
-    "price": ("prices",),
     "price_kind": ("price_kind",),
     "objective": ("objective",),
     "include": ("include",),

@@ -1,9 +1,12 @@
 """Why the engine does not start, and what gets past it."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from service.advisor.plan_types import Verdict
 from service.application.schemas.base import Output
+from service.application.schemas.members import WholeOnce
 from service.engines.refusal import Stage
 
 
@@ -26,7 +29,11 @@ class ErrorAnswer(Output):
     """Why the engine does not start, or may not."""
 
     type: str = Field(description="Name of the exception that the engine raises")
-    message: str = Field(description="The engine's own words")
+    message: Annotated[str, WholeOnce()] = Field(
+        description="The engine's own words. Where more than four GPU types are planned at once, long words "
+        "are whole with the first of them, and end in ` ...` where they are repeated, unless `include` has "
+        "`candidates`"
+    )
     stage: Stage = Field(description="The step of the start at which the engine gives up")
     detail: str = Field(
         description="The numbers behind the engine's words, where it does not print them; empty otherwise"

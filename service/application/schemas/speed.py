@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from service.application.schemas.base import Output
+from service.application.schemas.members import Numbered
 from service.speed.prices import PriceKind
 from service.speed.step_time import Bound
 
@@ -60,7 +61,7 @@ class SpeedAnswer(Output):
         description="`measured`: measurements of this layout moved it. `calibrated`: GPUs of this compute "
         "capability have measured rows. `assumed`: they have none, and the interval is wider"
     )
-    source: str = Field(description="Where the figures come from")
+    source: Annotated[str, Numbered()] = Field(description="Where the figures come from: an id of `sources`")
 
 
 class PriceAnswer(Output):
@@ -70,7 +71,7 @@ class PriceAnswer(Output):
     kind: PriceKind = Field(description="On what terms it is paid")
     provider: str = Field(description="Who asks it")
     as_of: str | None = Field(description="Day on which it was published; null where that is not known")
-    source: str = Field(description="Where it was published")
+    source: Annotated[str, Numbered()] = Field(description="Where it was published: an id of `sources`")
 
 
 class CostAnswer(Output):

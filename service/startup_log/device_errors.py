@@ -1,0 +1,76 @@
+"""Reads errors of CUDA by number, name or text, in the forms in which libraries print them."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from service.bundled_toml import read_toml
+
+BEGINNING: Final = 6
+"""Characters by which texts are looked up."""
+MOST_TEXT: Final = 128
+"""Characters of the longest text at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceError:
+    """One error of CUDA."""
+
+    code: int
+    names: tuple[str, ...]
+    """In the runtime and in the driver."""
+    says: str
+    """Empty where the driver alone has the error."""
+    cause: str
+
+
+def _by_beginning(texts: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for text, cause in sorted(texts, key=lambda each: -len(each[0])):
+        found[text[:BEGINNING]].append((text, cause))
+    return found
+
+
+ERRORS: Final = tuple(
+    DeviceError(code, tuple(names), says, family["cause"])
+    for family in read_toml("service.startup_log", "device_errors.toml")["family"]
+    for code, names, says in family["errors"]
+)
+_CODES: Final[Mapping[int, str]] = {each.code: each.cause for each in ERRORS}
+_NAMES: Final[Mapping[str, str]] = {name: each.cause for each in ERRORS for name in each.names}
+_TEXTS: Final = _by_beginning((each.says.casefold(), each.cause) for each in ERRORS if each.says)
+_NAME: Final = re.compile(r"\b(cudaError[A-Z]\w{2,60}|CUDA_ERROR_[A-Z]\w{2,60})\b", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"\b(?:CUDA|cuda|Cuda) (?:(?:runtime |driver )?error|failure)(?: code)?[ :=(]{1,3}([0-9]{1,3})\b"
+    r"|\bcudaError_t(?: =)? ?\(?([0-9]{1,3})\b",
+    re.ASCII,
+)
+_TEXT: Final = re.compile(
+    r"(?:\b[Cc][Uu][Dd][Aa] (?:(?:runtime |driver )?[Ee]rror|failure)(?: [0-9]{1,3}| \([0-9]{1,3}\))?"
+    r"|\bTriton Error \[CUDA\]|\bError [0-9]{1,3})(?: ?: ?| )['\"]?",
+    re.ASCII,
+)
+"""What stands before the text of an error."""
+MOST: Final = 8
+"""Errors of one line that are looked at."""
+
+
+def device_error(line: str) -> str | None:
+    """Return the name of the cause that an error of CUDA in a line shows; ``None`` without a known one."""
+    for name in islice(_NAME.finditer(line), MOST):
+        if (cause := _NAMES.get(name[1])) is not None:
+            return cause
+    for before in islice(_TEXT.finditer(line), MOST):
+        if (cause := _of_text(line[before.end() : before.end() + MOST_TEXT])) is not None:
+            return cause
+    number = _NUMBER.search(line)
+    return None if number is None else _CODES.get(int(number[1] or number[2]))
+
+
+def _of_text(words: str) -> str | None:
+    """Return the cause of the longest text with which the words begin."""
+    said = words.casefold()
+    return next((cause for text, cause in _TEXTS.get(said[:BEGINNING], ()) if said.startswith(text)), None)

@@ -1,0 +1,70 @@
+"""Finds whose code Python's own messages are about, by the class or the function that they name."""
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+FILE: Final = Path(__file__).with_name("known_classes.json.gz")
+"""Files of classes and functions by package; tests/startup_log/known_classes.py writes it."""
+MOST: Final = 600
+"""Characters of a message that are read."""
+_OBJECT: Final = re.compile(r"'(\w{1,120})' object (?:has no attribute|is not|does not support)")
+_TYPE: Final = re.compile(r"type object '(\w{1,120})' has no attribute")
+_CALL: Final = re.compile(
+    r"(?<![\w.])(?:(\w{1,120})\.)?(\w{1,120})\(\) (?:got |missing |takes |argument )", re.ASCII
+)
+_ABSTRACT: Final = re.compile(r"Can't instantiate abstract class (\w{1,120})")
+_MODULE: Final = re.compile(r"module '(\w{1,60}(?:\.\w{1,60}){0,8})' has no attribute")
+_KEY: Final = re.compile(r"^['\"]([\w.-]{1,80})['\"]$")
+
+
+def places_named(message: str) -> Sequence[str]:
+    """Return the paths of the files that can be meant by a message of Python; none for an unknown name."""
+    text = message[:MOST]
+    if (found := _MODULE.search(text)) is not None:
+        return (f"{found[1].replace('.', '/')}/",)
+    for pattern in (_OBJECT, _TYPE, _ABSTRACT):
+        if (found := pattern.search(text)) is not None:
+            return _files().get(found[1], ())
+    if (found := _CALL.search(text)) is not None:
+        return _files().get(found[1] or found[2], ())
+    return ()
+
+
+def is_model_type(message: str) -> bool:
+    """Whether the message of a KeyError is a model type that releases of transformers know."""
+    found = _KEY.match(message)
+    return found is not None and found[1] in _model_types()
+
+
+@cache
+def _files() -> Mapping[str, Sequence[str]]:
+    """Return the files of each name; those of the engine alone where it has the name too."""
+    files: dict[str, list[str]] = defaultdict(list)
+    taken: set[str] = set()
+    for package, folder in _content()["files"].items():
+        here = defaultdict(list)
+        for file, names in folder.items():
+            for name in names:
+                if name not in taken:
+                    here[name].append(f"{package}/{file}")
+        for name, places in here.items():
+            files[name] += places
+        taken |= here.keys()
+    return files
+
+
+@cache
+def _model_types() -> frozenset[str]:
+    return frozenset(_content()["model_types"])
+
+
+@cache
+def _content() -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads(gzip.decompress(FILE.read_bytes()))
+    return content
