@@ -18,9 +18,7 @@ from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan_body import MAX_COMMAND
 from service.application.schemas.plan_format import Format
-from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
-from service.application.text.plan_text import plan_text
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
@@ -203,8 +201,12 @@ def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts
 
         typer.echo(written_plan(answer, parts))
     elif form == "table":
+        from service.application.text.plan_text import plan_text  # noqa: PLC0415 - programs read JSON
+
         typer.echo(plan_text(answer, form, options), nl=False)
     else:
+        from service.application.text.commands import COMMANDS  # noqa: PLC0415 - as above
+
         written = COMMANDS[form](answer)
         typer.echo(written.comments, err=True, nl=False)
         typer.echo(written.commands, nl=False)

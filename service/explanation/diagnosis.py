@@ -8,6 +8,7 @@ from service.explanation.explanation_types import CauseBasis, Diagnosis
 from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
+from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import advice_for
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
@@ -49,6 +50,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
+        wanted=wanted_lines(logged),
     )
 
 
@@ -84,7 +86,7 @@ def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBas
         specified = find_failure(read_lines(f"{planned.type}: {planned.message}"))
         if specified is not None and specified.cause is not None and not specified.by_origin:
             return specified, CauseBasis.PLAN
-    return failure, CauseBasis.UNKNOWN
+    return failure, CauseBasis.PARAPHRASED if failure.paraphrased else CauseBasis.UNKNOWN
 
 
 def _basis(failure: Failure) -> CauseBasis:
